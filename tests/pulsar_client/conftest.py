@@ -1,6 +1,9 @@
 """The behaviour suite of the client library: each scenario on trio and on asyncio, against each
 broker that was asked for.
 
+The rule: what needs the process of a broker, or the library as it is installed, stands here; what
+needs neither stands in ``tests/pulsar_frontend/client``, under the name of its module.
+
 ``--client-brokers arneb,pulsar`` plays it against Apache Pulsar standalone as well (``make
 client-suite``); by itself it is played against Arneb.
 """

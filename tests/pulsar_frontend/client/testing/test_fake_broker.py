@@ -1,16 +1,13 @@
 """The fake broker, as the client itself sees it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.pulsar_frontend.client.in_memory import client_of, produce
 
 from arneb_pulsar.client import (
     AccessMode,
     Batching,
-    Client,
     ClientOptions,
     ConsumerOptions,
     InitialPosition,
@@ -23,19 +20,6 @@ from arneb_pulsar.client.errors import ConnectError, ConsumerBusy, ProducerBusy,
 from arneb_pulsar.client.testing import FakeBroker, Faults
 
 EARLIEST = InitialPosition.EARLIEST
-
-
-@asynccontextmanager
-async def client_of(broker: FakeBroker) -> AsyncIterator[Client]:
-    async with connect(broker.url, ClientOptions(dial=broker.dial, seed=7)) as client:
-        yield client
-
-
-async def produce(client: Client, count: int, batching: Batching | None = None) -> None:
-    producer = await client.create_producer("orders", ProducerOptions(batching=batching))
-    for number in range(count):
-        producer.send_nowait(b"%d" % number)
-    await producer.close()
 
 
 async def test_what_is_produced_is_consumed_and_acknowledged() -> None:

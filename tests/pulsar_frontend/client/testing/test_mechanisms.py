@@ -4,21 +4,15 @@ On a broker in memory and a clock that jumps, so that seconds and commands can b
 """
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from tests.pulsar_frontend.client.in_memory import billing, client_of, early, produce, said
 
 from arneb_pulsar.client import (
     Batching,
-    Client,
-    ClientOptions,
-    ConsumerOptions,
-    InitialPosition,
     ProducerOptions,
     SubscriptionType,
-    connect,
 )
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.testing import FakeBroker
@@ -27,34 +21,8 @@ SHARED = SubscriptionType.SHARED
 REDELIVER = "redeliverUnacknowledgedMessages"
 
 
-@asynccontextmanager
-async def client_of(broker: FakeBroker) -> AsyncIterator[Client]:
-    async with connect(broker.url, ClientOptions(dial=broker.dial, seed=7)) as client:
-        yield client
-
-
-def early(kind: SubscriptionType = SHARED, **more: object) -> ConsumerOptions:
-    position = InitialPosition.EARLIEST
-    return ConsumerOptions(type=kind, initial_position=position, **more)  # type: ignore[arg-type]
-
-
-async def produce(client: Client, count: int, batching: Batching | None = None) -> None:
-    producer = await client.create_producer("orders", ProducerOptions(batching=batching))
-    for number in range(count):
-        producer.send_nowait(b"%d" % number)
-    await producer.close()
-
-
-def said(broker: FakeBroker, command: str) -> int:
-    """How often any client said it."""
-    return sum(session.commands.count(command) for session in broker.sessions)
-
-
 async def test_grouping_one_command_acknowledges_what_came_within_a_tenth_of_a_second() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 500)
-        consumer = await client.subscribe("orders", "billing", early())
+    async with billing(500) as (broker, consumer):
         for _ in range(500):
             consumer.acknowledge(await consumer.receive())
         assert said(broker, "ack") == 0
@@ -64,10 +32,7 @@ async def test_grouping_one_command_acknowledges_what_came_within_a_tenth_of_a_s
 
 
 async def test_grouping_a_thousand_acknowledgements_do_not_wait() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 1_000)
-        consumer = await client.subscribe("orders", "billing", early())
+    async with billing(1_000) as (broker, consumer):
         before = anyio.current_time()
         for _ in range(1_000):
             consumer.acknowledge(await consumer.receive())
@@ -77,10 +42,7 @@ async def test_grouping_a_thousand_acknowledgements_do_not_wait() -> None:
 
 
 async def test_grouping_with_no_time_each_acknowledgement_is_a_command() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 5)
-        consumer = await client.subscribe("orders", "billing", early(ack_group_s=0.0))
+    async with billing(5, early(ack_group_s=0.0)) as (broker, consumer):
         for _ in range(5):
             consumer.acknowledge(await consumer.receive())
         await anyio.sleep(0.001)
@@ -88,10 +50,7 @@ async def test_grouping_with_no_time_each_acknowledgement_is_a_command() -> None
 
 
 async def test_grouping_acknowledgements_leave_when_the_consumer_closes() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 3)
-        consumer = await client.subscribe("orders", "billing", early(ack_group_s=3_600.0))
+    async with billing(3, early(ack_group_s=3_600.0)) as (broker, consumer):
         for _ in range(3):
             consumer.acknowledge(await consumer.receive())
         await consumer.close()
@@ -99,10 +58,7 @@ async def test_grouping_acknowledgements_leave_when_the_consumer_closes() -> Non
 
 
 async def test_cumulative_only_the_last_place_is_said() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 20)
-        consumer = await client.subscribe("orders", "billing", early(SubscriptionType.EXCLUSIVE))
+    async with billing(20, early(SubscriptionType.EXCLUSIVE)) as (broker, consumer):
         for _ in range(20):
             consumer.acknowledge_cumulative(await consumer.receive())
         await anyio.sleep(0.11)
@@ -113,19 +69,13 @@ async def test_cumulative_only_the_last_place_is_said() -> None:
 async def test_cumulative_acknowledgements_are_refused_where_others_have_messages(
     kind: SubscriptionType,
 ) -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 1)
-        consumer = await client.subscribe("orders", "billing", early(kind))
+    async with billing(1, early(kind)) as (_, consumer):
         with pytest.raises(ConfigurationError):
             consumer.acknowledge_cumulative(await consumer.receive())
 
 
 async def test_batch_indexes_off_a_batch_comes_again_whole_until_its_last_acknowledgement() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 3, Batching(delay_s=1.0))
-        consumer = await client.subscribe("orders", "billing", early())
+    async with billing(3, batching=Batching(delay_s=1.0)) as (broker, consumer):
         messages = [await consumer.receive() for _ in range(3)]
         for message in messages[:2]:
             consumer.acknowledge(message)
@@ -141,10 +91,10 @@ async def test_batch_indexes_off_a_batch_comes_again_whole_until_its_last_acknow
 
 
 async def test_batch_indexes_on_the_broker_sends_only_what_is_left() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 3, Batching(delay_s=1.0))
-        consumer = await client.subscribe("orders", "billing", early(batch_index_acks=True))
+    async with billing(3, early(batch_index_acks=True), Batching(delay_s=1.0)) as (
+        broker,
+        consumer,
+    ):
         messages = [await consumer.receive() for _ in range(3)]
         consumer.acknowledge(messages[0])
         consumer.acknowledge(messages[2])
@@ -155,10 +105,7 @@ async def test_batch_indexes_on_the_broker_sends_only_what_is_left() -> None:
 
 
 async def test_receipts_are_waited_for_where_they_are_asked_for() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 2)
-        consumer = await client.subscribe("orders", "billing", early())
+    async with billing(2) as (broker, consumer):
         await consumer.acknowledge_stored(await consumer.receive())
         assert broker.backlog("orders", "billing") == [(1, 1)]
         consumer.acknowledge(await consumer.receive())
@@ -166,10 +113,7 @@ async def test_receipts_are_waited_for_where_they_are_asked_for() -> None:
 
 
 async def test_negative_acks_are_merged_and_wait_for_a_minute() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 100)
-        consumer = await client.subscribe("orders", "billing", early())
+    async with billing(100) as (broker, consumer):
         for _ in range(100):
             consumer.negative_acknowledge(await consumer.receive())
         await anyio.sleep(59)
@@ -182,10 +126,7 @@ async def test_negative_acks_are_merged_and_wait_for_a_minute() -> None:
 
 
 async def test_ack_timeout_begins_when_the_application_gets_a_message() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 3)
-        consumer = await client.subscribe("orders", "billing", early(ack_timeout_s=10.0))
+    async with billing(3, early(ack_timeout_s=10.0)) as (broker, consumer):
         await anyio.sleep(600)
         assert said(broker, REDELIVER) == 0
         message = await consumer.receive()
@@ -198,11 +139,7 @@ async def test_ack_timeout_begins_when_the_application_gets_a_message() -> None:
 
 
 async def test_ack_timeout_has_all_redelivered_where_single_entries_cannot_be() -> None:
-    broker = FakeBroker()
-    options = early(SubscriptionType.EXCLUSIVE, ack_timeout_s=10.0)
-    async with client_of(broker) as client:
-        await produce(client, 3)
-        consumer = await client.subscribe("orders", "billing", options)
+    async with billing(3, early(SubscriptionType.EXCLUSIVE, ack_timeout_s=10.0)) as (_, consumer):
         await consumer.receive()
         await anyio.sleep(12)
         again = [(await consumer.receive()).data for _ in range(3)]
@@ -223,10 +160,7 @@ async def test_prefetched_messages_go_to_others_when_their_consumer_closes() -> 
 
 
 async def test_permits_are_given_half_a_queue_at_a_time() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 100)
-        consumer = await client.subscribe("orders", "billing", early(queue_size=10))
+    async with billing(100, early(queue_size=10)) as (broker, consumer):
         await anyio.sleep(1)
         assert (said(broker, "flow"), consumer.waiting) == (1, 10)
         for _ in range(4):
@@ -239,10 +173,7 @@ async def test_permits_are_given_half_a_queue_at_a_time() -> None:
 
 
 async def test_zero_queue_a_message_is_asked_for_when_the_application_waits() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 3)
-        consumer = await client.subscribe("orders", "billing", early(queue_size=0))
+    async with billing(3, early(queue_size=0)) as (broker, consumer):
         await anyio.sleep(1)
         assert said(broker, "flow") == 0
         for number in range(3):
@@ -252,10 +183,7 @@ async def test_zero_queue_a_message_is_asked_for_when_the_application_waits() ->
 
 
 async def test_statistics_say_what_waits_in_the_local_queue() -> None:
-    broker = FakeBroker()
-    async with client_of(broker) as client:
-        await produce(client, 10)
-        consumer = await client.subscribe("orders", "billing", early())
+    async with billing(10) as (_, consumer):
         consumer.acknowledge(await consumer.receive())
         await anyio.sleep(1)
         found = consumer.statistics()
