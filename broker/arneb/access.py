@@ -28,7 +28,8 @@ def access(config: Config, users: Tables) -> Iterator[str]:
     if _on(config.pulsar.listen, config.pulsar.tls.listen):
         yield f"pulsar: {_proofs(methods)}{rights}"
     if _on(config.http.listen, config.http.tls.listen):
-        proofs = [*methods, *(["password of a user"] if has_named(users) else [])]
+        passwords = ["password of a user"] if has_named(users) else []
+        proofs = [*methods, *passwords] or [_guests(config)]
         opened = _opened(proofs, config.http.open_metrics, "/healthz", "/readyz")
         everything = f"{_proofs_over_http(proofs)}{opened}"
         if _on(config.amqp.listen, config.amqp.tls.listen):
@@ -67,6 +68,11 @@ def _named(config: Config, users: Sequence[User]) -> str:
     ]
     more = [f"{len(users) - NAMED_MAX} more"] if len(users) > NAMED_MAX else []
     return f"{', '.join([*names, *more]) or 'nobody'}, by password"
+
+
+def _guests(config: Config) -> str:
+    """``guest`` is let in as long as nobody else can come."""
+    return f"password of guest{' from this machine' * config.amqp.is_loopback_only(GUEST.name)}"
 
 
 def _proofs(methods: Sequence[str]) -> str:

@@ -149,7 +149,7 @@ class HttpTable(HttpLimits):
     tls: TlsTable = TlsTable()
     """The same over TLS."""
     open_metrics: bool = False
-    """Serve ``/metrics`` to everybody, even where authentication is configured."""
+    """Serve ``/metrics`` to everybody, without a login."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         shared.authenticator,
         opened,
         shared.authority,
-        asks_users=lambda: shared.has_named,
+        has_named=lambda: shared.has_named,
         is_super=shared.authorizer.is_super,
     )
     if api.site is not None:

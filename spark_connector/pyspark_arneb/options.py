@@ -127,8 +127,10 @@ READ_OPTIONS: Final = (
            "shared; `~` is the home directory. Also `load(path)`"),
     Option("service.url", "this or `path`",
            "the broker's HTTP port, `http://host:15672`: read from anywhere, without a directory"),
-    Option("service.user", "none", "who asks, where the broker wants to know"),
-    Option("service.password", "none", "the user's"),
+    Option("service.user", "`guest`",
+           "who asks; `guest` may, from the broker's machine, as long as nobody else was named "
+           "there"),
+    Option("service.password", "`guest`", "the user's"),
     Option("service.token", "none", "the same, by a token"),
     Option("service.caFile", "the system's",
            "a file of certificates in PEM: who vouches for a broker at `https://`. Only the driver "

@@ -2,12 +2,14 @@
 
 import json
 import random
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Final
 
 Theme = Callable[[random.Random], bytes]
 
-HOST: Final = "host: x\r\n"
+HOST: Final = f"host: x\r\nauthorization: Basic {b64encode(b'guest:guest').decode()}\r\n"
+"""What each request says besides: of somebody who is let in."""
 
 
 def opening() -> bytes:

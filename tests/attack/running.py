@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -116,7 +117,9 @@ class AttackedBroker:
     def turns(self) -> dict[str, Any]:
         """What the watchdog has counted so far."""
         url = f"http://127.0.0.1:{self.ports['http']}/api/turns"
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        proof = f"Basic {b64encode(b'guest:guest').decode()}"
+        request = urllib.request.Request(url, headers={"authorization": proof})
+        with urllib.request.urlopen(request, timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 

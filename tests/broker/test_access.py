@@ -9,15 +9,22 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
 from passlib.hash import apr_md5_crypt
+from starlette.types import Message, Receive, Scope, Send
 
 from arneb.access import access
 from arneb.config import Config, ConfigInvalid, load_config
+from arneb.http.guarded import PRINCIPAL, Guarded
 from arneb_amqp.topology.seeding import open_catalogue
+from arneb_core.access.authority import Authority
+from arneb_core.access.principals import Credentials, Principal, Verdicts
 from arneb_core.engine.engine import open_engine
+from arneb_pulsar.authentication.files import Proofs
+from arneb_pulsar.services.authenticator import Authenticator
 
 SECRET = "x" * 40
 READY = re.compile(r"([a-z-]+) ready on (\S+)")
@@ -55,11 +62,12 @@ def said(config: Config) -> list[str]:
     return trio.run(main)
 
 
-def test_without_settings_every_port_but_amqp_is_open(tmp_path: Path) -> None:
+def test_without_settings_guest_comes_in_and_pulsar_is_open(tmp_path: Path) -> None:
+    guests = "requires authentication by password of guest from this machine"
     assert (said(config_of(tmp_path, ""))) == [
         "amqp: open to guest from this machine, by password",
         f"pulsar: {EVERYBODY}",
-        f"http: {MANAGEMENT}{EVERYBODY}",
+        f"http: {MANAGEMENT}{guests}; open to everyone: /healthz, /readyz",
         f"http-pulsar: {EVERYBODY}",
     ]
 
@@ -184,3 +192,42 @@ def test_metrics_may_be_open_and_named_users_are_asked_for(tmp_path: Path) -> No
         assert status(f"{http}/api/topics", basic("me:right")) == 200
         assert status(f"{admin}/admin/v2/clusters") == 200
         assert f"http-pulsar: {EVERYBODY}" in lines
+
+
+def test_as_long_as_nobody_is_named_guest_comes_in_and_nobody_without_a_password(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, "") as (_, ports):
+        http = ports["http"]
+        for path in ("/data/v1/topics", "/api/topics", "/metrics", "/nothing"):
+            for proof in ("", basic("guest:wrong"), basic("other:guest"), "Bearer x"):
+                assert status(f"{http}{path}", proof) == 401, (path, proof)
+            expected = 404 if path == "/nothing" else 200
+            assert status(f"{http}{path}", basic("guest:guest")) == expected, path
+        assert status(f"{http}/healthz") == status(f"{http}/readyz") == 200
+        assert arneb("topics", http).returncode == 0  # it says that it is guest
+
+
+async def test_guest_comes_in_from_this_machine_only() -> None:
+    class Everybody:
+        async def log_in(self, credentials: Credentials) -> Principal:
+            return Principal(credentials.name, cast(Verdicts, None))
+
+    answered = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        answered.append(scope[PRINCIPAL].name)
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            answered.append(message["status"])
+
+    users = Authority([Everybody()], lambda name: name == "guest")
+    nobody_named = Guarded(app, Authenticator(Proofs()), (), users, has_named=lambda: False)
+    for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.7", "::ffff:10.0.0.7"):
+        scope = {
+            "type": "http", "path": "/data/v1/topics", "client": (address, 1),
+            "headers": [(b"authorization", basic("guest:guest").encode())],
+        }  # fmt: skip
+        await nobody_named(scope, cast(Receive, None), send)
+    assert answered == ["guest", "guest", "guest", 401, 401]

@@ -6,16 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import lmdb
 import pytest
 
 from arneb.demo.process import STOP_WITHIN_S, BrokerProcess
 
+GUEST = {"authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
 NOTHING_ON = ("--amqp=off", "--pulsar=off", "--http=off", "--http-pulsar=off")
 
 
@@ -216,7 +218,7 @@ def test_alarms_are_shown_and_their_watermarks_moved(broker: BrokerProcess) -> N
     memory, disk = arneb("alarms", url, "--memory-high-watermark=0").stdout.splitlines()
     assert memory.startswith("memory: ALARM, ")
     assert disk.endswith("disk_free_min_bytes 0")
-    with urlopen(f"{url}/metrics") as page:
+    with urlopen(Request(f"{url}/metrics", headers=GUEST)) as page:
         assert b"arneb_memory_alarm 1.0" in page.read()
 
 

@@ -90,7 +90,7 @@ def test_ports_that_are_open_to_others() -> None:
     assert checks(looks.settings(outside, guest, True)) == ["guest", "plain-text"]
     assert checks(looks.settings(outside, guest, False)) == ["plain-text"]
     every = environment(pulsar="0.0.0.0:1", http_pulsar="[::]:1", http="*:1")
-    assert checks(looks.settings(every, guest, True)) == ["open-port"] * 3
+    assert checks(looks.settings(every, guest, True)) == ["open-port"] * 2
     every["pulsar"]["authentication"]["methods"] = ["token"]
     assert not checks(looks.settings(every, guest, True))
 

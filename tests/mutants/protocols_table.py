@@ -80,4 +80,18 @@ PROTOCOL_MUTANTS: Final = (
         "        if True:\n",
         ("tests/broker/test_access.py",),
     ),
+    Mutant(
+        "as long as nobody was named nobody is asked",
+        BROKER + "http/guarded.py",
+        "        if not (self._authenticator.asks or self._users):\n",
+        "        if not (self._authenticator.asks or self._has_named()):\n",
+        ("tests/broker/test_access.py",),
+    ),
+    Mutant(
+        "guest reads the data API beside users who were named",
+        BROKER + "http/guarded.py",
+        "        if is_guest and (self._has_named() or self._authenticator.asks):\n",
+        "        if is_guest and self._authenticator.asks:\n",
+        ("tests/broker/test_access.py",),
+    ),
 )

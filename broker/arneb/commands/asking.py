@@ -1,6 +1,6 @@
 """Asking: one call to the HTTP port of a running broker, by whoever may.
 
-The rule: what goes wrong is one line for the user. Who must prove who he is does it by
+The rule: what goes wrong is one line for the user. Who he is, if not ``guest``, is proved by
 ``http://USER:PASSWORD@HOST:PORT`` or by a token, which is not shown where others see the command
 line: in the environment.
 """
@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from arneb.cli import Refused
+from arneb_amqp.config import GUEST
 
 TIMEOUT_S: Final = 10.0
 
@@ -59,11 +60,12 @@ def unlike(place: str) -> Refused:
 
 
 def _proof(parts: SplitResult) -> dict[str, str]:
-    if parts.username is not None:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
     token = os.environ.get(TOKEN, "")
-    return {"authorization": f"Bearer {token}"} if token else {}
+    if parts.username is None and token:
+        return {"authorization": f"Bearer {token}"}
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    user = f"{GUEST.name}:{GUEST.password}" if parts.username is None else user
+    return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
 
 def _refusal(place: str, error: HTTPError) -> str:

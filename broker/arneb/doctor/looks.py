@@ -161,15 +161,6 @@ def settings(
             "name methods in [pulsar.authentication], or listen on 127.0.0.1",
             environment["http_pulsar"]["listen"],
         )  # fmt: skip
-    if (
-        "http" in outside
-        and guest_lets_in
-        and not environment["pulsar"]["authentication"]["methods"]
-    ):
-        yield warning(
-            "open-port", "metrics and the data API of the HTTP port take everybody",
-            "name a user of your own, or listen on 127.0.0.1", environment["http"]["listen"],
-        )  # fmt: skip
     if "amqp" in outside and environment["amqp"]["tls"]["listen"] is None:
         yield note(
             "plain-text", "AMQP's passwords cross the network in clear text",

@@ -1,7 +1,7 @@
 """Guarded applications: a request without valid credentials gets a refusal and nothing else.
 
-The rule: where authentication is configured every path asks for it, but for those that are named
-as open; and the question comes before anything else is looked at.
+The rule: every path asks, but for those that are named as open; and the question comes before
+anything else is looked at.
 """
 
 from base64 import b64decode
@@ -44,8 +44,10 @@ def anybody(caller: Caller) -> bool:
 
 class Guarded:
     """An application behind authentication; ``open_paths`` are for everybody. Besides those whom
-    ``authenticator`` admits those may come whom ``users`` lets in, by their passwords, as soon as
-    somebody has named one (``asks_users``)."""
+    ``authenticator`` admits those may come whom ``users`` lets in, by their passwords. ``guest``,
+    whose password everybody knows, is one of them as long as nobody else could come: no user was
+    named (``has_named``), and roles need not prove themselves. Without ``users`` it is Pulsar's
+    port, which is everybody's if roles need not."""
 
     def __init__(
         self,
@@ -54,11 +56,11 @@ class Guarded:
         open_paths: Collection[str] = (),
         users: Authority | None = None,
         *,
-        asks_users: Callable[[], bool] = lambda: True,
+        has_named: Callable[[], bool] = lambda: True,
         is_super: Callable[[Caller], bool] = anybody,
     ) -> None:
         """``is_super``: may that role of Pulsar's do everything?"""
-        self._asks_users = asks_users
+        self._has_named = has_named
         self._is_super = is_super
         self._app = app
         self._authenticator = authenticator
@@ -78,8 +80,7 @@ class Guarded:
     async def _admits(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
         authorization = headers.get("authorization", "")
-        asks_users = self._users is not None and self._asks_users()
-        if not (self._authenticator.asks or asks_users):
+        if not (self._authenticator.asks or self._users):
             scope[CALLER] = NOBODY
             return True
         if self._authenticator.asks:
@@ -93,7 +94,7 @@ class Guarded:
                 scope[CALLER] = caller
                 scope[VISITOR] = Visitor(is_super=self._is_super(caller))
                 return True
-        return asks_users and await self._is_user(scope, authorization)
+        return await self._is_user(scope, authorization)
 
     async def _is_user(self, scope: Scope, authorization: str) -> bool:
         scheme, _, proof = authorization.partition(" ")
@@ -103,7 +104,8 @@ class Guarded:
             name, _, password = b64decode(proof, validate=True).decode().partition(":")
         except ValueError:
             return False
-        if (name, password) == (GUEST.name, GUEST.password):
+        is_guest = (name, password) == (GUEST.name, GUEST.password)
+        if is_guest and (self._has_named() or self._authenticator.asks):
             return False  # everybody knows it
         client = scope.get("client")
         credentials = Credentials(

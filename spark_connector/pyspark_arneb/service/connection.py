@@ -22,6 +22,9 @@ from pyspark_arneb.service.errors import ServiceError
 
 ROOT: Final = "/data/v1"
 
+GUEST: Final = "guest:guest"
+"""Who is let in, from the broker's own machine, as long as nobody else was named there."""
+
 ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.1
 """Before the second attempt, and twice as long before each one more: three seconds in all."""
@@ -44,7 +47,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the broker is and who asks. ``token`` wins over ``user``. ``authorities``: certificates
+    """Where the broker is and who asks: ``guest`` if nobody is named, as clients of RabbitMQ do.
+    ``token`` wins over ``user``. ``authorities``: certificates
     of those who vouch for the broker's, in PEM, if not those whom the system trusts; not a file's
     name, as executors need not have the file."""
 
@@ -75,10 +79,8 @@ class Address:
         """What every request says of who asks."""
         if self.token:
             return {"authorization": f"Bearer {self.token}"}
-        if self.user:
-            proof = b64encode(f"{self.user}:{self.password}".encode()).decode()
-            return {"authorization": f"Basic {proof}"}
-        return {}
+        user = f"{self.user}:{self.password}" if self.user else GUEST
+        return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
     def connect(self) -> HTTPConnection:
         """A connection, which is made with the first request."""

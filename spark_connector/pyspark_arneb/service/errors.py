@@ -29,8 +29,12 @@ class ServiceError(StoreUnusable):
         if not code and status in (404, 405):
             text = f"there is no data API at {address}: is it the HTTP port of an Arneb broker?"
             return cls("no_data_api", text, status)
+        if status == 401:
+            text = f"the broker at {address} does not let you in: name a user and a password, or"
+            how = "a token (options service.user, service.password, service.token)"
+            return cls("unauthorized", f"{text} {how}", status)
         if not code:
-            code = "unauthorized" if status == 401 else "refused"
+            code = "refused"
         return cls(code, f"{reason or f'status {status}'} (the broker at {address})", status)
 
     def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, str, int]]":
