@@ -125,6 +125,9 @@ class AmqpConfig:
     reads."""
     consumer_timeout_s: float = 1800.0
     """A delivery that is not acknowledged for so long closes its channel; 0 = never."""
+    event_exchange_vhost: str = ""
+    """The virtual host whose exchange ``amq.rabbitmq.event`` tells what happens in the broker, with
+    the names of all virtual hosts and users; empty: none has it."""
     cluster_name: str = "arneb"
     """The ``cluster_name`` among the server properties that clients see."""
 

@@ -3,7 +3,6 @@
 The rule: nothing is decided here; names of protocols are RabbitMQ's.
 """
 
-import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -81,7 +80,7 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         broker.alarms,
         Rates(now_ms=wall_clock_ms),
         Totals(),
-        f"arneb@{socket.gethostname().partition('.')[0]}",
+        topology.events.node,
         __version__,
         str(config.data_dir.absolute()),
         lambda: ports,

@@ -7,7 +7,6 @@ the store, then the servers. The control socket stays open until the process end
 """
 
 import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
@@ -22,6 +21,7 @@ from arneb.control.serving import NotPossible
 from arneb.ending import end_if_broken
 from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
+from arneb.observed import node_name
 from arneb.reloading import Hook, Reloading
 from arneb.run import serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
@@ -335,8 +335,3 @@ def listens(config: Config) -> dict[str, Listen]:
         "metrics": config.metrics.listen,
         "http-pulsar-tls": config.http_pulsar.tls.listen,
     }
-
-
-def node_name() -> str:
-    """What tools call the node."""
-    return f"arneb@{socket.gethostname().partition('.')[0]}"

@@ -1,5 +1,6 @@
-"""Observed: the core, for whoever shows figures of it."""
+"""Observed: the core, and the node's name, for whoever shows them."""
 
+import socket
 from typing import Protocol
 
 from arneb_core.api.core import Core
@@ -12,3 +13,8 @@ class ObservedCore(Core, Protocol):
     def statistics(self) -> EngineStatistics:
         """The engine at this instant."""
         ...
+
+
+def node_name() -> str:
+    """What tools call the node."""
+    return f"arneb@{socket.gethostname().partition('.')[0]}"

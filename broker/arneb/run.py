@@ -15,6 +15,7 @@ from arneb.access import access, shut_out
 from arneb.config import Config
 from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
+from arneb.observed import node_name
 from arneb.shared import OwnNode, Say, Shared
 from arneb.tls import NO_FILE
 from arneb_amqp.topology.seeding import open_catalogue
@@ -88,6 +89,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
     config = shared.config.amqp
     shared.topology = await Topology.open(shared.core, shared.catalogue, config)
+    shared.topology.events.node = node_name()
     if (path := shared.config.load_definitions) != NO_FILE:
         from arneb.http.management.importing import load_definitions
 

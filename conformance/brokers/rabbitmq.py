@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -40,9 +41,16 @@ class RabbitMQ(OwnProcess):
     name = "rabbitmq"
 
     def __init__(
-        self, directory: Path, certificates: Path | None = None, *, management: bool = False
+        self,
+        directory: Path,
+        certificates: Path | None = None,
+        *,
+        management: bool = False,
+        plugins: Sequence[str] = (),
     ) -> None:
-        """With ``management`` its HTTP API is served as well, and its metrics."""
+        """With ``management`` its HTTP API is served as well, and its metrics; ``plugins`` are
+        those that run besides."""
+        self._plugins = tuple(plugins)
         self.management_address = Address("127.0.0.1", free_port()) if management else None
         self.metrics_address = Address("127.0.0.1", free_port()) if management else None
         self.directory = directory
@@ -80,7 +88,7 @@ class RabbitMQ(OwnProcess):
         if not cookie.exists():
             cookie.write_text(secrets.token_hex(16))
             cookie.chmod(0o400)
-            plugins = ["rabbitmq_consistent_hash_exchange"]
+            plugins = ["rabbitmq_consistent_hash_exchange", *self._plugins]
             if self.management_address is not None and self.metrics_address is not None:
                 plugins += ["rabbitmq_management", "rabbitmq_prometheus"]
                 (home / "tls.conf").write_text(

@@ -10,6 +10,8 @@ from conformance.brokers.process import Address
 from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.management.client import Client
 
+PLUGINS = "rabbitmq_event_exchange", "rabbitmq_shovel", "rabbitmq_shovel_management"
+
 
 @dataclass(frozen=True, slots=True)
 class Managed:
@@ -31,10 +33,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Managed, Ma
     """Ours and theirs."""
     if not RabbitMQ.installed():
         pytest.skip("expected Debian's rabbitmq-server")
-    theirs = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"), management=True).start()
+    directory = tmp_path_factory.mktemp("rabbitmq")
+    theirs = RabbitMQ(directory, management=True, plugins=PLUGINS).start()
     try:
         assert theirs.management_address is not None
-        ours = Arneb(tmp_path_factory.mktemp("arneb"))
+        settings = '[amqp]\nevent_exchange_vhost = "/"\n'
+        ours = Arneb(tmp_path_factory.mktemp("arneb"), settings=settings)
         ours.start()
         try:
             yield (

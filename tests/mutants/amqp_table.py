@@ -218,8 +218,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a queue is not routed to while its deletion is under way",
         "amqp_frontend/arneb_amqp/topology/removal.py",
-        "    yield unit\n    await _taken(steps)\n",
-        "    await _taken(steps)\n    yield unit\n",
+        "    yield unit\n    removed = await _taken(steps)\n",
+        "    removed = await _taken(steps)\n    yield unit\n",
         ("tests/amqp_frontend/topology/test_failures.py",),
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes of who looks on.
+"""The mutant list, continued: mistakes of who looks on, and of what is told of the broker.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -9,6 +9,8 @@ from tests.mutants.table import Mutant
 
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 TRACING_TESTS: Final = ("tests/amqp_frontend/server/test_tracing.py",)
+
+EVENT_TESTS: Final = ("tests/amqp_frontend/server/test_event_exchange.py",)
 
 TRACING_MUTANTS: Final = (
     Mutant(
@@ -28,8 +30,8 @@ TRACING_MUTANTS: Final = (
     Mutant(
         "tracing cannot be switched off",
         AMQP + "topology/topology.py",
-        "self.tracing = None if node is None else self._new_tracing(node)",
-        'self.tracing = self._new_tracing(node or "")',
+        "self.tracing = None if node is None else Tracing(self.name, self.notices, node)",
+        'self.tracing = Tracing(self.name, self.notices, node or "")',
         TRACING_TESTS,
     ),
     Mutant(
@@ -38,5 +40,34 @@ TRACING_MUTANTS: Final = (
         "exclusive, arguments, windows, self.channel)",
         "exclusive, arguments, windows)",
         TRACING_TESTS,
+    ),
+    Mutant(
+        "events are made for nobody",
+        AMQP + "topology/broker_events.py",
+        "        return self._teller is not None and self._teller.has_takers(EVENT)\n",
+        "        return self._teller is not None\n",
+        EVENT_TESTS,
+    ),
+    Mutant(
+        "events tell the passwords of URIs",
+        AMQP + "topology/catalogue_events.py",
+        '            return _SECRET.sub("", value)\n',
+        "            return value\n",
+        EVENT_TESTS,
+    ),
+    Mutant(
+        "what goes with a queue was somebody's doing",
+        AMQP + "topology/broker_events.py",
+        "            user = BY_ITSELF if with_queue else acting_user()\n",
+        "            user = acting_user()\n",
+        EVENT_TESTS,
+    ),
+    Mutant(
+        "what is bound already is told again",
+        AMQP + "topology/exchanges/exchanges.py",
+        "        if not self._router.bind(binding):\n            return\n",
+        "        if not self._router.bind(binding):\n"
+        "            return self._events.bound(self.vhost, binding)\n",
+        EVENT_TESTS,
     ),
 )

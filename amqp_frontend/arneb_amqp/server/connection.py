@@ -13,10 +13,10 @@ from typing import Final
 import trio
 
 from arneb_amqp.errors import AmqpError, internal_error
+from arneb_amqp.server.connection_events import Remote
 from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
-from arneb_amqp.server.entrance import Remote
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
 from arneb_amqp.server.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
@@ -69,6 +69,7 @@ class Connection:
         entrance = server.entrance
         context = ConnectionContext(server.core, server.topology, entrance, id_, peer, self)
         self.consumers = Consumers(context)
+        self.told = context.told
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, server.nursery, self._low, self._drained)
@@ -208,11 +209,10 @@ class Connection:
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
         try:
-            self.consumers.closed(consumer)
+            self.consumers.closed(consumer, for_good=reason != "seek")
             if reason == "seek":
-                reattach = partial(self._reattach, consumer)
-                start_soon = self._server.nursery.start_soon
-                start_soon(contain, "reattaching consumers after a seek", reattach)
+                doing, reattach = "reattaching consumers", partial(self._reattach, consumer)
+                self._server.nursery.start_soon(contain, doing, reattach)
             else:
                 self._close_consumer(consumer)
         except Exception as error:
@@ -333,6 +333,7 @@ class Connection:
                 await runner.run_all(waiting)
             self.flush()
             if session.state is not self._state or session.timer_nearer:
+                self.told.state_is(session, self._state)
                 self._state, session.timer_nearer = session.state, False
                 self._server.timers.add(self)
             if session.blocked:

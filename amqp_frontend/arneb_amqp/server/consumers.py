@@ -21,6 +21,7 @@ from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.traffic import QueueTraffic
+from arneb_core.access.acting import BY_ITSELF
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
 
@@ -148,8 +149,10 @@ class Consumers:
                 if writable:
                     attachment.consumer.wake()
 
-    def closed(self, id_: ConsumerId) -> None:
-        """The core has detached a consumer."""
+    def closed(self, id_: ConsumerId, *, for_good: bool = True) -> None:
+        """The core has detached a consumer, which may come back."""
+        if for_good:
+            self._forget(consumer_of(id_))
         attachment = self.attached.pop(id_, None)
         self._leaving.discard(id_)
         if attachment is not None:
@@ -166,6 +169,7 @@ class Consumers:
         """Attach a consumer; what it sees, if its queue is a stream. Raises RabbitMQ's errors."""
         filter_ = await self._attach(request)
         self._consumes[request.consumer] = request
+        self._context.told.consuming(request.wanted, self._context.user)
         return filter_
 
     async def reattach(self, id_: ConsumerId) -> None:
@@ -183,7 +187,7 @@ class Consumers:
 
     async def cancel(self, request: Cancel) -> None:
         """Deliver nothing more to a consumer."""
-        self._consumes.pop(request.consumer, None)
+        self._forget(request.consumer, self._context.user)
         id_ = self._last_ids.pop(request.consumer, request.consumer)
         attachment = self.attached.get(id_)
         if attachment is None:
@@ -214,7 +218,7 @@ class Consumers:
         """Detach these consumers; what they hold goes back."""
         last = [self._last_ids.pop(id_, id_) for id_ in consumers]
         for id_ in consumers:
-            self._consumes.pop(id_, None)
+            self._forget(id_)
         present = [id_ for id_ in dict.fromkeys([*last, *consumers]) if id_ in self.attached]
         if not present:
             return
@@ -228,9 +232,15 @@ class Consumers:
 
     async def leave_all(self) -> None:
         """The connection is over. Idempotent."""
-        self._consumes.clear()
+        for id_ in list(self._consumes):
+            self._forget(id_)
         self._last_ids.clear()
         await self.leave(tuple(self.attached))
+
+    def _forget(self, id_: ConsumerId, user: str = BY_ITSELF) -> None:
+        request = self._consumes.pop(id_, None)
+        if request is not None:
+            self._context.told.consumed(request.wanted, user)
 
     async def _attach(self, request: Consume) -> StreamFilter | None:
         wanted = request.wanted

@@ -10,7 +10,8 @@ import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.entrance import Entrance, Remote, mechanisms_for
+from arneb_amqp.server.connection_events import ConnectionEvents, Remote
+from arneb_amqp.server.entrance import Entrance, mechanisms_for
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.session.context import BrokerContext, Entered
@@ -127,6 +128,8 @@ class ConnectionContext:
         self._peer = peer
         self.events: CoreEvents = events
         """Nobody when the connection is over."""
+        self.told: Final = ConnectionEvents(topology.events, entrance.occupancy, owner, peer)
+        """What is told of the connection."""
         self._vhost: Vhost | None = None
         self._rights: Rights | None = None
 
@@ -136,11 +139,11 @@ class ConnectionContext:
     def broker(self, config: AmqpConfig) -> BrokerContext:
         """The broker as the connection's session sees it."""
         mechanisms = mechanisms_for(self._peer, config.external_login)
-        return BrokerContext(config, new_name, self._entrance.occupancy, mechanisms)
+        return BrokerContext(config, new_name, self.told, mechanisms)
 
     async def log_in(self, login: LogIn) -> Principal:
         """Who the client is. Raises 403."""
-        return await self._entrance.log_in(login, self._peer)
+        return await self._entrance.log_in(login, self._peer, self.told)
 
     async def renew(self, order: Renew) -> None:
         """Take another secret. Raises 530."""
@@ -162,9 +165,14 @@ class ConnectionContext:
         self._entrance.occupancy.leave(self.owner)
 
     @property
+    def user(self) -> str:
+        """Who came."""
+        return self.rights.principal.name
+
+    @property
     def tapped(self) -> Tapped:
         """As whom whoever looks on sees it."""
-        return Tapped(self._peer.name, self.rights.principal.name)
+        return Tapped(self._peer.name, self.user)
 
     @property
     def rights(self) -> Rights:

@@ -5,11 +5,10 @@ the counts. What is checked, and in which order, is RabbitMQ's; a client that is
 hears which limit or right it was, and one that is refused a login hears nothing of the reason.
 """
 
-from dataclasses import dataclass
-
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import not_allowed
 from arneb_amqp.server.certificates import NoName, name_of
+from arneb_amqp.server.connection_events import ConnectionEvents, Remote
 from arneb_amqp.server.occupancy import Occupancy, Place, refused
 from arneb_amqp.session.connection.handshake import BY_PASSWORD, EXTERNAL, login_refused
 from arneb_amqp.session.context import Entered
@@ -19,27 +18,6 @@ from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused, Principal
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Where a client comes from."""
-
-    address: str = ""
-    loopback: bool = True
-    certificate: bytes | None = None
-    """That it has shown and TLS has verified, in DER."""
-    port: int = 0
-    local: tuple[str, int] = ("", 0)
-    """Where it reached us."""
-    secured: bool = False
-    """It speaks TLS."""
-
-    @property
-    def name(self) -> str:
-        """Both ends, as RabbitMQ names a connection."""
-        host, port = self.local
-        return f"{self.address}:{self.port} -> {host}:{port}"
 
 
 def mechanisms_for(peer: Remote, external: bool) -> tuple[str, ...]:
@@ -63,17 +41,20 @@ class Entrance:
     def __repr__(self) -> str:
         return f"<Entrance of {self.occupancy!r}>"
 
-    async def log_in(self, login: LogIn, peer: Remote) -> Principal:
+    async def log_in(self, login: LogIn, peer: Remote, told: ConnectionEvents) -> Principal:
         """Who the client is. Raises 403."""
         name = login.name
         try:
             if login.password is None:
                 name = self._certified(peer)
-            return await self._authority.log_in(
+            principal = await self._authority.log_in(
                 Credentials(name, login.password, peer.address, peer.loopback, login.mechanism)
             )
-        except LoginRefused:
+        except LoginRefused as error:
+            told.login_refused(name, login.mechanism, str(error))
             raise login_refused(login.mechanism) from None
+        told.logged_in(principal.name, login.mechanism)
+        return principal
 
     def _certified(self, peer: Remote) -> str:
         config = self._config

@@ -13,8 +13,9 @@ import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server.connection import Connection
+from arneb_amqp.server.connection_events import Remote
 from arneb_amqp.server.context import ServerContext
-from arneb_amqp.server.entrance import Entrance, Remote
+from arneb_amqp.server.entrance import Entrance
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.server.roster import Roster
@@ -63,6 +64,7 @@ class Server:
             await connection.run()
         finally:
             self._roster.leave(id_)
+            connection.told.closed(connection.session)
             if not len(self._roster):
                 self._gone.set()
 
@@ -142,6 +144,7 @@ async def serve_amqp(
             roster,
         )
         catalogue.watch(server.access_changed)
+        short.listen(topology.events.alarms_changed)
         try:
             await serve_listeners(
                 partial(_accepted, server, settings.handshake_s),

@@ -26,6 +26,7 @@ from arneb_amqp.topology.footprint import (
 )
 from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
 from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_core.access.acting import acting_as
 
 
 class MethodContext(Protocol):
@@ -73,7 +74,8 @@ class Methods:
             try:
                 async with topology.changing(lambda: touched_by(vhost, method)):
                     self._require(vhost, method)
-                    return await _METHODS[type(method)](self, vhost, method)
+                    with acting_as(self._context.rights.principal.name):
+                        return await _METHODS[type(method)](self, vhost, method)
             except Unsettled as unsettled:
                 # Found out while no lock is held: whoever is asked may take long.
                 await self._context.authorize(Authorize(unsettled.question))

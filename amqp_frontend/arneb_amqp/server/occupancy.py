@@ -77,7 +77,7 @@ class Occupancy:
             _less(self._users, place.user)
             _less(self._vhosts, place.vhost)
 
-    # Channels (arneb_amqp.session.context.ChannelCounts)
+    # Channels
 
     def opening(self, user: str) -> None:
         """One more channel is about to be opened. Raises 530 if there may be no more."""

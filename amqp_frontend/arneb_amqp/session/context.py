@@ -4,7 +4,7 @@ The rule: protocols and values only, so that nothing here knows who fulfils them
 by which a channel says that the turn is over.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,14 +75,14 @@ class Entered:
 
 
 class ChannelCounts(Protocol):
-    """The open channels of all connections."""
+    """The open channels of all connections, as one of them counts its own."""
 
-    def opening(self, user: str) -> None:
+    def opening(self, user: str, id_: ChannelId) -> None:
         """One more is about to be opened for that user. Raises 530 if there may be no more."""
         ...
 
-    def closed(self, user: str, count: int = 1) -> None:
-        """So many are not open any more."""
+    def ended(self, user: str, ids: Collection[ChannelId]) -> None:
+        """These are not open any more."""
         ...
 
 

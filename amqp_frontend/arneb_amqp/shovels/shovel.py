@@ -105,6 +105,13 @@ class Shovel:
         return ShovelStatus(self.vhost, self.name, self._state, since, details)
 
     @property
+    def _told(self) -> dict[str, Any]:
+        """What belongs to its state in events."""
+        if self._state is ShovelState.TERMINATED:
+            return {"reason": self._reason}
+        return {} if self._running is None else self._described
+
+    @property
     def _described(self) -> dict[str, Any]:
         assert self._running is not None, "only asked for while it runs"
         source, destination = self.settings.source, self.settings.destination
@@ -263,3 +270,7 @@ class Shovel:
         if state is not ShovelState.RUNNING:
             self._running = self._destination = None
         self._state, self._since = state, datetime.now(UTC)
+        events = self._topology.events
+        if events.wanted:
+            shown = {"vhost": self.vhost, "name": self.name, "status": state.value}
+            events.emit("shovel.worker.status", {**shown, **self._told})

@@ -138,3 +138,9 @@ class Shovels:
         running = self._running.pop(key, None)
         if running is not None:
             running[1].cancel()
+            self._removed(key)
+
+    def _removed(self, key: Key) -> None:
+        events = self._topology.events
+        if events.wanted:
+            events.emit("shovel.worker.removed", {"vhost": key[0], "name": key[1]})

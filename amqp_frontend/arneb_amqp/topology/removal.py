@@ -12,6 +12,7 @@ import trio
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.router import Removed, Router
+from arneb_amqp.topology.broker_events import BrokerEvents
 from arneb_amqp.topology.records import binding_key, exchange_key
 from arneb_core.api.core import Unit
 
@@ -21,10 +22,15 @@ BINDINGS_PER_TURN: Final = 200
 
 @asynccontextmanager
 async def removal(
-    vhost: str, plan: Generator[None, None, Removed], steps: Generator[None, None, Removed]
+    vhost: str,
+    plan: Generator[None, None, Removed],
+    steps: Generator[None, None, Removed],
+    events: BrokerEvents,
+    *,
+    with_queue: bool = False,
 ) -> AsyncIterator[Unit]:
     """A unit that forgets durably what is in ``plan``; the body adds to it and commits it. Then the
-    router's ``steps`` are taken.
+    router's ``steps`` are taken, and ``events`` tells of them.
 
     Must not be cancelled: a cancelled commit takes place all the same.
     """
@@ -36,7 +42,8 @@ async def removal(
         if number % BINDINGS_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
     yield unit
-    await _taken(steps)
+    removed = await _taken(steps)
+    events.removed(vhost, removed, with_queue=with_queue)
 
 
 async def restore(router: Router, removed: Removed) -> None:

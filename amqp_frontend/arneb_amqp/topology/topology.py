@@ -20,11 +20,14 @@ from arneb_amqp.errors import AmqpError, precondition_failed
 from arneb_amqp.routing.exchange import RESERVED_PREFIX, DestinationKind
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import Routes
+from arneb_amqp.topology.broker_events import EVENT_EXCHANGE, BrokerEvents
+from arneb_amqp.topology.catalogue_events import events_of
 from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
 from arneb_amqp.topology.exchanges.exchanges import Exchanges
 from arneb_amqp.topology.footprint import Footprint, of_removal
 from arneb_amqp.topology.governing import Governing
 from arneb_amqp.topology.names import queue_of
+from arneb_amqp.topology.notices import Notices
 from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues.attachments import Attachments
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
@@ -42,6 +45,7 @@ from arneb_amqp.topology.records import (
 )
 from arneb_amqp.topology.tracing import Tracing
 from arneb_amqp.traffic import QueueTraffic, VhostTraffic
+from arneb_core.access.acting import acting_user
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import Policy
 from arneb_core.access.records import Vhost as VhostRecord
@@ -93,30 +97,33 @@ class Vhost:
         core: Core,
         name_maker: Callable[[], str],
         check_count: Callable[[str, str], None],
+        events: BrokerEvents,
     ) -> None:
         self.name = name
         self.router = Router(name)
         self.queues = Queues(
             name, namespace, core, self.router, name_maker, self._delayed_topic,
-            partial(check_count, name),
+            partial(check_count, name), events,
         )  # fmt: skip
         self.delayed_exchanges = DelayedExchanges(
             name, core, self.router, self.queues, wall_clock_ms
         )
-        self.exchanges = Exchanges(name, core, self.router, self.queues, self.delayed_exchanges)
+        self.exchanges = Exchanges(
+            name, core, self.router, self.queues, self.delayed_exchanges, events
+        )
         self.governing = Governing(self.router, self.queues, self.exchanges)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
         self.tracing: Tracing | None = None
         """Copies what is published and delivered here, while somebody wants that."""
-        self._new_tracing = partial(Tracing, name, core, self.router, self.queues)
+        self.notices = Notices(core, self.router, self.queues)
 
     def __repr__(self) -> str:
         return f"<Vhost {self.name}, {self.queues!r}>"
 
     def trace(self, node: str | None) -> None:
         """Trace from now on, as the node of that name; None: do not."""
-        self.tracing = None if node is None else self._new_tracing(node)
+        self.tracing = None if node is None else Tracing(self.name, self.notices, node)
 
     @property
     def is_traced(self) -> bool:
@@ -165,6 +172,9 @@ class Topology:
     ) -> None:
         self._core = core
         self.catalogue = catalogue
+        self.events: Final = BrokerEvents()
+        """What happens in them, for whoever is bound to be told."""
+        self._event_vhost = config.event_exchange_vhost
         self._queues_max = config.queues_max
         self._name_maker = name_maker
         self._locks = NameLocks()
@@ -205,10 +215,14 @@ class Topology:
 
     def _add(self, record: VhostRecord) -> None:
         vhost = Vhost(
-            record.name, record.namespace, self._core, self._name_maker, self._check_queue_count
-        )
+            record.name, record.namespace, self._core, self._name_maker, self._check_queue_count,
+            self.events,
+        )  # fmt: skip
         vhost.governing.replace(Policies.of(self.catalogue.tables, record.name))
         self._vhosts[record.name] = vhost
+        if record.name == self._event_vhost:
+            vhost.router.declare(EVENT_EXCHANGE)
+            self.events.go_by(vhost.notices)
 
     def _check_queue_count(self, vhost: str, queue: str) -> None:
         """Raises 406 when there may be no more queues."""
@@ -231,9 +245,13 @@ class Topology:
         for before, after in changed:
             if before is None and isinstance(after, VhostRecord):
                 self._add(after)
+                exchanges = self._vhosts[after.name].router.exchanges.values()
+                self.events.predeclared(after.name, exchanges)
             elif after is None and isinstance(before, VhostRecord):
                 gone = self._vhosts.pop(before.name, None)
                 self._gone.add(VhostTraffic() if gone is None else gone.router.traffic)
+        if self.events.wanted:
+            self.events.emit_all(events_of(changed, acting_user(), self.events.node))
         for vhost in self._governed_by(changed):
             vhost.governing.replace(Policies.of(self.catalogue.tables, vhost.name))
 

@@ -11,27 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.router import Router
-from arneb_amqp.routing.routes import CachedRoute
+from arneb_amqp.topology.notices import Notices
 from arneb_amqp.topology.overflow import Admission
-from arneb_amqp.topology.queues.queues import Queues
-from arneb_amqp.wire.constants import FRAME_START, ChannelId
-from arneb_amqp.wire.content import compose, payload_of, properties_of
-from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
-from arneb_amqp.wire.route import join_route, routing_key_of, split_route
+from arneb_amqp.wire.constants import FRAME_START
+from arneb_amqp.wire.content import payload_of, properties_of
+from arneb_amqp.wire.properties import Properties, decode_properties
+from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import Field, array, longstr, signedint, table
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES, read_header
-from arneb_core.api.errors import CommitFailed
-from arneb_core.api.hashing import key_hash
 
 TRACE: Final = "amq.rabbitmq.trace"
 """The exchange where copies go."""
-
-KEY_BYTES_MAX: Final = 255
-"""Of a routing key: that of a copy has a name in it that may be as long alone."""
 
 _PROPERTIES: Final = tuple(each.name for each in fields(Properties))
 
@@ -48,11 +38,9 @@ class Tapped:
 class Tracing:
     """Copies what goes through one vhost."""
 
-    def __init__(self, vhost: str, core: Core, router: Router, queues: Queues, node: str) -> None:
+    def __init__(self, vhost: str, notices: Notices, node: str) -> None:
         self._vhost = vhost
-        self._core = core
-        self._router = router
-        self._queues = queues
+        self._notices = notices
         self._node = node
 
     def __repr__(self) -> str:
@@ -68,7 +56,7 @@ class Tracing:
             channel = FRAME_START.unpack_from(entry, start + 1)[1]
             headers = self._seen(tapped, channel) | routed
             self._copy(admission, f"publish.{exchange}", entry, headers)
-        self._send(admission)
+        self._notices.send(admission)
 
     def delivered(
         self,
@@ -83,7 +71,7 @@ class Tracing:
         for entry, again in zip(entries, redelivered, strict=True):
             headers = {"redelivered": signedint(again)} | self._seen(tapped, channel)
             self._copy(admission, f"deliver.{queue}", entry, headers)
-        self._send(admission)
+        self._notices.send(admission)
 
     def _seen(self, tapped: Tapped, channel: int) -> dict[str, Field]:
         return {
@@ -108,35 +96,8 @@ class Tracing:
             "node": longstr(self._node),
             **more,
         }
-        while len(key.encode("utf-8", "surrogateescape")) > KEY_BYTES_MAX:
-            key = key[:-1]
-        try:
-            names = self._router.route(TRACE, key, headers).queues
-        except AmqpError:
-            return  # hostile bindings: nobody can be told
-        raw = join_route(TRACE, key)
-        traffic = self._router.traffic.exchanges[TRACE]
-        hashed = key_hash(routing_key_of(raw))
-        route = CachedRoute(TRACE, key, raw, names, False, hashed, traffic)
-        properties = encode_properties(Properties(headers=headers))
-        copy = route.head(wall_clock_ms(), persistent=False) + compose(
-            ChannelId(1), properties, payload_of(content)
-        )
-        for name in names:
-            if (overflow := self._queues.refusing.get(name)) is not None:
-                admission.offer(overflow, copy)
-            elif (topic := self._queues.topic(name)) is not None:
-                admission.put(topic, copy)
-
-    def _send(self, admission: Admission) -> None:
-        appends = list(admission.close().items())
-        unit = Unit(appends, passes_over_gone=True, has_batches=False)
-
-        def done(_: CommitFailed | None) -> None:
-            admission.over()
-
-        if not appends or self._core.commit(unit, done):
-            admission.over()
+        copy = Properties(headers=headers)
+        self._notices.add(admission, TRACE, key, copy, payload_of(content))
 
 
 def _as_table(properties: Properties) -> dict[str, Field]:

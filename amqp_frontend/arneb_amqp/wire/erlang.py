@@ -75,16 +75,20 @@ def render_value(value: FieldValue) -> str:
         case tuple():
             return f"[{','.join(map(_render_field, value))}]"
         case Mapping():
-            rows = (
-                f"{{{render_binary(name.encode('utf-8', 'surrogateescape'))},"
-                f"{field.type.erlang_name},{render_value(field.value)}}}"
-                for name, field in value.items()
-            )
-            return f"[{','.join(rows)}]"
+            return f"[{','.join(render_rows(value))}]"
         case float():
             return render_float(value)
         case _:
             return repr(value)
+
+
+def render_rows(fields: Mapping[str, Field]) -> list[str]:
+    """The rows of a table, ``{<<"name">>,type,value}`` each."""
+    return [
+        f"{{{render_binary(name.encode('utf-8', 'surrogateescape'))},"
+        f"{field.type.erlang_name},{render_value(field.value)}}}"
+        for name, field in fields.items()
+    ]
 
 
 def render_float(value: float) -> str:

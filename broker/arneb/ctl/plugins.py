@@ -4,6 +4,7 @@ The rule: what is built in here is enabled already and cannot be disabled; of ev
 told that it is not there.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from arneb.ctl.exits import ExitCode, error
@@ -15,12 +16,20 @@ BUILT_IN: Final = (
     "rabbitmq_auth_mechanism_ssl",
     "rabbitmq_consistent_hash_exchange",
     "rabbitmq_delayed_message_exchange",
+    "rabbitmq_event_exchange",
     "rabbitmq_management",
     "rabbitmq_management_agent",
     "rabbitmq_prometheus",
+    "rabbitmq_shovel",
+    "rabbitmq_shovel_management",
     "rabbitmq_web_dispatch",
 )
 """What plugins of these names do is part of the broker."""
+
+BY_SETTING: Final[Mapping[str, str]] = {
+    "rabbitmq_event_exchange": "[amqp] event_exchange_vhost says which vhost has the exchange",
+}
+"""What is built in and does nothing before a setting says so."""
 
 OPTIONS: Final = frozenset({"online", "offline", "enabled", "explicitly", "minimal", "verbose"})
 
@@ -29,7 +38,8 @@ def _enable(session: Session) -> None:
     session.says(f"Enabling plugins on node {session.node}:")
     _expect(session.arguments)
     for name in session.arguments:
-        session.output.text(f"{name} is built in")
+        more = BY_SETTING.get(name)
+        session.output.text(f"{name} is built in" + (f": {more}" if more else ""))
 
 
 def _disable(session: Session) -> None:

@@ -8,6 +8,7 @@ fails: ``with Playbook() as play: ...``.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -200,13 +201,13 @@ class FakeCounts:
         self.open = 0
         self.most = 1_000_000
 
-    def opening(self, user: str) -> None:
+    def opening(self, user: str, id_: ChannelId) -> None:
         if self.open >= self.most:
             raise not_allowed(f"no more for '{user}'")
         self.open += 1
 
-    def closed(self, user: str, count: int = 1) -> None:
-        self.open -= count
+    def ended(self, user: str, ids: Collection[ChannelId]) -> None:
+        self.open -= len(ids)
 
 
 class Playbook:

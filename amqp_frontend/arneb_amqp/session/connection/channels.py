@@ -56,7 +56,7 @@ class Channels:
         """There is a channel of that number now. Raises 530 when its user, or the node, may have
         no more."""
         assert id_ not in self, f"channel {id_} is open"
-        self._counts.opening(user)
+        self._counts.opening(user, id_)
         self._user = user
         self._unused.add(id_)
 
@@ -74,7 +74,7 @@ class Channels:
     def close(self, id_: ChannelId) -> None:
         """The channel, which was used, is closed; an error may have ended all of them before."""
         if self.used.pop(id_, None) is not None:
-            self._counts.closed(self._user)
+            self._counts.ended(self._user, (id_,))
 
     def fail(self, id_: ChannelId, error: AmqpError) -> bool:
         """Close the channel with ``error``, if that belongs to it and to no more."""
@@ -89,6 +89,6 @@ class Channels:
         for channel in self.used.values():
             channel.end()
         if len(self):
-            self._counts.closed(self._user, len(self))
+            self._counts.ended(self._user, (*self.used, *self._unused))
         self.used.clear()
         self._unused.clear()

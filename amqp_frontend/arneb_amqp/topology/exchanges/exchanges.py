@@ -27,6 +27,7 @@ from arneb_amqp.topology.arguments import (
     check_exchange_name_argument,
     inequivalent,
 )
+from arneb_amqp.topology.broker_events import SILENT, BrokerEvents
 from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.queues.queues import Queues
@@ -51,6 +52,7 @@ class Exchanges:
     _router: Router
     _queues: Queues
     _delayed_exchanges: DelayedExchanges
+    _events: BrokerEvents = SILENT
 
     def __repr__(self) -> str:
         return f"<Exchanges of {self.vhost}, {len(self._router.exchanges)}>"
@@ -87,6 +89,7 @@ class Exchanges:
         except CoreError:
             self._router.delete(wanted.name)
             raise
+        self._events.exchange_created(self.vhost, wanted)
 
     def govern(self, exchanges: Iterable[Exchange]) -> None:
         """Have the policies hold for these, as both are now."""
@@ -109,15 +112,17 @@ class Exchanges:
         """Add the binding, durably if both its ends are durable."""
         self._refuse_default_ends(binding)
         durable = await self._check_ends(binding, owner)
-        if not self._router.bind(binding) or not durable:
+        if not self._router.bind(binding):
             return
-        key = binding_key(self.vhost, binding)
-        try:
-            await self._core.committed(Unit(metadata=[(key, encode_binding(self.vhost, binding))]))
-        except CoreError:
-            removed = self._router.unbind(binding)
-            await restore(self._router, replace(removed, bindings=()))
-            raise
+        if durable:
+            row = binding_key(self.vhost, binding), encode_binding(self.vhost, binding)
+            try:
+                await self._core.committed(Unit(metadata=[row]))
+            except CoreError:
+                removed = self._router.unbind(binding)
+                await restore(self._router, replace(removed, bindings=()))
+                raise
+        self._events.bound(self.vhost, binding)
 
     async def unbind(self, binding: Binding, owner: ConnectionId) -> None:
         """Remove the binding; one that is not there is removed already."""
@@ -138,7 +143,7 @@ class Exchanges:
         return source.durable and queue.durable and queue.owner is None
 
     async def _remove(self, plan: Plan, steps: Generator[None, None, Removed]) -> None:
-        async with removal(self.vhost, plan, steps) as unit:
+        async with removal(self.vhost, plan, steps, self._events) as unit:
             if unit.metadata:
                 await self._core.committed(unit)
 

@@ -11,6 +11,7 @@ from typing import Final
 from arneb_amqp.errors import ChannelException, not_implemented, queue_in_words, resource_locked
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.topology.arguments import inequivalent
+from arneb_amqp.topology.broker_events import BrokerEvents
 from arneb_amqp.topology.dead_letters import DeadLettering
 from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.topology.overflow import Overflow
@@ -74,6 +75,17 @@ class Queue:
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} in {self.vhost!r}, {self.type.value}>"
+
+    def announce(self, events: BrokerEvents) -> None:
+        """It has just been made."""
+        if events.wanted:
+            shown = {
+                "durable": self.durable,
+                "auto_delete": self.auto_delete,
+                "exclusive": self.owner is not None,
+                "type": f"rabbit_{self.type.value}_queue",
+            }
+            events.queue_created(self.vhost, self.name, self.owner, shown, self.arguments)
 
     @property
     def durable(self) -> bool:

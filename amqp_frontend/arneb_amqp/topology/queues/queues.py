@@ -11,15 +11,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from arneb_amqp.errors import (
-    not_found,
-    precondition_failed,
-    queue_in_words,
-)
+from arneb_amqp.errors import not_found, precondition_failed, queue_in_words
 from arneb_amqp.routing.removals import queue_removal
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.arguments import inequivalent
+from arneb_amqp.topology.broker_events import SILENT, BrokerEvents
 from arneb_amqp.topology.dead_letters import Destinations
 from arneb_amqp.topology.names import SUBSCRIPTION, queue_of, topic_of
 from arneb_amqp.topology.overflow import Overflow
@@ -47,7 +44,6 @@ from arneb_core.api.topics import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 
-
 LOST_MAX: Final = 10_000
 """Names of queues that went by another frontend. Needed for as long as a publish may wait behind
 another request of its connection, which is a commit or a few."""
@@ -69,12 +65,14 @@ class Queues:
         new_name: Callable[[], str],
         delayed_exchange: Callable[[str], Topic | None] = lambda exchange: None,
         check_count: Callable[[str], None] = lambda queue: None,
+        events: BrokerEvents = SILENT,
     ) -> None:
         self.vhost = vhost
         self.namespace = namespace
         """That of the topics that its queues are."""
         self._core = core
         self._router = router
+        self._events = events
         self.new_name = new_name
         self._check_count = check_count  # raises 406 when there may be no more
         self._queues: dict[str, Queue] = {}
@@ -267,10 +265,11 @@ class Queues:
             self._take_out(queue)
             queue.count_out(self._router.traffic, departed)
             self.refusing.pop(queue.name, None)
+        self._events.queue_deleted(self.vhost, queue.name)
 
     def _removal(self, name: str) -> AbstractAsyncContextManager[Unit]:
-        plan = queue_removal(self._router, name)
-        return removal(self.vhost, plan, self._router.removing_queue(name))
+        plan, steps = queue_removal(self._router, name), self._router.removing_queue(name)
+        return removal(self.vhost, plan, steps, self._events, with_queue=True)
 
     async def delete_exclusive(self, owner: ConnectionId) -> None:
         """The connection is gone and its queues go with it."""
@@ -353,6 +352,7 @@ class Queues:
         await self._enter(queue)
         self._router.traffic.queues_declared += 1
         self._router.traffic.queues_created += 1
+        queue.announce(self._events)
         if self.policies is not policies:  # others have taken their place meanwhile
             await self.govern([queue])
         await self._keep_history(queue)

@@ -17,6 +17,7 @@ from arneb.http.management.rules import Who, check
 from arneb.http.management.site import Site
 from arneb.http.management.table import ROUTER
 from arneb_amqp.errors import AmqpError, ReplyCode
+from arneb_core.access.acting import acting_as
 from arneb_core.access.errors import AccessError
 from arneb_core.access.principals import Principal
 from arneb_core.api.errors import CoreError
@@ -77,7 +78,8 @@ async def _answer(site: Site, request: Request) -> Reply:
     if not all(map(is_text, params.values())):
         raise not_found()
     await check(route.rule, call)
-    return await route.handle(site, call)
+    with acting_as(caller.name):
+        return await route.handle(site, call)
 
 
 async def _caller(site: Site, request: Request) -> Principal:

@@ -60,7 +60,7 @@ def connection_document(
     document: Document = {
         "name": connection.name,
         "node": site.node,
-        "pid": f"<{site.node}.1.{connection.id}.0>",
+        "pid": site.topology.events.pid(connection.id),
         "type": "network",
         "state": connection.state,
         "protocol": "AMQP 0-9-1",

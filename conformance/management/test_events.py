@@ -1,0 +1,162 @@
+"""The event exchange: what both brokers tell of the same, key by key and header by header."""
+
+import time
+from collections.abc import Callable
+from itertools import chain, groupby
+from typing import Any, Final
+
+import pika
+import pytest
+from conformance.management.conftest import Managed
+from pika.exceptions import AMQPConnectionError
+
+VARYING: Final = frozenset(
+    {"timestamp_in_ms", "pid", "channel", "connection", "connection_name", "connected_at", "node",
+     "port", "peer_port", "owner_pid", "cluster_state"}
+)  # fmt: skip
+"""Headers of which only the type is compared."""
+
+OURS_ALONE: Final = {
+    ("queue.created", "type"),  # of a classic queue; RabbitMQ says it of others
+    ("topic.permission.deleted", "exchange"),
+    ("vhost.limits.set", "vhost"), ("vhost.limits.cleared", "vhost"),
+}  # fmt: skip
+THEIRS_ALONE: Final = {
+    ("vhost.created", "metadata"), ("vhost.updated", "metadata"),  # Erlang's map as a text
+}  # fmt: skip
+
+TOLD_BY_RABBITMQ_ALONE: Final = frozenset({"vhost.down", "node.node.stats", "node.node.deleted"})
+SETTLE_S: Final = 1.0
+"""Both tell a little after it has happened."""
+
+
+@pytest.mark.parametrize("name", ["topology", "clients", "access", "policies"])
+def test_the_same_is_told(pair: tuple[Managed, Managed], name: str) -> None:
+    ours, theirs = (told_by(broker, PROGRAMS[name]) for broker in pair)
+    assert [key for key, _ in ours] == [key for key, _ in theirs]
+    for (key, mine), (_, other) in zip(ours, theirs, strict=True):
+        only = {(key, each) for each in mine.keys() - other.keys()}
+        missing = {(key, each) for each in other.keys() - mine.keys()}
+        assert (only - OURS_ALONE, missing - THEIRS_ALONE) == (set(), set())
+        for header in mine.keys() & other.keys():
+            assert mine[header] == other[header], f"{key}: {header}"
+
+
+def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tuple[str, Any]]:
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.queue_declare("events", exclusive=True)
+        channel.queue_bind("events", "amq.rabbitmq.event", "#")
+        with connected(broker) as other:
+            program(broker, other)
+        found: list[tuple[str, Any]] = []
+        quiet_at = time.monotonic() + SETTLE_S
+        while time.monotonic() < quiet_at:
+            method, properties, body = channel.basic_get("events", auto_ack=True)
+            if method is None:
+                connection.sleep(0.05)
+                continue
+            quiet_at = time.monotonic() + SETTLE_S
+            headers = properties.headers
+            internal = headers.get("component") == "exchange-delete-in-progress"
+            if method.routing_key in TOLD_BY_RABBITMQ_ALONE or internal:
+                continue
+            assert (body, properties.delivery_mode) == (b"", 2)
+            assert properties.timestamp == headers["timestamp_in_ms"] // 1000
+            found.append((method.routing_key, evened(method.routing_key, headers)))
+        # RabbitMQ makes the exchanges of a new vhost in an order of its own.
+        together = [list(each) for _, each in groupby(found, key=lambda told: told[0])]
+        ordered = [sorted(each, key=lambda told: str(told[1].get("name"))) for each in together]
+        told = chain.from_iterable(ordered)
+        return [each for each in told if each[1].get("source_name") != "amq.rabbitmq.event"]
+
+
+def evened(key: str, headers: dict[str, Any]) -> dict[str, Any]:
+    """Headers without what is another thing each time, or by nature."""
+    shown = {
+        name: type(value).__name__ if name in VARYING else value for name, value in headers.items()
+    }
+    if key in ("connection.created", "channel.created", "connection.closed"):
+        shown["name"] = "named"
+    if key == "user.authentication.failure" and isinstance(shown["error"], list):
+        shown["error"] = bytes(shown["error"]).decode()  # RabbitMQ tells the text as numbers
+    if isinstance(shown.get("client_properties"), list):
+        shown["client_properties"] = sorted(shown["client_properties"])
+    return shown
+
+
+def connected(broker: Managed, **more: Any) -> pika.BlockingConnection:
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(broker.amqp.host, broker.amqp.port, "/", **more)
+    )
+
+
+def topology(broker: Managed, connection: pika.BlockingConnection) -> None:
+    channel = connection.channel()
+    arguments = {"x-max-length": 5, "x-overflow": "reject-publish"}
+    channel.queue_declare("t1", durable=True, arguments=arguments)
+    channel.exchange_declare("tx", "topic", arguments={"a": ["b", 1]}, auto_delete=True)
+    for _ in range(2):
+        channel.queue_bind("t1", "tx", "k.#", {"z": 1})
+    channel.exchange_bind("amq.fanout", "tx", "f")
+    channel.exchange_unbind("amq.fanout", "tx", "f")
+    channel.queue_unbind("t1", "tx", "k.#", {"z": 1})
+    channel.queue_declare("t2", exclusive=True)
+    channel.queue_declare("t3", auto_delete=True)
+    channel.queue_bind("t3", "amq.direct", "k")
+    channel.basic_consume("t3", lambda *_: None, consumer_tag="t", arguments={"x-priority": 3})
+    channel.basic_cancel("t")
+    channel.queue_delete("t1")
+    call = broker.api.call
+    call("PUT", "queues/%2F/t4", {"durable": True})
+    call("PUT", "exchanges/%2F/ty", {"type": "direct", "durable": True})
+    call("POST", "bindings/%2F/e/ty/q/t4", {"routing_key": "r"})
+    call("DELETE", "queues/%2F/t4")
+    call("DELETE", "exchanges/%2F/ty")
+
+
+def clients(broker: Managed, _: pika.BlockingConnection) -> None:
+    with connected(broker, client_properties={"connection_name": "mine"}) as connection:
+        channel = connection.channel(5)
+        channel.queue_declare("c1", exclusive=True)
+        channel.basic_qos(prefetch_count=3)
+        channel.basic_consume("c1", lambda *_: None, consumer_tag="c")
+        channel.close()
+    with pytest.raises(AMQPConnectionError):
+        connected(broker, credentials=pika.PlainCredentials("guest", "wrong"))
+    with pytest.raises(AMQPConnectionError):
+        parameters = pika.ConnectionParameters(broker.amqp.host, broker.amqp.port, "nowhere")
+        pika.BlockingConnection(parameters)
+
+
+def access(broker: Managed, _: pika.BlockingConnection) -> None:
+    call = broker.api.call
+    call("PUT", "users/u", {"password": "p", "tags": "management"})
+    call("PUT", "users/u", {"password": "p2", "tags": "monitoring"})
+    call("PUT", "users/v", {"password": "p", "tags": ""})
+    call("PUT", "vhosts/ev", {"description": "d", "tags": "a,b"})
+    call("PUT", "vhosts/ev", {"description": "e", "tags": "a"})
+    call("PUT", "permissions/ev/u", {"configure": "a", "write": "b", "read": "c"})
+    call("PUT", "topic-permissions/ev/u", {"exchange": "amq.topic", "write": "b", "read": "c"})
+    call("DELETE", "topic-permissions/ev/u")
+    call("DELETE", "permissions/ev/u")
+    call("PUT", "vhost-limits/ev/max-queues", {"value": 7})
+    call("PUT", "user-limits/u/max-channels", {"value": 7})
+    call("DELETE", "user-limits/u/max-channels")
+    call("PUT", "permissions/ev/u", {"configure": "a", "write": "b", "read": "c"})
+    for name in ("users/u", "users/v"):
+        call("DELETE", name)
+
+
+def policies(broker: Managed, _: pika.BlockingConnection) -> None:
+    call = broker.api.call
+    call("PUT", "policies/%2F/p", {"pattern": "^z", "definition": {"max-length": 5}, "priority": 2})
+    call("PUT", "operator-policies/%2F/p", {"pattern": "^z", "definition": {"max-length": 6}})
+    call("DELETE", "policies/%2F/p")
+    call("DELETE", "operator-policies/%2F/p")
+    call("PUT", "global-parameters/g", {"value": {"a": 1, "b": ["c", True]}})
+
+
+PROGRAMS: Final = {
+    "topology": topology, "clients": clients, "access": access, "policies": policies,
+}  # fmt: skip
