@@ -193,4 +193,18 @@ DATA_MUTANTS: Final = (
         "        kept_s = self._limits.mark_expiry_s\n",
         WRITING,
     ),
+    Mutant(
+        "what came after trimmed entries is handed out for them",
+        CORE + "store/handing_out.py",
+        "        if begins_behind(stored, end, last):\n",
+        "        if False:\n",
+        ("tests/core/store/test_handing_out.py",),
+    ),
+    Mutant(
+        "a span of which nothing is left is asked for again and again",
+        "spark_connector/pyspark_arneb/decode/chunks.py",
+        "        if gathered.end == start:\n",
+        "        if not blocks:\n",
+        ("tests/spark_connector/test_chunks.py",),
+    ),
 )

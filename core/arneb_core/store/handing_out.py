@@ -1,8 +1,8 @@
 """Handing out: stored blocks for readers elsewhere, as they are.
 
-The rule: nobody looks into a block here, so that a damaged one reaches whoever decides what becomes
-of it. Only one that refers to bodies is made anew, piece by piece: its reader has no store to find
-them in, and all of them together may be larger than any bound.
+The rule: nobody looks into a block here, but for where it begins, so that a damaged one reaches
+whoever decides what becomes of it. Only one that refers to bodies is made anew, piece by piece: its
+reader has no store to find them in, and all of them together may be larger than any bound.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ from arneb_core.store.block import (
 )
 from arneb_core.store.schema import TopicId
 from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.stored_blocks import begins_behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,10 @@ def hand_out(
     reached."""
     blocks: list[tuple[Position, bytes]] = []
     size = 0
-    for found in snapshot.block_values(topic_id, first, last):
-        for place, value in _self_contained(snapshot, *found, first):
+    for end, stored in snapshot.block_values(topic_id, first, last):
+        if begins_behind(stored, end, last):
+            break  # what was asked for has been trimmed, and this is what came after it
+        for place, value in _self_contained(snapshot, end, stored, first):
             if place < first:
                 continue
             blocks.append((place, value))

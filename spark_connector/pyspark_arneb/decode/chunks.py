@@ -82,7 +82,7 @@ def read_chunks(
 ) -> Iterator[Chunk | Damage]:
     """The entries of ``span`` in order; ``lose`` is told what is not there any more."""
     gathered = _Gathered(span)
-    while gathered.end <= span.last:
+    while (start := gathered.end) <= span.last:
         blocks = source.read(span.topic_id, gathered.end, span.last, READ_BYTES)
         for block in blocks:
             for found in _contents(block, span, gathered.end):
@@ -97,7 +97,8 @@ def read_chunks(
                     gathered.go_on_at(Position(found.last + 1))
                 else:
                     gathered.entries += found[1]
-        if not blocks:
+        if gathered.end == start:
+            # Nothing of the span is left; to ask again would be to ask for ever.
             yield from gathered.take_all()
             lose(Loss(span.topic, gathered.end, span.last))
             return
