@@ -47,8 +47,9 @@ help:
 run: $(VENV)/.base
 	$(BIN)/arneb serve
 
+# On several cores; see tests/side_by_side.py.
 test: $(VENV)/.dev java compiler
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder $(ARGS)
 
 # Crash tests and those of whole processes have no examples to vary.
 hunt: $(VENV)/.dev

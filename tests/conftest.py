@@ -12,6 +12,7 @@ import inspect
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ import pytest
 import trio
 import trio.testing
 from hypothesis import Phase
+from tests import side_by_side
 
 # A slow machine is no failure, and a failing example must be repeatable from the log.
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
@@ -48,10 +50,27 @@ MEMORY_FREE_BYTES_MIN: Final = 8 << 30
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_time: an async test that needs the real clock")
+    config.addinivalue_line("markers", "alone: a test that measures: no other runs meanwhile")
     is_free = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE_BYTES_MIN
     if is_free and "TMPDIR" not in os.environ:
         # For the processes that tests start as well.
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    side_by_side.make_locks(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if side_by_side.is_divided(config):
+        side_by_side.give_groups(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let no test run beside one that measures."""
+    if not side_by_side.is_divided(item.config):
+        return (yield)
+    with side_by_side.beside_others(item):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -24,6 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedBroker]
         yield one
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_hostile_clients_take_their_share_and_no_more(
     broker: AttackedBroker, listener: str

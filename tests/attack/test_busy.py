@@ -10,6 +10,7 @@ PASS_P999_MS = 50.0
 """In CPU time. Without a limit one in a few hundred takes as long as all their turns together."""
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("load", [attack, publish])
 def test_a_pass_over_hundreds_of_busy_connections_is_short(load: Callable[[int], Found]) -> None:
     found = load(CONNECTIONS)
