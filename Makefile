@@ -49,7 +49,7 @@ run: $(VENV)/.base
 
 # On several cores; see tests/side_by_side.py.
 test: $(VENV)/.dev java compiler
-	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
 
 # Crash tests and those of whole processes have no examples to vary.
 hunt: $(VENV)/.dev

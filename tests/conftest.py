@@ -23,6 +23,7 @@ import trio
 import trio.testing
 from hypothesis import Phase
 from tests import side_by_side
+from xdist.remote import Producer
 
 # A slow machine is no failure, and a failing example must be repeatable from the log.
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
@@ -58,10 +59,13 @@ def pytest_configure(config: pytest.Config) -> None:
     side_by_side.make_locks(config)
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> side_by_side.Scheduler:
+    return side_by_side.Scheduler(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if side_by_side.is_divided(config):
-        side_by_side.give_groups(items)
+        side_by_side.put_in_order(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,16 +14,40 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 ALONE: Final = "alone"
-"""The marker, and the group, of what is measured: it comes last, when nothing else is left."""
+"""The marker of what is measured. It comes last, when nothing else is left."""
 
-DEAR_FIXTURES: Final = ("spark",)
-"""What each worker would otherwise have to start for itself (a JVM): who asks for it runs on one
-worker, and as that takes the longest, first."""
+TOGETHER: Final = ("tests/spark_connector/",)
+"""Folders that share something too dear for each worker to have one (a JVM): one worker runs all
+of them, and as that takes the longest, first."""
 
-LOCKS: Final = "ARNEB_TESTS_LOCKS"
+LOCKS: Final = "LOCKS_OF_TESTS"
 """The environment variable that tells the workers where their run has its locks."""
+
+
+class Scheduler(LoadScopeScheduling):
+    """Gives a worker a file of tests at a time, or one of the folders of :data:`TOGETHER`.
+
+    Not xdist's own groups: they are lost with pytest 9.2, which has no ``_nodeid``.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        super().__init__(config, log)
+        # Files in the order of collection, not those with the most tests first.
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _unit_of(nodeid)
+
+
+def _unit_of(nodeid: str) -> str:
+    for folder in TOGETHER:
+        if nodeid.startswith(folder):
+            return folder
+    return nodeid.partition("::")[0]
 
 
 def is_divided(config: pytest.Config) -> bool:
@@ -34,25 +58,18 @@ def is_divided(config: pytest.Config) -> bool:
 def make_locks(config: pytest.Config) -> None:
     """In the process that starts the workers, before it does."""
     if is_divided(config) and LOCKS not in os.environ:
-        os.environ[LOCKS] = folder = tempfile.mkdtemp(prefix="arneb-tests-")
+        os.environ[LOCKS] = folder = tempfile.mkdtemp(prefix="locks-of-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-def give_groups(items: list[pytest.Item]) -> None:
-    """Put into one group what one worker is to run, the groups in a good order."""
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (groups[item] == ALONE, groups[item] not in DEAR_FIXTURES))
-
-
-def _group(item: pytest.Item) -> str:
-    if item.get_closest_marker(ALONE) is not None:
-        return ALONE
-    for fixture in getattr(item, "fixturenames", ()):
-        if fixture in DEAR_FIXTURES:
-            return str(fixture)
-    return item.nodeid.partition("::")[0]
+def put_in_order(items: list[pytest.Item]) -> None:
+    """The long first, so that nobody waits for them in the end; what is to be alone last."""
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker(ALONE) is not None,
+            _unit_of(item.nodeid) not in TOGETHER,
+        )
+    )
 
 
 @contextmanager

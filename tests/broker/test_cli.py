@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import lmdb
@@ -69,9 +70,21 @@ def test_a_listener_that_is_off_is_not_announced(data: Path) -> None:
         assert set(broker.addresses) == {"http"}
 
 
+def wait_until_ready(broker: BrokerProcess) -> None:
+    """Its addresses are known before everything is served there."""
+    while True:
+        try:
+            urlopen(f"http://{broker.addresses['http']}/readyz").close()
+        except HTTPError as answer:
+            assert answer.code == 503
+        else:
+            return
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_broker_in_order(data: Path, number: signal.Signals) -> None:
     with BrokerProcess(data) as broker:
+        wait_until_ready(broker)
         connection = socket.create_connection(
             (broker.addresses["amqp"].host, broker.addresses["amqp"].port)
         )
