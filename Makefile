@@ -11,8 +11,8 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-image soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
+.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
+	soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -22,6 +22,8 @@ help:
 	@echo "make pages          write the pages of docs that are made from the code"
 	@echo "make demo           10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
 	@echo "make conformance    black-box scenarios by real clients, against RabbitMQ, Apache Pulsar and Arneb"
+	@echo "make client-suite   the Pulsar client library against Arneb, Apache Pulsar and a cluster of it, unloads and kills meanwhile"
+	@echo "make pulsar-cluster two Apache Pulsar brokers and three bookies on this machine until Ctrl-D (ARGS=\"--brokers 3\")"
 	@echo "make bench          measure against RabbitMQ on this machine, results in bench/results/"
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
@@ -41,6 +43,7 @@ help:
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make spark-cluster  a job on a Spark master and two workers that get arneb by --py-files"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
+	@echo "make soak-client    SIGKILLs of a broker under the Pulsar client's load (ARGS=\"--broker cluster --kills 20 --seed 7\")"
 	@echo "make soak-replay    SIGKILLs of a replay, its JVM and its broker: each message once, in order"
 	@echo "make soak-spark     SIGKILLs of a streaming query and its broker: nothing lost, nothing doubled"
 
@@ -115,6 +118,15 @@ bench-delayed: $(VENV)/.dev
 conformance: $(VENV)/.dev java broker-tools client-tools
 	$(BIN)/python -m conformance $(ARGS)
 
+# The same scenarios thrice, and once more while topics are unloaded and brokers are killed.
+# ARGS="--client-brokers arneb" leaves brokers out, ARGS="--client-disturb none" the disturbance.
+client-suite: $(VENV)/.dev java client-tools
+	$(BIN)/pytest --client-brokers arneb,pulsar,cluster tests/pulsar_client $(ARGS)
+	$(BIN)/pytest --client-brokers arneb,pulsar,cluster --client-disturb kill tests/pulsar_client $(ARGS)
+
+pulsar-cluster: $(VENV)/.dev java client-tools
+	$(BIN)/python -m conformance.brokers.pulsar_cluster $(ARGS)
+
 # The known mistakes, one after the other, in a copy of the code: the tests must see each
 # (ARGS=--black-box: the scenarios of real clients must).
 mutants: $(VENV)/.dev
@@ -153,6 +165,10 @@ spark-cluster: $(VENV)/.dev java
 # Seconds a listener, a seed and listeners by choice: ARGS="60 --seed 7 --listener amqp".
 soak-attack: $(VENV)/.dev
 	$(BIN)/python -m tests.attack $(ARGS)
+
+# ARGS="--seed 7": the same dice again. Kills of a cluster's broker take half a minute each.
+soak-client: $(VENV)/.dev
+	$(BIN)/python -m tests.pulsar_client.soak $(ARGS)
 
 # ARGS="--seed 7": the same dice again.
 soak-spark: $(VENV)/.dev java

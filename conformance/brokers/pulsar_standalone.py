@@ -34,7 +34,7 @@ CLASSPATH_WITHIN_S: Final = 1_200
 READY_WITHIN_S: Final = 120.0
 STOP_WITHIN_S: Final = 60.0
 
-_OPENED: Final = (
+OPENED: Final = (
     "java.base/java.io",
     "java.base/java.lang",
     "java.base/java.nio",
@@ -106,7 +106,7 @@ class PulsarStandalone(OwnProcess):
         home = self.directory
         home.mkdir(parents=True, exist_ok=True)
         (home / "standalone.conf").write_text(self._configuration())
-        opened = [part for each in _OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")]
+        opened = [part for each in OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")]
         command = ["java", *_JAVA, *opened, "-cp", classpath()]
         command += ["org.apache.pulsar.PulsarStandaloneStarter", "-c", f"{home}/standalone.conf"]
         command += ["-a", "127.0.0.1", "-nfw", "-nss", "--metadata-dir", f"{home}/metadata"]

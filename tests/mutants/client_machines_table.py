@@ -12,7 +12,16 @@ PRODUCER_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_machine.py"
 PACKING_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_packing.py",)
 CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine.py",)
 
+POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
+
 CLIENT_MACHINE_MUTANTS: Final = (
+    Mutant(
+        "a client whose tasks ask at the same time goes round past the broker that is there",
+        CLIENT + "connection/pool.py",
+        "            which = (first + offset) % len(self._addresses)\n",
+        "            which = self._first = (self._first + 1) % len(self._addresses)\n",
+        POOL_TESTS,
+    ),
     Mutant(
         "a client that comes back sends again the other way round",
         CLIENT + "producer/machine.py",

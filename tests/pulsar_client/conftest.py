@@ -4,12 +4,14 @@ broker that was asked for.
 The rule: what needs the process of a broker, or the library as it is installed, stands here; what
 needs neither stands in ``tests/pulsar_frontend/client``, under the name of its module.
 
-``--client-brokers arneb,pulsar`` plays it against Apache Pulsar standalone as well (``make
-client-suite``); by itself it is played against Arneb.
+``--client-brokers arneb,pulsar,cluster`` plays it against Apache Pulsar standalone and a cluster of
+two brokers and three bookies as well, ``--client-disturb unload`` has topics unloaded meanwhile and
+``kill`` brokers killed besides (``make client-suite``); by itself it is played against Arneb, in
+peace.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,15 +20,20 @@ from typing import Final, Protocol
 import anyio
 import pytest
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.process import free_port
+from conformance.brokers.pulsar_cluster import PulsarCluster
 from conformance.brokers.pulsar_standalone import PulsarStandalone
+from tests.pulsar_client.disturbance import Disturbance, Mortal
 
 BACKENDS: Final = ("trio", "asyncio")
+HERE: Final = Path(__file__).parent
 WITHIN_S: Final = 60.0
 """What hangs is to fail with its name."""
 
+PATIENT_WITHIN_S: Final = 240.0
+"""Where a broker of Java may have to start meanwhile."""
+
 LOOK_S: Final = 0.05
-KILLS: Final = 2
-"""Of a broker under load; ``--client-kills`` says more."""
 
 
 class Broker(Protocol):
@@ -48,11 +55,51 @@ class OwnArneb(Arneb):
         return self.admin_url
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--client-brokers", default="arneb", help="arneb, pulsar, or both")
-    parser.addoption(
-        "--client-kills", type=int, default=KILLS, help="SIGKILLs of a broker under load"
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "in_peace(why): not played while topics are unloaded and brokers are killed"
     )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--client-brokers", default="arneb", help="some of arneb, pulsar and cluster, by commas"
+    )
+    parser.addoption(
+        "--client-disturb",
+        default="none",
+        choices=("none", "unload", "kill"),
+        help="unload topics while scenarios are played, or kill brokers besides",
+    )
+    parser.addoption("--client-seed", type=int, default=1, help="of the disturbance")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What only a cluster can show is there only for a cluster."""
+    if collection_path.name == "test_cluster.py":
+        return "cluster" not in _brokers(config)
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a disturbance would rightly change."""
+    if config.getoption("--client-disturb", "none") == "none":
+        return
+    peaceful = [
+        each
+        for each in items
+        if each.path.is_relative_to(HERE)
+        and (
+            "broker" not in getattr(each, "fixturenames", ()) or each.get_closest_marker("in_peace")
+        )
+    ]
+    config.hook.pytest_deselected(items=peaceful)
+    items[:] = [each for each in items if each not in peaceful]
+
+
+def _brokers(config: pytest.Config) -> Sequence[str]:
+    names: str = config.getoption("--client-brokers", "arneb")
+    return names.split(",")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -60,7 +107,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.fixturenames.append("backend")
         metafunc.parametrize("backend", BACKENDS)
     if "broker" in metafunc.fixturenames:
-        names = metafunc.config.getoption("--client-brokers", "arneb").split(",")
+        names = _brokers(metafunc.config)
         metafunc.parametrize("broker", names, indirect=True, scope="session")
 
 
@@ -72,14 +119,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     played = partial(pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in names})
 
-    kills = pyfuncitem.config.getoption("--client-kills", KILLS)
+    config = pyfuncitem.config
+    is_patient = (
+        set(_brokers(config)) != {"arneb"} or config.getoption("--client-disturb") != "none"
+    )
 
     async def play() -> None:
-        with anyio.fail_after(WITHIN_S * max(1, kills)):
+        with anyio.fail_after(PATIENT_WITHIN_S if is_patient else WITHIN_S):
             await played()
 
     anyio.run(play, backend=pyfuncitem.callspec.params["backend"])
     return True
+
+
+DISTURBANCE: Final = pytest.StashKey[Disturbance]()
 
 
 @pytest.fixture(scope="session")
@@ -88,23 +141,39 @@ def broker(
 ) -> Iterator[Broker]:
     """A broker that all scenarios share; each has topics of its own."""
     directory = tmp_path_factory.mktemp(request.param)
-    made = started(request.param, directory)
+    made = started(request.param, directory / "broker")
+    disturb, seed = (request.config.getoption(f"--client-{name}") for name in ("disturb", "seed"))
     try:
-        yield made
+        if disturb == "none":
+            yield made
+            return
+        disturbance = Disturbance(made, mortals_of(made) if disturb == "kill" else (), seed)
+        request.config.stash[DISTURBANCE] = disturbance
+        with disturbance.under_way():
+            yield made
+        print(f"\n{made.name}: {disturbance!r}")
     finally:
         made.stop()
 
 
-def started(name: str, directory: Path) -> "OwnArneb | PulsarStandalone":
+def started(name: str, directory: Path) -> "OwnArneb | PulsarStandalone | PulsarCluster":
     """A broker by its name, running."""
     if name == "arneb":
-        return OwnArneb(directory, listeners=("pulsar", "http-pulsar")).start()
+        # The ports are chosen here, so that it is found again after a kill.
+        ports = {each: free_port() for each in ("pulsar", "http-pulsar")}
+        return OwnArneb(directory, listeners=tuple(ports), ports=ports).start()
+    # systemTopicEnabled: where coordinators keep their records.
+    settings = {"transactionCoordinatorEnabled": "true", "systemTopicEnabled": "true"}
     if name == "pulsar":
-        # systemTopicEnabled: where coordinators keep their records.
-        return PulsarStandalone(
-            directory, transactionCoordinatorEnabled="true", systemTopicEnabled="true"
-        ).start()
-    raise pytest.UsageError(f"expected arneb or pulsar in --client-brokers, got {name!r}")
+        return PulsarStandalone(directory, **settings).start()
+    if name == "cluster":
+        return PulsarCluster(directory, **settings).start()
+    raise pytest.UsageError(f"expected arneb, pulsar or cluster, got {name!r}")
+
+
+def mortals_of(broker: "OwnArneb | PulsarStandalone | PulsarCluster") -> Sequence[Mortal]:
+    """Who may be killed meanwhile: of a cluster those that nobody asks by HTTP."""
+    return broker.brokers[1:] if isinstance(broker, PulsarCluster) else [broker]
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -121,5 +190,8 @@ NUMBERS = count(1)
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic that no other scenario has."""
-    return f"persistent://public/default/{request.node.originalname}-{next(NUMBERS)}"
+    """A topic that no other scenario has; it is unloaded if any is."""
+    name = f"persistent://public/default/{request.node.originalname}-{next(NUMBERS)}"
+    if (disturbance := request.config.stash.get(DISTURBANCE, None)) is not None:
+        disturbance.wanted = name
+    return name

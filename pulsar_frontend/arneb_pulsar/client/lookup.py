@@ -232,8 +232,10 @@ class HttpLookup:
     async def _get(self, path: str, query: dict[str, str], what: str) -> dict[str, object]:
         scheme, hosts = self._service.scheme, self._service.hosts
         last: PulsarError | None = None
-        for _ in hosts:
-            host, port = hosts[self._first]
+        first = self._first
+        for offset in range(len(hosts)):
+            which = (first + offset) % len(hosts)
+            host, port = hosts[which]
             try:
                 answer = await self._http.get(
                     f"{scheme}://{host}:{port}{path}",
@@ -246,8 +248,8 @@ class HttpLookup:
             except httpx.HTTPError as error:
                 last = ConnectError(f"{what}: expected an answer of {host}:{port}, got {error!r}")
             else:
+                self._first = which
                 return _content(answer, what)
-            self._first = (self._first + 1) % len(hosts)
         raise last or ConnectError(f"{what}: nobody to ask")
 
 

@@ -15,7 +15,7 @@ from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import Authentication
 from arneb_pulsar.client.connection.connection import Connection, open_connection
 from arneb_pulsar.client.connection.dialling import Address, Dial
-from arneb_pulsar.client.errors import ClientClosed, ConnectError
+from arneb_pulsar.client.errors import ClientClosed, ConnectError, PulsarError
 
 Key = tuple[Address, Address, int]
 """Whom it is to, whom was dialled, and which of several."""
@@ -56,16 +56,19 @@ class Pool:
 
     async def any(self) -> Connection:
         """A connection to any broker of the service. Raises the last of the errors."""
-        for attempt in range(len(self._addresses)):
-            address = self._addresses[self._first]
+        # From a copy of what is first: others may be asking, and fail, at the same time.
+        first = self._first
+        last: PulsarError = ClientClosed("expected an address to connect to, got none")
+        for offset in range(len(self._addresses)):
+            which = (first + offset) % len(self._addresses)
             try:
-                return await self.to(address)
-            except ConnectError:
-                # The next one is asked first from now on.
-                self._first = (self._first + 1) % len(self._addresses)
-                if attempt == len(self._addresses) - 1:
-                    raise
-        raise ClientClosed("expected an address to connect to, got none")
+                connection = await self.to(self._addresses[which])
+            except ConnectError as error:
+                last = error
+            else:
+                self._first = which
+                return connection
+        raise last
 
     async def to(self, address: Address, through: Address | None = None) -> Connection:
         """One of the connections to a broker. Raises as :func:`open_connection`."""

@@ -1,0 +1,429 @@
+"""Apache Pulsar as a cluster on one small machine: brokers, bookies and their metadata store.
+
+The rule: every process is a child of ours, on free loopback ports and throw-away data, and only
+those are ended. Heaps are small: two brokers and three bookies are about 1.3 GiB. Whatever is
+written stands on two of three bookies, so that one may be lost: with a write quorum of all
+bookies the loss of one stops every write.
+
+``python -m conformance.brokers.pulsar_cluster [DIRECTORY]`` starts one, says where, and takes lines
+such as ``kill broker-2``, ``start broker-2`` and ``status`` until its input ends.
+"""
+
+import argparse
+import http.client
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from conformance.brokers.process import (
+    POLL_S,
+    Address,
+    BrokerFailed,
+    OwnProcess,
+    Process,
+    environment_without,
+    free_port,
+)
+from conformance.brokers.pulsar_standalone import OPENED, classpath
+
+CLUSTER: Final = "c"
+READY_WITHIN_S: Final = 180.0
+"""On a busy machine; 46 s when it is at leisure, for all of them."""
+
+STOP_WITHIN_S: Final = 60.0
+SESSION_MS: Final = 10_000
+"""How long a dead broker keeps its topics: its session in the metadata store ends then."""
+
+MESSAGE_FRAME_BYTES: Final = 5_253_120
+"""As in Pulsar's own configuration: a message of 5 MiB and what stands around it."""
+
+METADATA_DRIVER: Final = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver"
+
+_JAVA: Final = (
+    "-Xms64m",
+    "-Xss512k",
+    "-XX:ReservedCodeCacheSize=96m",
+    "-XX:ActiveProcessorCount=2",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djute.maxbuffer=10485760",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    f"-Dbookkeeper.metadata.client.drivers={METADATA_DRIVER}",
+)
+
+
+class JavaServer(OwnProcess):
+    """One Java process of the cluster. The same object can be started again on its data."""
+
+    stop_within_s = STOP_WITHIN_S
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        main: Sequence[str],
+        *,
+        mib: tuple[int, int],
+        files: Mapping[str, Mapping[str, object]],
+        is_ready: Callable[[], bool],
+    ) -> None:
+        """``main`` is the class with its arguments; ``mib`` its heap and its direct memory;
+        ``files`` are its configuration, by name, written when it starts."""
+        self.name = name
+        self.directory = directory
+        self._main = list(main)
+        self._mib = mib
+        self._files = files
+        self._is_ready = is_ready
+
+    def __repr__(self) -> str:
+        return f"<JavaServer {self.name}, {'running' if self.running else 'down'}>"
+
+    def start(self) -> Self:
+        """Start it; ready when this returns. Raises :class:`BrokerFailed`."""
+        self.spawn()
+        self.wait_ready()
+        return self
+
+    def command(self) -> list[str]:
+        """What is run."""
+        heap, direct = self._mib
+        opened = [part for each in OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")]
+        sizes = [f"-Xmx{heap}m", f"-XX:MaxDirectMemorySize={direct}m"]
+        return ["java", *_JAVA, *sizes, *opened, "-cp", classpath(), *self._main]
+
+    def spawn(self) -> None:
+        """Start the process only; :meth:`wait_ready` waits for it."""
+        if self.running:
+            raise BrokerFailed(f"expected {self!r} to be down before it is started")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for file, fields in self._files.items():
+            text = "".join(f"{name}={value}\n" for name, value in fields.items())
+            (self.directory / file).write_text(text)
+        without = environment_without("PULSAR", "BOOKIE", "_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+        self._process = Process(self.command(), without, self.directory / "console.log")
+
+    def wait_ready(self, within_s: float = READY_WITHIN_S) -> None:
+        """Until it can be used. Raises :class:`BrokerFailed`."""
+        process = self._running()
+        end = time.monotonic() + within_s
+        while not self._is_ready():
+            if process.returncode is not None or time.monotonic() > end:
+                failure = process.fail(f"expected {self.name} to be ready within {within_s} s")
+                process.kill()
+                raise failure
+            time.sleep(POLL_S)
+
+    def wait_end(self, within_s: float = READY_WITHIN_S) -> None:
+        """Until it has done its work and ended. Raises :class:`BrokerFailed`."""
+        process = self._running()
+        end = time.monotonic() + within_s
+        while process.returncode is None and time.monotonic() < end:
+            time.sleep(POLL_S)
+        if process.returncode != 0:
+            failure = process.fail(f"expected {self.name} to end well within {within_s} s")
+            process.kill()
+            raise failure
+        self._process = None
+
+
+class ClusterBroker(JavaServer):
+    """One broker of the cluster, at addresses that stay."""
+
+    def __init__(self, name: str, directory: Path, fields: Mapping[str, object]) -> None:
+        self.address = Address("127.0.0.1", free_port())
+        self.http_address = Address("127.0.0.1", free_port())
+        ports = {"brokerServicePort": self.address.port, "webServicePort": self.http_address.port}
+        super().__init__(
+            name,
+            directory,
+            ["org.apache.pulsar.PulsarBrokerStarter", "--broker-conf", f"{directory}/broker.conf"],
+            mib=(320, 256),
+            files={"broker.conf": {**fields, **ports}},
+            is_ready=self._is_healthy,
+        )
+
+    @property
+    def pulsar_url(self) -> str:
+        """Where it speaks Pulsar."""
+        return f"pulsar://{self.address}"
+
+    @property
+    def http_url(self) -> str:
+        """Where its admin calls are answered."""
+        return f"http://{self.http_address}"
+
+    def _is_healthy(self) -> bool:
+        """It could write to a topic of its own and read that again."""
+        where = self.http_address
+        connection = http.client.HTTPConnection(where.host, where.port, timeout=30)
+        try:
+            connection.request("GET", "/admin/v2/brokers/health")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+class PulsarCluster:
+    """Brokers, bookies and a metadata store, started and ended together."""
+
+    name = "cluster"
+
+    def __init__(
+        self, directory: Path, *, brokers: int = 2, bookies: int = 3, **settings: object
+    ) -> None:
+        """``settings`` go into the configuration of every broker. ``bookies`` are at least one
+        more than each entry is written to, if one of them is to be lost."""
+        self.directory = directory
+        metadata = Address("127.0.0.1", free_port())
+        quorum = min(2, bookies)
+        fields = {**_broker_fields(metadata, quorum), **settings}
+        self.brokers = [
+            ClusterBroker(f"broker-{number}", directory / f"broker-{number}", fields)
+            for number in range(1, brokers + 1)
+        ]
+        self.bookies = [_bookie(f"bookie-{n}", directory, metadata) for n in range(1, bookies + 1)]
+        self.metadata = _metadata_store(directory, metadata)
+        self._setup = _setup(directory, metadata, self.brokers[0])
+        self._is_set_up = False
+
+    def __repr__(self) -> str:
+        running = sum(each.running for each in self.servers)
+        return f"<PulsarCluster in {self.directory}, {running} of {len(self.servers)} running>"
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether this machine could fetch and run it."""
+        return shutil.which("java") is not None and shutil.which("mvn") is not None
+
+    @property
+    def servers(self) -> list[JavaServer]:
+        """All of it, in the order in which it is started."""
+        return [self.metadata, *self.bookies, *self.brokers]
+
+    @property
+    def pulsar_url(self) -> str:
+        """All brokers, as clients are told."""
+        return "pulsar://" + ",".join(str(each.address) for each in self.brokers)
+
+    @property
+    def http_url(self) -> str:
+        """Where one broker answers admin calls, also those about topics of the others."""
+        return self.brokers[0].http_url
+
+    @property
+    def http_service_url(self) -> str:
+        """All brokers, for clients that look topics up by HTTP."""
+        return "http://" + ",".join(str(each.http_address) for each in self.brokers)
+
+    def start(self) -> Self:
+        """Start it, on the data of the last run of this object if there was one; ready when this
+        returns. Raises :class:`BrokerFailed`, with nothing left running."""
+        if not self._is_set_up and self.metadata.directory.exists():
+            # Bookies are known by their ports, which were others.
+            raise BrokerFailed(f"expected no cluster in {self.directory} yet")
+        try:
+            self.metadata.start()
+            if not self._is_set_up:
+                self._setup.spawn()
+                self._setup.wait_end()
+                self._is_set_up = True
+            _start_all(self.bookies)
+            _start_all(self.brokers)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Shut all of it down, brokers first. Idempotent."""
+        for each in reversed(self.servers):
+            each.stop()
+
+    def kill(self) -> None:
+        """SIGKILL to all of it. Idempotent."""
+        for each in (*reversed(self.servers), self._setup):
+            each.kill()
+
+    def named(self, name: str) -> JavaServer:
+        """One of them. Raises :class:`BrokerFailed`."""
+        for each in self.servers:
+            if each.name == name:
+                return each
+        names = ", ".join(each.name for each in self.servers)
+        raise BrokerFailed(f"expected one of {names}, got {name!r}")
+
+    def resident_bytes(self) -> int:
+        """What those that run hold in memory."""
+        return sum(each.memory().resident for each in self.servers if each.running)
+
+
+def _start_all(servers: Iterable[JavaServer]) -> None:
+    """At the same time: each waits most of its time."""
+    started = list(servers)
+    for each in started:
+        each.spawn()
+    for each in started:
+        each.wait_ready()
+
+
+def _metadata_store(directory: Path, at: Address) -> JavaServer:
+    home = directory / "zookeeper"
+    fields = {
+        "tickTime": 2_000,
+        "dataDir": home / "data",
+        "clientPort": at.port,
+        "clientPortAddress": at.host,
+        "admin.enableServer": "false",
+        "forceSync": "yes",
+    }
+    return JavaServer(
+        "zookeeper",
+        home,
+        ["org.apache.zookeeper.server.ZooKeeperServerMain", f"{home}/zoo.cfg"],
+        mib=(96, 32),
+        files={"zoo.cfg": fields},
+        is_ready=lambda: _accepts(at),
+    )
+
+
+def _setup(directory: Path, metadata: Address, broker: ClusterBroker) -> JavaServer:
+    """Writes what a new cluster has in its metadata store, once, and ends."""
+    main = ["org.apache.pulsar.PulsarClusterMetadataSetup", "--cluster", CLUSTER]
+    main += ["--metadata-store", f"zk:{metadata}", "--configuration-metadata-store"]
+    main += [f"zk:{metadata}", "--web-service-url", broker.http_url]
+    main += ["--broker-service-url", broker.pulsar_url]
+    main += ["--initial-num-transaction-coordinators", "2"]
+    return JavaServer(
+        "setup", directory / "setup", main, mib=(160, 64), files={}, is_ready=lambda: True
+    )
+
+
+def _bookie(name: str, directory: Path, metadata: Address) -> JavaServer:
+    home = directory / name
+    at = Address("127.0.0.1", free_port())
+    fields = {
+        "bookiePort": at.port,
+        "allowLoopback": "true",
+        "listeningInterface": "lo",
+        "advertisedAddress": at.host,
+        "journalDirectories": home / "journal",
+        "ledgerDirectories": home / "ledgers",
+        "metadataServiceUri": f"zk+null://{metadata}/ledgers",
+        "ledgerStorageClass": "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage",
+        "dbStorage_writeCacheMaxSizeMb": 32,
+        "dbStorage_readAheadCacheMaxSizeMb": 16,
+        "dbStorage_rocksDB_blockCacheSize": 8_388_608,
+        "journalSyncData": "true",
+        "journalMaxGroupWaitMSec": 1,
+        "journalPreAllocSizeMB": 4,
+        "nettyMaxFrameSizeBytes": MESSAGE_FRAME_BYTES,
+        # A machine whose disk is nearly full is no reason to refuse a few messages.
+        "minUsableSizeForIndexFileCreation": 0,
+        "minUsableSizeForEntryLogCreation": 0,
+        "diskUsageThreshold": 0.99,
+        "diskUsageWarnThreshold": 0.98,
+        "httpServerEnabled": "false",
+        "autoRecoveryDaemonEnabled": "true",
+        "numAddWorkerThreads": 1,
+        "numReadWorkerThreads": 1,
+        "serverNumIOThreads": 2,
+    }
+    return JavaServer(
+        name,
+        home,
+        ["org.apache.bookkeeper.server.Main", "--conf", f"{home}/bookie.conf"],
+        mib=(128, 192),
+        files={"bookie.conf": fields},
+        is_ready=lambda: _accepts(at),
+    )
+
+
+def _broker_fields(metadata: Address, quorum: int) -> dict[str, object]:
+    return {
+        "metadataStoreUrl": f"zk:{metadata}",
+        "configurationMetadataStoreUrl": f"zk:{metadata}",
+        "metadataStoreSessionTimeoutMillis": SESSION_MS,
+        "clusterName": CLUSTER,
+        "bindAddress": "127.0.0.1",
+        "advertisedAddress": "127.0.0.1",
+        "managedLedgerCacheSizeMB": 64,
+        "managedLedgerDefaultEnsembleSize": quorum,
+        "managedLedgerDefaultWriteQuorum": quorum,
+        "managedLedgerDefaultAckQuorum": quorum,
+        "systemTopicEnabled": "true",
+        "topicLevelPoliciesEnabled": "true",
+        "acknowledgmentAtBatchIndexLevelEnabled": "true",
+        "activeConsumerFailoverDelayTimeMillis": 0,
+        "brokerDeleteInactiveTopicsEnabled": "false",
+        "isDelayedDeliveryDeliverAtTimeStrict": "true",
+        "delayedDeliveryTickTimeMillis": 100,
+        "nettyMaxFrameSizeBytes": MESSAGE_FRAME_BYTES,
+    }
+
+
+def _accepts(address: Address) -> bool:
+    try:
+        socket.create_connection((address.host, address.port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _obey(cluster: PulsarCluster, line: str) -> str:
+    """Carry out one line of the command; what to say."""
+    match line.split():
+        case ["status"]:
+            return ", ".join(
+                f"{each.name} {'runs' if each.running else 'is down'}" for each in cluster.servers
+            )
+        case ["kill", name]:
+            cluster.named(name).kill()
+            return f"{name} was killed"
+        case ["start", name]:
+            began = time.monotonic()
+            cluster.named(name).start()
+            return f"{name} is ready after {time.monotonic() - began:.1f} s"
+    return f"expected status, kill NAME or start NAME, got {line.strip()!r}"
+
+
+def main() -> None:
+    """Run one until standard input ends or Ctrl-C."""
+    parser = argparse.ArgumentParser(
+        prog="pulsar_cluster", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument(
+        "directory", nargs="?", type=Path, help="where to keep its data; an empty one"
+    )
+    parser.add_argument("--brokers", type=int, default=2)
+    parser.add_argument("--bookies", type=int, default=3)
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pulsar-cluster-") as made:
+        cluster = PulsarCluster(
+            wanted.directory or Path(made), brokers=wanted.brokers, bookies=wanted.bookies
+        )
+        began = time.monotonic()
+        cluster.start()
+        try:
+            mib = cluster.resident_bytes() // (1 << 20)
+            print(f"{cluster.pulsar_url} {cluster.http_service_url}", end="  ")
+            print(f"ready after {time.monotonic() - began:.1f} s, {mib} MiB", flush=True)
+            for line in sys.stdin:
+                try:
+                    print(_obey(cluster, line), flush=True)
+                except BrokerFailed as error:
+                    print(error, flush=True)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            cluster.stop()
+
+
+if __name__ == "__main__":
+    main()
