@@ -77,6 +77,8 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/crash/sigkill.py": "real processes work for a random while before one is killed",
     "tests/crash/staged.py": "real processes work for a random while before one is killed",
     "tests/crash/test_faulty_store.py": "a real broker is asked until its disk is seen to fail",
+    "tests/pulsar_client/served.py": "a real broker is asked until it serves a topic again",
+    "tests/pulsar_client/soak.py": "real processes are killed after a random while",
     "tests/spark_connector/pipeline/replay_crash.py": "real processes are killed after a while",
     "tests/spark_connector/stream/soak.py": "real processes work for a random while and are killed",
     "tests/spark_connector/stream/soak_query.py": "watches a query that runs by itself",
