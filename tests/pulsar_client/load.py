@@ -32,7 +32,7 @@ from arneb_pulsar.client.errors import PulsarError, QueueFull, TimedOut
 from arneb_pulsar.client.producer.producing import Producing
 
 KEYS: Final = 5
-KEEPER: Final = "keeper"
+UNREAD: Final = "unread"
 """The subscription that keeps every message, also where others have acknowledged it."""
 
 CHUNK_BYTES: Final = 1_000
@@ -185,7 +185,7 @@ class Load:
         await admin.create_topic(self.parts, PARTITIONS)
         parts = [f"{self.parts}-partition-{number}" for number in range(PARTITIONS)]
         for topic in (self.topic, *parts):
-            await admin.create_subscription(topic, KEEPER, at="earliest")
+            await admin.create_subscription(topic, UNREAD, at="earliest")
 
     @asynccontextmanager
     async def at_work(self, client: Client) -> AsyncIterator[None]:
