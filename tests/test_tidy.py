@@ -257,9 +257,9 @@ BANNED: Final = re.compile(r"^\| ([\w ]+) \| [^|]+ \| (everywhere|names|modules)
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 OTHER_SENSE: Final[dict[str, str]] = {
-    "conformance/brokers/pulsar_cluster.py": "ZooKeeper is a program",
+    "conformance/brokers/pulsar_cluster.py": "the name of the metadata store",
     "conformance/suites/": "names of what others have written",
-    "tests/test_pulsar_cluster.py": "ZooKeeper is a program",
+    "tests/test_pulsar_cluster.py": "the name of the metadata store",
 }
 """Files and folders where such a word is the field's own, each with what it means there."""
 
