@@ -109,6 +109,10 @@ class AmqpConfig:
     closes the connection with 506."""
     heartbeat_s: int = HEARTBEAT_S_DEFAULT
     """The heartbeat interval that is offered to clients; 0 = none."""
+    proxy_protocol: bool = False
+    """Every connection begins with a header of the PROXY protocol, version 1 or 2, in which a proxy
+    says who it is that comes. Whoever reaches the port is believed, so let proxies alone reach
+    it."""
     handshake_s: float = 10.0
     """The longest time from the accepted socket to ``connection.open``."""
     close_s: float = 5.0

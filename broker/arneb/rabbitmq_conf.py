@@ -244,6 +244,7 @@ TAKEN: Final[Mapping[str, Take]] = {
     "consumer_max_per_channel": _setting("amqp.channel_consumers_max", limit_in),
     "vhost_max": _setting("amqp.vhosts_max", limit_in),
     "cluster_queue_limit": _setting("amqp.queues_max", limit_in),
+    "proxy_protocol": _setting("amqp.proxy_protocol", flag_in),
     "event_exchange.vhost": _setting("amqp.event_exchange_vhost", str),
     "cluster_name": _setting("amqp.cluster_name", str),
     "ssl_cert_login_from": _setting("amqp.certificate_login", one_of(_LOGIN_FROM)),

@@ -139,6 +139,9 @@ class PulsarConfig:
     """How a new schema must be compatible with those of its topic, where no policy says otherwise:
     a strategy of Pulsar's by its name."""
 
+    proxy_protocol: bool = False
+    """As of ``[amqp]``; Pulsar calls it ``haProxyProtocolEnabled``."""
+
     handshake_timeout_s: float = 30.0
     """The longest time from the accepted socket to the end of the handshake."""
 

@@ -11,6 +11,7 @@ AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
+PROXY_HEADERS: Final = ("tests/core/api/test_proxy_protocol.py",)
 AFTER_DISPATCH: Final = ("tests/core/engine/test_after_dispatch.py",)
 
 EDGE_MUTANTS: Final = (
@@ -83,5 +84,26 @@ EDGE_MUTANTS: Final = (
         "(begun.tls.do_handshake, limiter=self._limiter)",
         "(begun.tls.do_handshake)",
         HANDSHAKES,
+    ),
+    Mutant(
+        "what a client says in the same breath as its proxy is lost",
+        "core/arneb_core/api/proxy_protocol.py",
+        "        wanted = len(seen) if end < 0 else end + 2 - len(line)\n",
+        "        wanted = len(seen)\n",
+        PROXY_HEADERS,
+    ),
+    Mutant(
+        "who comes by a proxy on this machine is on this machine",
+        AMQP + "server/listener.py",
+        "        loopback=address.is_loopback,\n        port=source.port,\n",
+        "        port=source.port,\n",
+        ("tests/amqp_frontend/server/test_proxied.py",),
+    ),
+    Mutant(
+        "a proxy may go on for ever",
+        "core/arneb_core/api/proxy_protocol.py",
+        "        if size > BINARY_BYTES_MAX:\n",
+        "        if False:\n",
+        PROXY_HEADERS,
     ),
 )

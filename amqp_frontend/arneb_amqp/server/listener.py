@@ -30,8 +30,10 @@ from arneb_core.access.internal import InternalBackend
 from arneb_core.access.records import Record, User, Vhost
 from arneb_core.access.tables import Changed
 from arneb_core.api.core import Core
+from arneb_core.api.errors import describe
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
+from arneb_core.api.proxy_protocol import BadProxyHeader, Proxied, read_proxy_header
 from arneb_core.api.resource_alarms import ResourceAlarms
 from arneb_core.api.supervision import shielded_nursery, supervise
 
@@ -147,7 +149,7 @@ async def serve_amqp(
         short.listen(topology.events.alarms_changed)
         try:
             await serve_listeners(
-                partial(_accepted, server, settings.handshake_s),
+                partial(_accepted, server, settings),
                 listeners,
                 handler_nursery=nursery,
                 task_status=task_status,
@@ -160,20 +162,43 @@ async def serve_amqp(
 
 
 async def _accepted(
-    server: Server, handshake_s: float, stream: trio.SocketStream | Unsecured
+    server: Server, config: AmqpConfig, stream: trio.SocketStream | Unsecured
 ) -> None:
     """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
+    transport = stream.transport.socket if isinstance(stream, Unsecured) else stream.socket
+    peer = _peer_of(transport)
+    if config.proxy_protocol:
+        try:
+            with trio.fail_after(config.handshake_s):
+                peer = _behind(peer, await read_proxy_header(transport))
+        except (BadProxyHeader, OSError, trio.TooSlowError) as error:
+            LOGGER.warning("refused %s, of the PROXY protocol: %s", peer.name, describe(error))
+            await trio.aclose_forcefully(stream)
+            return
     if isinstance(stream, Unsecured):
-        peer = _peer_of(stream.transport.socket)
 
         async def serve(inside: socket.socket, certificate: bytes | None) -> None:
             await server.serve(replace(peer, certificate=certificate, secured=True), inside)
 
-        await serve_secured(stream, handshake_s, serve)
+        await serve_secured(stream, config.handshake_s, serve)
         return
-    peer = _peer_of(stream.socket)
     sock = socket.socket(fileno=stream.socket.detach())
     await server.serve(peer, sock)
+
+
+def _behind(proxy: Remote, proxied: Proxied | None) -> Remote:
+    """Who comes by a proxy; a proxy that names nobody comes itself."""
+    if proxied is None:
+        return proxy
+    source, reached = proxied.source, proxied.destination
+    address, own = _unmapped(source.address), _unmapped(reached.address)
+    return replace(
+        proxy,
+        address=str(address),
+        loopback=address.is_loopback,
+        port=source.port,
+        local=(str(own), reached.port),
+    )
 
 
 def _peer_of(sock: trio.socket.SocketType) -> Remote:
@@ -189,6 +214,9 @@ def _peer_of(sock: trio.socket.SocketType) -> Remote:
 
 def _address(text: str) -> IPv4Address | IPv6Address:
     """Without the zone, and IPv4 as such."""
-    address = ip_address(text.partition("%")[0])
+    return _unmapped(ip_address(text.partition("%")[0]))
+
+
+def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
+from arneb_core.api.errors import describe
 from arneb_core.api.listening import serve_listeners
+from arneb_core.api.proxy_protocol import BadProxyHeader, read_proxy_header
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.server.connection import Connection
@@ -83,14 +85,29 @@ class PulsarServer:
         task_status: trio.TaskStatus[None],
     ) -> None:
         """Have ``handle`` serve every client, of whom it is told where it came and where from."""
+        config = self.context.config
 
         async def accepted(stream: trio.SocketStream) -> None:
             try:
                 ours, theirs = stream.socket.getsockname(), stream.socket.getpeername()
             except OSError:
                 await trio.aclose_forcefully(stream)  # it is gone again
-            else:
-                await handle(stream, _render(ours), _render(theirs))
+                return
+            if config.proxy_protocol:
+                try:
+                    with trio.fail_after(config.handshake_timeout_s):
+                        proxied = await read_proxy_header(stream.socket)
+                except (BadProxyHeader, OSError, trio.TooSlowError) as error:
+                    theirs_shown, why = _render(theirs), describe(error)
+                    logger.warning("refused %s, of the PROXY protocol: %s", theirs_shown, why)
+                    await trio.aclose_forcefully(stream)
+                    return
+                if proxied is not None:
+                    ours, theirs = (
+                        (str(each.address), each.port)
+                        for each in (proxied.destination, proxied.source)
+                    )
+            await handle(stream, _render(ours), _render(theirs))
 
         async with trio.open_nursery() as connections:
             if not self._has_background:
