@@ -2,21 +2,34 @@
 
 import datetime as dt
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 HERE: Final = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 
 
-def make_certificate(directory: Path, name: str, issuer: "tuple[Any, Any] | None" = None) -> Any:
-    """Write a certificate and its key, ``name.crt`` and ``name.key``; the pair."""
+def make_certificate(
+    directory: Path,
+    name: str,
+    issuer: "tuple[Any, Any] | None" = None,
+    *,
+    organization: str = "",
+    dns: Sequence[str] = (),
+) -> Any:
+    """Write a certificate and its key, ``name.crt`` and ``name.key``, and both packed in
+    ``name.p12`` with the password ``secret``; the pair."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    if organization:
+        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    subject = x509.Name(attributes)
     now = dt.datetime.now(dt.UTC)
     signer, above = (key, subject) if issuer is None else (issuer[1], issuer[0].subject)
     certificate = (
@@ -28,11 +41,14 @@ def make_certificate(directory: Path, name: str, issuer: "tuple[Any, Any] | None
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([HERE]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([HERE, *map(x509.DNSName, dns)]), critical=False)
         .sign(signer, hashes.SHA256())
     )
     encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     kind = serialization.PrivateFormat.PKCS8
     (directory / f"{name}.crt").write_bytes(certificate.public_bytes(encoding))
     (directory / f"{name}.key").write_bytes(key.private_bytes(encoding, kind, plain))
+    packed = serialization.BestAvailableEncryption(b"secret")
+    together = pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, packed)
+    (directory / f"{name}.p12").write_bytes(together)
     return certificate, key

@@ -27,7 +27,7 @@ SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 CONTROL = SERVER.with_name("rabbitmqctl")
 
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 180.0
 EPMD_WITHIN_S = 5.0
 
 
@@ -47,14 +47,16 @@ class RabbitMQ(OwnProcess):
         *,
         management: bool = False,
         plugins: Sequence[str] = (),
+        settings: str = "",
     ) -> None:
-        """With ``management`` its HTTP API is served as well, and its metrics; ``plugins`` are
-        those that run besides."""
-        self._plugins = tuple(plugins)
+        """With ``management`` its HTTP API is served as well, and its metrics; ``plugins`` besides,
+        and ``settings`` behind those that it is given here, of which the last ones count."""
         self.management_address = Address("127.0.0.1", free_port()) if management else None
         self.metrics_address = Address("127.0.0.1", free_port()) if management else None
         self.directory = directory
         self._certificates = certificates
+        self._plugins = tuple(plugins)
+        self._settings = settings
         self._amqps_address = Address("127.0.0.1", free_port())
         self._address = Address("127.0.0.1", free_port())
         self._epmd_port = free_port()
@@ -89,19 +91,11 @@ class RabbitMQ(OwnProcess):
             cookie.write_text(secrets.token_hex(16))
             cookie.chmod(0o400)
             plugins = ["rabbitmq_consistent_hash_exchange", *self._plugins]
-            if self.management_address is not None and self.metrics_address is not None:
+            if self.management_address is not None:
                 plugins += ["rabbitmq_management", "rabbitmq_prometheus"]
-                (home / "tls.conf").write_text(
-                    f"management.tcp.ip = 127.0.0.1\n"
-                    f"management.tcp.port = {self.management_address.port}\n"
-                    f"prometheus.tcp.ip = 127.0.0.1\n"
-                    f"prometheus.tcp.port = {self.metrics_address.port}\n"
-                    "collect_statistics_interval = 500\n"
-                )
             (home / "plugins").write_text(f"[{','.join(plugins)}].\n")
             (home / "empty.conf").touch()
-            if self._certificates is not None:
-                (home / "tls.conf").write_text(self._tls_settings(self._certificates))
+            (home / "node.conf").write_text(self._configuration())
         environment = self._environment()
         self._epmd = Process(
             ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)],
@@ -174,14 +168,25 @@ class RabbitMQ(OwnProcess):
         # A later start must wait for its own line.
         log.rename(log.with_suffix(".booted"))
 
-    def _tls_settings(self, certificates: Path) -> str:
-        return f"""\
+    def _configuration(self) -> str:
+        text = ""
+        if self.management_address is not None and self.metrics_address is not None:
+            text += f"""\
+management.tcp.ip = 127.0.0.1
+management.tcp.port = {self.management_address.port}
+prometheus.tcp.ip = 127.0.0.1
+prometheus.tcp.port = {self.metrics_address.port}
+collect_statistics_interval = 500
+"""
+        if (certificates := self._certificates) is not None:
+            text += f"""\
 listeners.ssl.default = {self._amqps_address}
 ssl_options.cacertfile = {certificates}/root.crt
 ssl_options.certfile = {certificates}/server.crt
 ssl_options.keyfile = {certificates}/server.key
 ssl_options.verify = verify_none
 """
+        return text + self._settings
 
     def _environment(self) -> dict[str, str]:
         home = self.directory
@@ -193,9 +198,7 @@ ssl_options.verify = verify_none
             # Makes the script exec the Erlang machine, so that its pid is ours to stop.
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_CONF_ENV_FILE": str(home / "empty.conf"),
-            "RABBITMQ_CONFIG_FILE": str(
-                home / ("tls.conf" if self._certificates or self.management_address else "none")
-            ),
+            "RABBITMQ_CONFIG_FILE": str(home / "node.conf"),
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "none"),
             "RABBITMQ_NODENAME": self._node,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

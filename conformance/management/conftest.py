@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from conformance.brokers.arneb import Arneb
@@ -10,7 +10,10 @@ from conformance.brokers.process import Address
 from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.management.client import Client
 
-PLUGINS = "rabbitmq_event_exchange", "rabbitmq_shovel", "rabbitmq_shovel_management"
+PLUGINS: Final = (
+    "rabbitmq_event_exchange", "rabbitmq_shovel", "rabbitmq_shovel_management",
+    "rabbitmq_federation", "rabbitmq_federation_management",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

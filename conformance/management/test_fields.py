@@ -10,7 +10,7 @@ import pytest
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.management.client import Client
-from conformance.management.fields import differences
+from conformance.management.fields import by_name, differences
 
 LISTS: Final = (
     "overview", "nodes", "connections", "channels", "consumers", "queues", "exchanges", "bindings",
@@ -159,24 +159,3 @@ def test_whatever_has_a_name_of_its_own_has_the_same_fields(
         [name, *_] = [each["name"] for each in ask(kind)]
         documents.append(ask(f"{kind}/{quote(name, safe='')}"))
     assert list(differences(documents[0], documents[1], f"/{kind}/name")) == []
-
-
-def by_name(document: Any) -> Any:
-    """Items that are like one another in one order, so that those are compared that correspond."""
-    if isinstance(document, dict) and "items" in document:
-        return document | {"items": by_name(document["items"])}
-    if isinstance(document, list) and document and isinstance(document[0], dict):
-        return sorted(document, key=_rank)
-    return document
-
-
-def _rank(item: dict[str, Any]) -> tuple[str, ...]:
-    place = item.get("name", "")
-    if "connection_details" in item:
-        place = str(item["number"])
-    return (
-        str(item.get("vhost", "")),
-        str(place),
-        str(item.get("source", "")),
-        str(item.get("destination", item.get("consumer_tag", item.get("component", "")))),
-    )

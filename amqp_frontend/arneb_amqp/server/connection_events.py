@@ -38,6 +38,8 @@ class Remote:
     """Where it reached us."""
     secured: bool = False
     """It speaks TLS."""
+    cipher: tuple[str, str] = ("", "")
+    """The cipher suite by OpenSSL's name, and the version of TLS."""
 
     @property
     def name(self) -> str:

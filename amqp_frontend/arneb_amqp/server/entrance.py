@@ -21,8 +21,9 @@ from arneb_core.access.principals import Credentials, LoginRefused, Principal
 
 
 def mechanisms_for(peer: Remote, external: bool) -> tuple[str, ...]:
-    """How such a client may log in."""
-    if external and peer.certificate is not None:
+    """How such a client may log in. As in RabbitMQ, whoever has no certificate hears by a refusal
+    that he needs one."""
+    if external and peer.secured:
         return (*BY_PASSWORD, EXTERNAL)
     return BY_PASSWORD
 

@@ -20,7 +20,7 @@ from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.server.timers import Timers
-from arneb_amqp.server.tls import Unsecured, serve_secured
+from arneb_amqp.server.tls import Agreed, Unsecured, serve_secured
 from arneb_amqp.session.events import AccessChanged, Shutdown
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.seeding import open_catalogue
@@ -177,8 +177,11 @@ async def _accepted(
             return
     if isinstance(stream, Unsecured):
 
-        async def serve(inside: socket.socket, certificate: bytes | None) -> None:
-            await server.serve(replace(peer, certificate=certificate, secured=True), inside)
+        async def serve(inside: socket.socket, agreed: Agreed) -> None:
+            secured = replace(
+                peer, certificate=agreed.certificate, cipher=agreed.cipher, secured=True
+            )
+            await server.serve(secured, inside)
 
         await serve_secured(stream, config.handshake_s, serve)
         return

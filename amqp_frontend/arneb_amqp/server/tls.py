@@ -7,6 +7,7 @@ and costs nobody else anything. Either side's end is passed on, so nothing is le
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -27,6 +28,16 @@ FAREWELL_S: Final = 2.0
 SecuredStream = trio.SSLStream[trio.SocketStream]
 Secure = Callable[[trio.SocketStream], Awaitable[SecuredStream]]
 """Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What a handshake came to."""
+
+    cipher: tuple[str, str]
+    """The suite by OpenSSL's name, and the version of TLS."""
+    certificate: bytes | None
+    """The client's that was verified, in DER, if there is one."""
 
 
 class Unsecured(trio.abc.AsyncResource):
@@ -66,10 +77,10 @@ class SecuredListener(trio.abc.Listener[Unsecured]):
 async def serve_secured(
     client: Unsecured,
     handshake_s: float,
-    serve: Callable[[socket.socket, bytes | None], Awaitable[None]],
+    serve: Callable[[socket.socket, Agreed], Awaitable[None]],
 ) -> None:
-    """Take TLS off what ``client`` says and have ``serve`` serve what is inside, given the
-    certificate that was verified, if there is one."""
+    """Take TLS off what ``client`` says and have ``serve`` serve what is inside, given what was
+    agreed on."""
     # Made at once, so that who decides whether to accept one more knows what the others take.
     try:
         ours, theirs = socket.socketpair()
@@ -91,12 +102,17 @@ async def serve_secured(
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_inwards, stream, inner)
                 nursery.start_soon(_outwards, inner, stream, nursery.cancel_scope)
-                await serve(theirs, stream.getpeercert(binary_form=True))
+                await serve(theirs, _agreed(stream))
                 nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
         finally:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(inner)
                 await trio.aclose_forcefully(stream)
+
+
+def _agreed(stream: SecuredStream) -> Agreed:
+    suite, version, _ = stream.cipher() or ("", "", 0)
+    return Agreed((suite, version), stream.getpeercert(binary_form=True))
 
 
 async def _inwards(stream: SecuredStream, inner: trio.SocketStream) -> None:

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from arneb.handshakes import Handshakes
 from arneb_amqp.server import tls as tls_module
-from arneb_amqp.server.tls import SecuredListener, serve_secured
+from arneb_amqp.server.tls import Agreed, SecuredListener, serve_secured
 
 HANDSHAKE_S = 5.0
 
@@ -45,7 +45,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return server, ssl.create_default_context(cafile=file)
 
 
-async def echo(sock: socket.socket, _: bytes | None) -> None:
+async def echo(sock: socket.socket, _: Agreed) -> None:
     """Says what it hears until it hears the end."""
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
     async with stream:
@@ -53,7 +53,7 @@ async def echo(sock: socket.socket, _: bytes | None) -> None:
             await stream.send_all(data)
 
 
-async def refuse(sock: socket.socket, _: bytes | None) -> None:
+async def refuse(sock: socket.socket, _: Agreed) -> None:
     """Says one thing and ends."""
     sock.send(b"no")
     sock.close()
@@ -88,7 +88,7 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
     await secured.aclose()
 
 
-async def flood(sock: socket.socket, _: bytes | None) -> None:
+async def flood(sock: socket.socket, _: Agreed) -> None:
     """Says more than anybody takes, then ends."""
     with trio.move_on_after(0.2), trio.socket.from_stdlib_socket(sock) as ours:
         while True:

@@ -70,6 +70,20 @@ async def test_a_message_goes_in_and_comes_out_as_each_mode_says(tmp_path: Path)
         assert (await call.does("GET", f"queues/{V}/q%2F1"))["messages"] == 0
 
 
+async def test_the_time_of_the_first_message_is_what_its_publisher_said(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        path, publish = f"queues/{V}/timed", f"exchanges/{V}/amq.default/publish"
+        await call.does("PUT", path, {"durable": True})
+        message = {"routing_key": "timed", "payload": "x", "payload_encoding": "string"}
+        assert (await call.does("GET", path))["head_message_timestamp"] is None
+        for properties in ({"timestamp": 1_700_000_000}, {"timestamp": 1_800_000_000}, {}):
+            await call.does("POST", publish, {**message, "properties": properties})
+        taking = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        for expected in (1_700_000_000, 1_800_000_000, None, None):
+            assert (await call.does("GET", path))["head_message_timestamp"] == expected
+            await call.does("POST", f"{path}/get", taking)
+
+
 async def test_a_full_queue_that_refuses_says_so(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}

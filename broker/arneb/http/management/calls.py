@@ -21,6 +21,9 @@ ERLANG_LINE: Final = 80
 """Longer terms are broken into lines when Erlang prints them."""
 
 _NOTHING: Final = frozenset({b"", b"null", b"undefined"})
+_TWICE: Final = (
+    "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
+)
 _ABSENT: Final = object()
 
 
@@ -138,8 +141,10 @@ class Body:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts, or one text with commas."""
-        value = self.given.get(name, [])
+        """A list of texts, or one text with commas; null stands for none."""
+        value = self.given.get(name)
+        if value is None:
+            return []
         if isinstance(value, str):
             return [each.strip() for each in value.split(",") if each.strip()]
         if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
@@ -155,6 +160,8 @@ def object_in(body: bytes) -> Mapping[str, Any]:
         value = parse_json(body)
     except InvalidJson:
         raise bad_request("not_json") from None
+    if isinstance(value, str):
+        raise bad_request(_TWICE)
     if not isinstance(value, dict):
         raise bad_request("not_json")
     return value

@@ -8,7 +8,14 @@ from collections.abc import Container, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply, bad_request, not_found
+from arneb.http.management.calls import (
+    Call,
+    Document,
+    Reply,
+    bad_request,
+    not_authorised,
+    not_found,
+)
 from arneb.http.management.connections import connection_in, visible_connections
 from arneb.http.management.counters import (
     CONSUMED,
@@ -22,7 +29,7 @@ from arneb.http.management.lists import Source, listed, listing_of, narrowed, ra
 from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
 from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
-from arneb.http.management.rules import USERS, VHOST
+from arneb.http.management.rules import USERS, VHOST, has_access, is_monitor
 from arneb.http.management.site import Site
 from arneb_amqp.server.roster import ChannelStatistics, ConnectionStatistics, ConsumerStatistics
 from arneb_amqp.topology.queues.declaration import ConnectionId
@@ -165,13 +172,22 @@ async def _show(site: Site, call: Call) -> Reply:
             consumers = [_consumer(site, row, each) for each in row[1].consumers]
             document |= {"consumer_details": consumers, "publishes": [], "deliveries": []}
             return Reply(narrowed(document, listing_of(call.query).columns))
+    if any(_name(row) == call.params["channel"] for row in await _rows(site, _all(site))):
+        raise not_authorised("User not authorised to access object")
     raise not_found()
+
+
+def _all(site: Site) -> list[ConnectionStatistics]:
+    return list(site.roster.connections())
 
 
 async def _consumers(site: Site, call: Call) -> Reply:
     if call.flag("disable_stats"):
         raise bad_request("Stats in management UI are disabled on this node")
     vhosts = {each.name for each in await site.vhosts_for(call)}
+    if "vhost" in call.params and not is_monitor(call.caller):
+        # As in RabbitMQ, which refuses nobody here, and shows strangers none.
+        vhosts = {each for each in vhosts if await has_access(call, each)}
     source = Source(
         list(consumer_documents(site, vhosts)),
         lambda document: document,
@@ -186,5 +202,5 @@ ROUTES: Final = (
     Route("GET", "channels/:channel", USERS, _show),
     Route("GET", "connections/:connection/channels", USERS, _of_connection),
     Route("GET", "consumers", USERS, _consumers),
-    Route("GET", "consumers/:vhost", VHOST, _consumers),
+    Route("GET", "consumers/:vhost", USERS, _consumers),
 )

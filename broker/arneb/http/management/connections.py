@@ -15,16 +15,12 @@ from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST, is_administrator, is_monitor
 from arneb.http.management.site import Site
+from arneb.http.management.tls_fields import tls_fields
 from arneb_amqp.server.roster import ConnectionStatistics
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json
 
 CLOSED: Final = "Closed via management plugin"
-
-_OF_TLS: Final = (
-    "ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash", "peer_cert_subject",
-    "peer_cert_issuer", "peer_cert_validity",
-)  # fmt: skip
 
 _RANGES: Final = {"data_rates": OCTETS}
 
@@ -72,13 +68,7 @@ def connection_document(
         "peer_host": peer.address,
         "peer_port": peer.port,
         "ssl": peer.secured,
-        "ssl_protocol": None,
-        "ssl_key_exchange": None,
-        "ssl_cipher": None,
-        "ssl_hash": None,
-        "peer_cert_subject": None,
-        "peer_cert_issuer": None,
-        "peer_cert_validity": None,
+        **tls_fields(peer),
         "auth_mechanism": terms.mechanism,
         "channel_max": terms.channel_max,
         "frame_max": terms.frame_bytes_max,
@@ -131,7 +121,7 @@ async def _show(site: Site, call: Call) -> Reply:
     ranges = ranges_of(call.query, _RANGES)
     document = connection_document(site, connection_in(site, call), ranges)
     # As in RabbitMQ, which says null in lists.
-    document |= {name: "" for name in _OF_TLS if document[name] is None}
+    document |= {name: "" for name, value in document.items() if value is None}
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 

@@ -78,6 +78,8 @@ async def _export(site: Site, call: Call) -> Reply:
 
 
 async def _export_vhost(site: Site, call: Call) -> Reply:
+    if site.topology.vhost(call.params["vhost"]) is None:
+        raise bad_request("vhost_not_found")
     vhost, name = site.vhost_of(call), record_in(site, call).name
     tables = site.catalogue.tables
     document: Document = _heading(site) | {
@@ -151,7 +153,7 @@ async def _bindings(site: Site, vhost: Vhost) -> AsyncIterator[Document]:
 
 
 async def _import(site: Site, call: Call) -> Reply:
-    vhost = site.vhost_of(call).name if "vhost" in call.params else None
+    vhost = site.vhost_for_change(call).name if "vhost" in call.params else None
     definitions = await trio.to_thread.run_sync(definitions_in, _body(call), vhost)
     await take_in(site.catalogue, site.topology, definitions)
     return DONE
@@ -171,13 +173,12 @@ def _body(call: Call) -> bytes:
     raise bad_request("expected a part named file")
 
 
-ROUTES: Final = tuple(
-    route
-    for path in ("definitions", "all-configuration")
-    for route in (
-        Route("GET", path, ADMINISTRATOR, _export),
-        Route("POST", path, ADMINISTRATOR, _import),
-        Route("GET", f"{path}/:vhost", ADMINISTRATOR, _export_vhost),
-        Route("POST", f"{path}/:vhost", ADMINISTRATOR, _import),
-    )
+ROUTES: Final = (
+    Route("GET", "definitions", ADMINISTRATOR, _export),
+    Route("POST", "definitions", ADMINISTRATOR, _import),
+    Route("GET", "definitions/:vhost", ADMINISTRATOR, _export_vhost),
+    Route("POST", "definitions/:vhost", ADMINISTRATOR, _import),
+    # The name of old.
+    Route("GET", "all-configuration", ADMINISTRATOR, _export),
+    Route("POST", "all-configuration", ADMINISTRATOR, _import),
 )

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pamqp.commands import Queue as Methods
 
 from arneb.http.management.calls import Call, Document, Refused, Reply, bad_request, not_found
+from arneb.http.management.messages import by_channel
 from arneb.http.management.nodes import listeners_of
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST
@@ -78,7 +79,9 @@ async def _vhosts(site: Site, call: Call) -> Reply:
 async def _certificates(site: Site, call: Call) -> Reply:
     unit = _UNITS.get(call.params["unit"])
     within = call.params["within"]
-    if unit is None or not (within.isascii() and within.isdecimal()) or len(within) > 6:
+    if not (within.isascii() and within.isdecimal()) or len(within) > 6:
+        raise bad_request("Invalid expiration value.")
+    if unit is None:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     expired = site.expiring(int(within) * unit)
     if not expired:
@@ -92,6 +95,11 @@ async def _critical(site: Site, call: Call) -> Reply:
 
 async def _alive(site: Site, call: Call) -> Reply:
     site.vhost_of(call)
+    with by_channel():
+        return await _there_and_back(site, call)
+
+
+async def _there_and_back(site: Site, call: Call) -> Reply:
     actor = await site.acting(call)
     declare = make(
         Methods.Declare, ticket=0, queue=ALIVENESS, passive=False, durable=False,

@@ -77,6 +77,8 @@ class Definitions:
 
 def definitions_in(data: bytes, vhost: str | None) -> Definitions:
     """What a file says, of one vhost if that is named. Raises 400."""
+    if not data.strip():
+        data = b"{}"  # as everywhere
     try:
         document = parse_json(data, brackets_max=BRACKETS_MAX)
     except InvalidJson:
@@ -85,7 +87,8 @@ def definitions_in(data: bytes, vhost: str | None) -> Definitions:
         raise bad_request("failed_to_parse_json")
     lists: dict[str, list[Body]] = {}
     for name in LISTS:
-        rows = document.get(name, [])
+        rows = document.get(name)
+        rows = [] if rows is None else rows
         if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
             raise bad_request(f"expected a list of objects as {name}")
         if vhost is not None and name in _OF_VHOST:

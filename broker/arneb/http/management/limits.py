@@ -5,14 +5,15 @@ The rule: each is put and deleted by its name, and the others stay.
 
 from typing import Final
 
-from arneb.http.management.calls import DONE, Call, Document, Reply, bad_request, not_found
+from arneb.http.management.calls import DONE, Call, Document, Reply, bad_request
 from arneb.http.management.parameters import limits_in
 from arneb.http.management.policies import expect_json
 from arneb.http.management.router import Route
-from arneb.http.management.rules import ADMINISTRATOR, USERS, VHOST
+from arneb.http.management.rules import ADMINISTRATOR, USERS, VISIBLE
 from arneb.http.management.site import Site
 from arneb.http.management.users import user_in
 from arneb.http.management.vhosts import record_in
+from arneb_core.access.edits import USER_LIMITS
 from arneb_core.access.records import Limits, User, Vhost
 
 
@@ -37,7 +38,8 @@ async def _list_vhosts(site: Site, call: Call) -> Reply:
 
 
 async def _set_vhost(site: Site, call: Call) -> Reply:
-    vhost, name, value = record_in(site, call).name, call.params["name"], _value_in(call)
+    vhost = site.vhost_for_change(call).name
+    name, value = call.params["name"], _value_in(call)
     limits_in({name: value})
     async with site.catalogue.changing() as edit:
         edit.set_vhost_limits(vhost, {**edit.vhost(vhost).limits, name: value})
@@ -47,7 +49,7 @@ async def _set_vhost(site: Site, call: Call) -> Reply:
 async def _clear_vhost(site: Site, call: Call) -> Reply:
     vhost, name = record_in(site, call), call.params["name"]
     if name not in vhost.limits:
-        raise not_found()
+        return DONE
     async with site.catalogue.changing() as edit:
         edit.set_vhost_limits(vhost.name, _without(edit.vhost(vhost.name).limits, name))
     return DONE
@@ -67,7 +69,11 @@ async def _list_users(site: Site, call: Call) -> Reply:
 
 
 async def _set_user(site: Site, call: Call) -> Reply:
-    user, name, value = user_in(site, call).name, call.params["name"], _value_in(call)
+    user, name, value = call.params["user"], call.params["name"], _value_in(call)
+    if site.catalogue.get(User, user) is None:
+        raise bad_request(["no_such_user", user])
+    if name not in USER_LIMITS:
+        raise bad_request(f'Unrecognised terms [{{<<"{name[:100]}">>,{value}}}] in user-limits')
     async with site.catalogue.changing() as edit:
         edit.set_user_limits(user, {**edit.user(user).limits, name: value})
     return DONE
@@ -76,7 +82,7 @@ async def _set_user(site: Site, call: Call) -> Reply:
 async def _clear_user(site: Site, call: Call) -> Reply:
     user, name = user_in(site, call), call.params["name"]
     if name not in user.limits:
-        raise not_found()
+        return DONE
     async with site.catalogue.changing() as edit:
         edit.set_user_limits(user.name, _without(edit.user(user.name).limits, name))
     return DONE
@@ -84,11 +90,11 @@ async def _clear_user(site: Site, call: Call) -> Reply:
 
 ROUTES: Final = (
     Route("GET", "vhost-limits", USERS, _list_vhosts),
-    Route("GET", "vhost-limits/:vhost", VHOST, _list_vhosts),
+    Route("GET", "vhost-limits/:vhost", VISIBLE, _list_vhosts),
     Route("PUT", "vhost-limits/:vhost/:name", ADMINISTRATOR, _set_vhost),
     Route("DELETE", "vhost-limits/:vhost/:name", ADMINISTRATOR, _clear_vhost),
-    Route("GET", "user-limits", ADMINISTRATOR, _list_users),
-    Route("GET", "user-limits/:user", ADMINISTRATOR, _list_users),
+    Route("GET", "user-limits", USERS, _list_users),
+    Route("GET", "user-limits/:user", USERS, _list_users),
     Route("PUT", "user-limits/:user/:name", ADMINISTRATOR, _set_user),
     Route("DELETE", "user-limits/:user/:name", ADMINISTRATOR, _clear_user),
 )

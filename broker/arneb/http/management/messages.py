@@ -5,16 +5,26 @@ The rule: a message goes in and comes out with its properties as an AMQP client 
 
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from typing import Any, Final
 
 from arneb.http.management.arguments import arguments_of
-from arneb.http.management.calls import Body, Call, Document, Reply, bad_request, not_found
+from arneb.http.management.calls import (
+    Body,
+    Call,
+    Document,
+    Reply,
+    bad_request,
+    not_authorised,
+    not_found,
+)
 from arneb.http.management.queues import queue_in
 from arneb.http.management.router import Route
 from arneb.http.management.rules import VHOST
 from arneb.http.management.site import Site
+from arneb_amqp.errors import AmqpError, ReplyCode
 from arneb_amqp.server.acting import Fetched, Taking
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.properties import Properties, encode_properties
@@ -32,16 +42,31 @@ ACK_MODES: Final = {
 _NUMBERS: Final = frozenset({"delivery_mode", "priority", "timestamp"})
 
 
+@contextmanager
+def by_channel() -> Iterator[None]:
+    """Say what AMQP refuses as RabbitMQ does of what goes through a channel: with its text."""
+    try:
+        yield
+    except AmqpError as error:
+        text = f"{error.reply_code.name} - {error.explanation}"
+        if error.reply_code is ReplyCode.ACCESS_REFUSED:
+            raise not_authorised(text) from error
+        if error.reply_code is ReplyCode.NOT_FOUND:
+            raise not_found(text, "not_found") from error
+        raise bad_request(f"{error.reply_code} {text}") from error
+
+
 async def _publish(site: Site, call: Call) -> Reply:
     body = call.document()
-    vhost = site.vhost_of(call)
+    vhost = site.vhost_for_change(call)
     if call.exchange not in vhost.router.exchanges:
         raise not_found("exchange_not_found", "not_found")
     body.expect("routing_key", "properties", "payload", "payload_encoding")
     payload = _payload(body)
     properties = _properties(body)
     actor = await site.acting(call)
-    routed = await actor.publish(call.exchange, body.text("routing_key"), properties, payload)
+    with by_channel():
+        routed = await actor.publish(call.exchange, body.text("routing_key"), properties, payload)
     if routed is None:
         raise bad_request("rejected Unable to publish message. Check queue limits.")
     return Reply({"routed": routed})
@@ -85,7 +110,7 @@ _NAMES: Final = frozenset(each.name for each in fields(Properties))
 
 async def _get(site: Site, call: Call) -> Reply:
     body = call.document()
-    if site.vhost_of(call).queues.get(call.params["queue"]) is None:
+    if site.vhost_for_change(call).queues.get(call.params["queue"]) is None:
         raise not_found("queue_not_found", "not_found")
     queue = queue_in(site, call)
     body.expect("ackmode", "count", "encoding")
@@ -97,7 +122,8 @@ async def _get(site: Site, call: Call) -> Reply:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     cut = body.number("truncate", -1)
     actor = await site.acting(call)
-    taken = await actor.take(queue.name, min(max(count, 0), TAKEN_MAX), taking)
+    with by_channel():
+        taken = await actor.take(queue.name, min(max(count, 0), TAKEN_MAX), taking)
     return Reply([_shown(each, encoding, cut) for each in taken])
 
 

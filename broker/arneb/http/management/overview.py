@@ -7,7 +7,7 @@ import platform
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply, not_found
+from arneb.http.management.calls import Call, Document, Reply, bad_request
 from arneb.http.management.churn import CHURNED, churn_counters
 from arneb.http.management.connections import visible_connections
 from arneb.http.management.counters import (
@@ -159,6 +159,12 @@ async def _whoami(site: Site, call: Call) -> Reply:
     )
 
 
+async def _links(site: Site, call: Call) -> Reply:
+    if "vhost" in call.params:
+        site.vhost_of(call)
+    return Reply([])
+
+
 async def _features(site: Site, call: Call) -> Reply:
     return Reply(
         [
@@ -177,13 +183,30 @@ async def _features(site: Site, call: Call) -> Reply:
 
 async def _enable(site: Site, call: Call) -> Reply:
     if call.params["name"] not in FEATURES:
-        raise not_found()
+        raise bad_request("unsupported")
     return Reply(status=204)
 
 
 async def _attempts(site: Site, call: Call) -> Reply:
     expect_node(site, call)
-    return Reply([])
+    attempts = site.authority.attempts
+    return Reply(
+        [
+            {
+                "protocol": protocol,
+                "auth_attempts": each.total,
+                "auth_attempts_failed": each.failed,
+                "auth_attempts_succeeded": each.succeeded,
+            }
+            for protocol, each in (("http", attempts.http), ("amqp091", attempts.others))
+            if each.total
+        ]
+    )
+
+
+async def _attempts_by_source(site: Site, call: Call) -> Reply:
+    expect_node(site, call)
+    return Reply([])  # as in RabbitMQ, unless it is told to keep every address
 
 
 async def _rebalance(site: Site, call: Call) -> Reply:
@@ -198,8 +221,9 @@ ROUTES: Final = (
     Route("PUT", "feature-flags/:name/enable", ADMINISTRATOR, _enable),
     Route("GET", "deprecated-features", USERS, _nothing),
     Route("GET", "deprecated-features/used", USERS, _nothing),
-    Route("GET", "federation-links", MONITORING, _nothing),
-    Route("GET", "federation-links/:vhost", MONITORING, _nothing),
+    Route("GET", "federation-links", MONITORING, _links),
+    Route("GET", "federation-links/:vhost", MONITORING, _links),
     Route("GET", "auth/attempts/:node", MONITORING, _attempts),
+    Route("GET", "auth/attempts/:node/source", MONITORING, _attempts_by_source),
     Route("POST", "rebalance/queues", ADMINISTRATOR, _rebalance),
 )

@@ -126,7 +126,7 @@ async def _show(site: Site, call: Call) -> Reply:
 
 
 async def _put(site: Site, call: Call) -> Reply:
-    body, vhost = call.document(), site.vhost_of(call).name
+    body, vhost = call.document(), site.vhost_for_change(call).name
     body.expect("value")
     component, name = call.params["component"], call.params["name"]
     if component == SHOVEL:

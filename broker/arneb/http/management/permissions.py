@@ -124,7 +124,11 @@ async def _put_topic(site: Site, call: Call) -> Reply:
     body.expect("exchange", "write", "read")
     exchange = body.text("exchange")
     exchange = "" if exchange == DEFAULT_EXCHANGE else exchange
-    existed = site.catalogue.get(TopicPermission, user, vhost, exchange) is not None
+    # As in RabbitMQ, where the resource is all that the user has there.
+    existed = any(
+        (each.user, each.vhost) == (user, vhost)
+        for each in site.catalogue.tables.rows(TopicPermission)
+    )
     async with site.catalogue.changing() as edit:
         edit.set_topic_permissions(user, vhost, exchange, body.text("write"), body.text("read"))
     return DONE if existed else CREATED
@@ -135,11 +139,10 @@ async def _delete_topics(site: Site, call: Call) -> Reply:
     user_in(site, call)
     record_in(site, call)
     exchange = call.exchange if "exchange" in call.params else None
+    if not _within(site, call, site.catalogue.tables.rows(TopicPermission)):
+        raise not_found()
     async with site.catalogue.changing() as edit:
-        before = len(edit.rows)
         edit.clear_topic_permissions(user, vhost, exchange)
-        if len(edit.rows) == before:
-            raise not_found()
     return DONE
 
 
@@ -156,5 +159,8 @@ ROUTES: Final = (
     Route("GET", "topic-permissions/:vhost/:user", ADMINISTRATOR, _show_topics),
     Route("PUT", "topic-permissions/:vhost/:user", ADMINISTRATOR, _put_topic),
     Route("DELETE", "topic-permissions/:vhost/:user", ADMINISTRATOR, _delete_topics),
+    # As in RabbitMQ, which looks at the exchange of a path only to delete.
+    Route("GET", "topic-permissions/:vhost/:user/:exchange", ADMINISTRATOR, _show_topics),
+    Route("PUT", "topic-permissions/:vhost/:user/:exchange", ADMINISTRATOR, _put_topic),
     Route("DELETE", "topic-permissions/:vhost/:user/:exchange", ADMINISTRATOR, _delete_topics),
 )

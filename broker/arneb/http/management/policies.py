@@ -84,7 +84,7 @@ def _putter(kind: type[Policy]) -> Handler:
     async def handle(site: Site, call: Call) -> Reply:
         if kind is OperatorPolicy:
             expect_json(call)
-        vhost = site.vhost_of(call).name
+        vhost = site.vhost_for_change(call).name
         policy = policy_in(kind, vhost, call.params["name"], call.document())
         existed = site.catalogue.get(kind, *policy.key) is not None
         async with site.catalogue.changing() as edit:
@@ -113,7 +113,7 @@ ROUTES: Final = tuple(
     for route in (
         Route("GET", path, USERS, _lister(kind)),
         Route("GET", f"{path}/:vhost", VHOST, _lister(kind)),
-        Route("GET", f"{path}/:vhost/:name", VHOST, _shower(kind)),
+        Route("GET", f"{path}/:vhost/:name", rule, _shower(kind)),
         Route("PUT", f"{path}/:vhost/:name", rule, _putter(kind)),
         Route("DELETE", f"{path}/:vhost/:name", rule, _deleter(kind)),
     )

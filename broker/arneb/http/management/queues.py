@@ -4,6 +4,7 @@ The rule: figures are those of this instant.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -33,12 +34,13 @@ from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, USERS, VHOST
 from arneb.http.management.site import Site
+from arneb_amqp.server.first_message import first_timestamp
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make
-from arneb_core.api.errors import CoreError
+from arneb_core.api.errors import CoreError, StoreFailed
 
 VHOSTS_PER_TURN: Final = 5
 
@@ -247,6 +249,9 @@ async def _show(site: Site, call: Call) -> Reply:
     queue = queue_in(site, call)
     document = queue_document(site, queue, ranges_of(call.query, _RANGES))
     document |= {"consumer_details": _consumers(site, queue), "deliveries": [], "incoming": []}
+    if "head_message_timestamp" in document:
+        with suppress(StoreFailed):  # it may have gone meanwhile
+            document["head_message_timestamp"] = await first_timestamp(queue)
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 

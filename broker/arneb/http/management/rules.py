@@ -19,6 +19,7 @@ class Who(Enum):
     """Without a login."""
     USERS = "any tag"
     VHOST = "access to the vhost in the path"
+    VISIBLE = "monitoring, or access to the vhost in the path"
     MONITORING = "monitoring"
     POLICYMAKER = "policymaker, with access to the vhost in the path"
     ADMINISTRATOR = "administrator"
@@ -37,6 +38,7 @@ class Rule:
 
 USERS: Final = Rule(Who.USERS)
 VHOST: Final = Rule(Who.VHOST)
+VISIBLE: Final = Rule(Who.VISIBLE)
 MONITORING: Final = Rule(Who.MONITORING)
 POLICYMAKER: Final = Rule(Who.POLICYMAKER)
 ADMINISTRATOR: Final = Rule(Who.ADMINISTRATOR)
@@ -51,6 +53,13 @@ _TAGS: Final = {
     Who.ADMINISTRATOR: (_ADMINS, "Not administrator user"),
     Who.POLICYMAKER: (_POLICYMAKERS, "User not authorised to access object"),
 }
+
+_LOOKED_AT: Final = {
+    Who.VHOST: "User not authorised to access virtual host",
+    Who.VISIBLE: "User not authorised to access virtual host",
+    Who.POLICYMAKER: "User not authorised to access object",
+}
+"""Where the vhost counts as well, and how whoever has no access is refused."""
 
 
 def is_administrator(caller: Principal) -> bool:
@@ -80,6 +89,9 @@ async def check(rule: Rule, call: Call) -> None:
     if tags.isdisjoint(call.caller.tags):
         raise not_authorised(reason)
     vhost = call.params.get("vhost")
-    looked_at = rule.who in (Who.VHOST, Who.POLICYMAKER) and vhost is not None
-    if looked_at and not await has_access(call, vhost or ""):
-        raise not_authorised("User not authorised to access virtual host")
+    if vhost is None or rule.who not in _LOOKED_AT:
+        return
+    if rule.who is Who.VISIBLE and is_monitor(call.caller):
+        return
+    if not await has_access(call, vhost):
+        raise not_authorised(_LOOKED_AT[rule.who])

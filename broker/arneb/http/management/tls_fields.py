@@ -1,0 +1,78 @@
+"""What the handshake of a connection came to, in the words that RabbitMQ shows it in.
+
+The rule: OpenSSL's names come in, Erlang's go out; a suite that is made otherwise than those that
+are known is shown by its own name and not guessed at.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from arneb.http.management.calls import Document
+from arneb_amqp.server.connection_events import Remote
+
+CERTIFICATES_MAX: Final = 2_000
+"""Remembered as they are shown: to read one takes longer than all else of a connection, and a list
+is asked for again and again."""
+
+_NONE: Final = ("", "", "")
+_PLAIN: Final[Document] = dict.fromkeys(
+    (
+        "ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash", "peer_cert_subject",
+        "peer_cert_issuer", "peer_cert_validity",
+    )
+)  # fmt: skip
+
+# TLS 1.3: TLS_AES_256_GCM_SHA384. Before: ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-AES128-SHA.
+_SUITE: Final = re.compile(
+    r"(?:TLS_)?(?:(?P<exchange>(?:ECDHE|DHE|ECDH|DH)-(?:RSA|ECDSA|DSS)|PSK)-)?"
+    r"(?P<cipher>AES[_-]?(?:128|256)|CHACHA20)[_-]?"
+    r"(?P<mode>GCM|CCM8?|POLY1305)?[_-]?(?P<hash>SHA(?:256|384)?)?"
+)
+
+
+def tls_fields(peer: Remote) -> Document:
+    """Of a connection; None in each of them without TLS."""
+    if not peer.secured:
+        return _PLAIN
+    suite, version = peer.cipher
+    exchange, cipher, digest = cipher_terms(suite, version)
+    subject, issuer, validity = _NONE if peer.certificate is None else shown(peer.certificate)
+    return {
+        "ssl_protocol": version.lower(),
+        "ssl_key_exchange": exchange,
+        "ssl_cipher": cipher,
+        "ssl_hash": digest,
+        "peer_cert_subject": subject,
+        "peer_cert_issuer": issuer,
+        "peer_cert_validity": validity,
+    }
+
+
+def cipher_terms(suite: str, version: str) -> tuple[str, str, str]:
+    """How keys are exchanged, the cipher and the hash of one of OpenSSL's suites."""
+    found = _SUITE.fullmatch(suite)
+    if found is None:
+        return "", suite.lower(), ""
+    exchange = (found["exchange"] or "rsa").replace("-", "_").lower()
+    if version == "TLSv1.3":
+        exchange = "any"
+    cipher = re.sub(r"aes[_-]?(\d+)", r"aes_\1", found["cipher"].lower())
+    mode = (found["mode"] or "cbc").lower().replace("ccm8", "ccm_8")
+    digest = "aead" if found["mode"] else (found["hash"] or "").lower()
+    return exchange, f"{cipher}_{mode}", digest
+
+
+@lru_cache(CERTIFICATES_MAX)
+def shown(certificate: bytes) -> tuple[str, str, str]:
+    """Subject, issuer and validity of a certificate in DER; nothing of one that nobody can read."""
+    # Imported where it is needed: it takes longer than all else that a broker begins with.
+    from cryptography.x509 import load_der_x509_certificate
+
+    try:
+        parsed = load_der_x509_certificate(certificate)
+        begin, end = parsed.not_valid_before_utc, parsed.not_valid_after_utc
+        validity = f"{begin:%Y-%m-%dT%H:%M:%SZ} - {end:%Y-%m-%dT%H:%M:%SZ}"
+        return parsed.subject.rfc4514_string(), parsed.issuer.rfc4514_string(), validity
+    except ValueError:
+        return _NONE

@@ -1,0 +1,26 @@
+"""Each route of the management API is compared with RabbitMQ's by the sweep in ``conformance``."""
+
+from conformance.management.sweep import CHANGES, PATHS
+
+from arneb.http.management.table import ROUTER
+
+SERVED = {(route.method, route.path) for route in ROUTER.routes}
+COMPARED = {(method, path.path) for path in PATHS for method in path.methods.split()} | CHANGES
+
+NOT_SERVED = {
+    ("DELETE", "auth/attempts/:node"),
+    ("DELETE", "auth/attempts/:node/source"),
+}
+"""RabbitMQ forgets there what it has counted."""
+
+
+def test_every_method_of_every_route_is_compared() -> None:
+    assert sorted(SERVED - COMPARED) == []
+
+
+def test_what_is_compared_is_served() -> None:
+    assert COMPARED - SERVED == NOT_SERVED
+
+
+def test_a_path_is_in_the_sweep_once() -> None:
+    assert len({path.path for path in PATHS}) == len(PATHS)

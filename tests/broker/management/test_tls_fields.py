@@ -1,0 +1,48 @@
+"""What is shown of TLS: OpenSSL's names of cipher suites as Erlang's terms."""
+
+import ssl
+
+import pytest
+
+from arneb.http.management.tls_fields import cipher_terms, shown, tls_fields
+from arneb_amqp.server.connection_events import Remote
+
+
+@pytest.mark.parametrize(
+    ("suite", "version", "terms"),
+    [
+        ("TLS_AES_256_GCM_SHA384", "TLSv1.3", ("any", "aes_256_gcm", "aead")),
+        ("TLS_CHACHA20_POLY1305_SHA256", "TLSv1.3", ("any", "chacha20_poly1305", "aead")),
+        ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLSv1.2", ("ecdhe_ecdsa", "aes_256_gcm", "aead")),
+        ("ECDHE-RSA-CHACHA20-POLY1305", "TLSv1.2", ("ecdhe_rsa", "chacha20_poly1305", "aead")),
+        ("DHE-RSA-AES128-CCM8", "TLSv1.2", ("dhe_rsa", "aes_128_ccm_8", "aead")),
+        ("ECDHE-RSA-AES256-SHA384", "TLSv1.2", ("ecdhe_rsa", "aes_256_cbc", "sha384")),
+        ("AES128-SHA", "TLSv1.2", ("rsa", "aes_128_cbc", "sha")),
+        ("ARIA-OF-TOMORROW", "TLSv1.2", ("", "aria-of-tomorrow", "")),
+    ],
+)
+def test_a_suite_is_named_as_erlang_names_it(
+    suite: str, version: str, terms: tuple[str, str, str]
+) -> None:
+    assert cipher_terms(suite, version) == terms
+
+
+def test_every_suite_of_this_openssl_with_aes_or_chacha_is_taken_apart() -> None:
+    context = ssl.create_default_context()
+    named = [each["name"] for each in context.get_ciphers()]
+    known = [each for each in named if "AES" in each or "CHACHA" in each]
+    assert known and all(cipher_terms(each, "TLSv1.2")[0] for each in known)
+
+
+def test_without_tls_nothing_is_known() -> None:
+    assert set(tls_fields(Remote()).values()) == {None}
+
+
+def test_who_has_no_certificate_has_no_names() -> None:
+    found = tls_fields(Remote(secured=True, cipher=("TLS_AES_128_GCM_SHA256", "TLSv1.3")))
+    assert found["ssl_protocol"] == "tlsv1.3"
+    assert (found["peer_cert_subject"], found["peer_cert_validity"]) == ("", "")
+
+
+def test_what_is_no_certificate_is_shown_as_none() -> None:
+    assert shown(b"\x30\x00") == ("", "", "")
