@@ -124,7 +124,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "idle topics go with what they should keep",
         PULSAR + "services/policy_enforcer.py",
-        "            if now - since >= max(rule.seconds, kept_s(policies)):\n",
+        "            if now - since >= max(rule.seconds, kept_s(topic.retention)):\n",
         "            if now - since >= rule.seconds:\n",
         ENFORCER_TESTS,
     ),

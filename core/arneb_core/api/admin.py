@@ -11,6 +11,7 @@ from typing import Protocol
 
 from arneb_core.api.limits import Departure
 from arneb_core.api.position import LedgerId, Position
+from arneb_core.api.settings import Retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class InspectedTopic(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """What the topic was made with."""
+        ...
+
+    @property
+    def retention(self) -> Retention:
+        """How long it keeps acknowledged entries: its own, or else the broker's."""
         ...
 
     async def retain(self, ms: int, size: int, ledger_bytes_max: int | None = None) -> None:

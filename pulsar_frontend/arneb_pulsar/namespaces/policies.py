@@ -94,14 +94,6 @@ def retention_of(policies: Policies) -> tuple[int, int]:
     return ms, size
 
 
-def kept_s(policies: Policies) -> float:
-    """How long a topic stays for what it keeps."""
-    rule = policies.retention
-    if rule is None:
-        return 0
-    return float("inf") if rule.minutes == WITHOUT_END else rule.minutes * 60
-
-
 def _read_permissions(document: Any) -> dict[str, Sequence[str]]:
     return {role: read_actions(actions) for role, actions in read_table(document).items()}
 

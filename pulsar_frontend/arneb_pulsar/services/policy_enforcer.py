@@ -14,10 +14,10 @@ import trio
 
 from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
+from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.supervision import supervise
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import AMQP_SUBSCRIPTION, COMPACTION, TopicName, topic_name_of
-from arneb_pulsar.namespaces.policies import kept_s
 from arneb_pulsar.namespaces.rules import InactiveMode, InactiveTopics, QuotaAction
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.quotas import evict, exceeded_quota
@@ -92,14 +92,13 @@ class PolicyEnforcer:
         seen: dict[int, float] = {}
 
         async def look(topic: Topic, name: TopicName) -> None:
-            policies = self._context.namespaces.policies(name)
-            rule = policies.inactive
+            rule = self._context.namespaces.policies(name).inactive
             # Queues and the topics of histories were made by others, who still want them.
             if rule is None or not rule.enabled or topic.properties.get(MADE_BY) != PULSAR:
                 return
             if self._is_idle(topic, rule):
                 since = seen[topic.id] = self._idle_since.get(topic.id, now)
-                if now - since >= max(rule.seconds, kept_s(policies)):
+                if now - since >= max(rule.seconds, kept_s(topic.retention)):
                     idle = partial(self._is_still_idle, topic, rule)
                     await drop(self._context, name, only_if=idle)
 
@@ -135,6 +134,11 @@ class PolicyEnforcer:
         return not any(
             each.consumers or each.statistics().backlog_entries for each in subscriptions
         )
+
+
+def kept_s(retention: Retention) -> float:
+    """How long a topic that nobody uses stays for what it keeps."""
+    return float("inf") if retention.ms == WITHOUT_END else retention.ms / 1000
 
 
 Now = TypeVar("Now", int, float)

@@ -5,11 +5,13 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import connected
 
+from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.topics import Topic
 
 pytestmark = pytest.mark.real_time
 
 
+KEPT = Retention(WITHOUT_END, WITHOUT_END)
 NAMESPACE = "/admin/v2/namespaces/public/default"
 
 
@@ -47,3 +49,19 @@ async def test_idle_topics_go(open_broker: OpenBroker) -> None:
         await policy_enforcer.check_idle(200)
         await policy_enforcer.check_idle(260)
         assert names() == {"written", "queue", "adopted"}
+
+
+async def test_what_the_broker_keeps_of_every_topic_keeps_idle_topics_too(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        admin, policy_enforcer = Admin(running), running.policy_enforcer
+        for retention, stays_s in ((Retention(120_000, WITHOUT_END), 119), (KEPT, 1_000_000)):
+            running.core.retention = retention
+            await admin("PUT", "/idle")
+            await policy_enforcer.check_idle(0)
+            await policy_enforcer.check_idle(stays_s)
+            assert "persistent://public/default/idle" in running.core.topics
+        running.core.retention = Retention()
+        await policy_enforcer.check_idle(stays_s)
+        assert "persistent://public/default/idle" not in running.core.topics
