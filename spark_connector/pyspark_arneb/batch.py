@@ -65,14 +65,13 @@ class BatchReader(DataSourceReader):
         self._row_filters: list[RowFilter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        from pyspark_arneb.decode.reading import judge_loss
 
         options = self._options
         plan = self._plan or plan_read(options)
         losses = [loss for loss in plan.losses if self._concerns(loss)]
         if options.sealed is None:
             for loss in losses:
-                judge_loss(loss, options)
+                options.lose(loss)
             losses = []
         spans = list(self._wanted(plan.spans))
         self._say(spans)
@@ -106,13 +105,12 @@ class BatchReader(DataSourceReader):
 
     def _sealed(self, loss: Loss) -> Iterator["pa.RecordBatch"]:
         """The rows of what is not in the log any more, from the sealed tier."""
-        from pyspark_arneb.decode.reading import judge_loss
         from pyspark_arneb.lake.view import sealed_rows
 
         assert self._options.sealed is not None, "asked only if there is one"
         rows = sealed_rows(self._options.sealed, loss, self._columns)
         if rows is None:
-            judge_loss(loss, self._options)
+            self._options.lose(loss)
         else:
             yield from rows
 

@@ -1,16 +1,15 @@
 """What stops a read: each says what and where in one line, and which option decides it."""
 
-from pyspark_arneb.plan.ranges import Loss
-
 
 class DataLossError(RuntimeError):
-    """Entries that the read was to cover are not in the log."""
+    """The log does not have what a read or a query was to have: entries, or a topic that was
+    deleted, made anew or put back."""
 
-    def __init__(self, loss: Loss) -> None:
+    def __init__(self, loss: object) -> None:
         super().__init__(
-            f"the log no longer has {loss}, which this read was to cover; to read what there is, "
-            'set the option "failOnDataLoss" to false, and to keep messages for Spark, give the '
-            "topic a retention or a subscription that has not yet acknowledged them"
+            f'data loss: {loss}; to read what there is, set the option "failOnDataLoss" to false, '
+            "and to keep messages for Spark, give the topic a retention or a subscription that "
+            "has not yet acknowledged them"
         )
         self.loss = loss
 

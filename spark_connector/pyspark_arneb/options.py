@@ -5,6 +5,7 @@ read; the rest of the package meets only the frozen :class:`ReadOptions`. Kafka'
 pulsar-spark's names are accepted beside our own, so that existing jobs run unchanged.
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Final
 
 from arneb_core.access.namespaces import DEFAULT_VHOST
 from arneb_core.api.position import Position
+from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.block_source import Location
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.remote import Remote
@@ -35,6 +37,8 @@ from pyspark_arneb.option_values import (
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.target import LakeError, Target
 from pyspark_arneb.values.forms import ValueForm
+
+log = logging.getLogger(__name__)
 
 
 class ColumnStyle(Enum):
@@ -119,6 +123,12 @@ class ReadOptions:
     def has_time_bounds(self) -> bool:
         """Whether rows are chosen by their publish time too."""
         return self.starting_time_ms is not None or self.ending_time_ms is not None
+
+    def lose(self, loss: object) -> None:
+        """Raise :class:`.DataLossError`, or log what is lost if losses are allowed."""
+        if self.fail_on_data_loss:
+            raise DataLossError(loss)
+        log.warning("data loss, which is passed over: %s", loss)
 
 
 READ_OPTIONS: Final = (

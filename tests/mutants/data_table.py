@@ -8,6 +8,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 DATA: Final = "broker/arneb/data/"
+LEFTOVERS: Final = ("tests/broker/data/test_leftovers.py",)
 WRITING: Final = ("tests/broker/data/test_writing.py", "tests/broker/data/test_machine.py")
 CURSORS: Final = ("tests/broker/data/test_cursors.py",)
 RUNS: Final = ("tests/core/engine/test_counted_runs.py",)
@@ -206,5 +207,33 @@ DATA_MUTANTS: Final = (
         "        if gathered.end == start:\n",
         "        if not blocks:\n",
         ("tests/spark_connector/test_chunks.py",),
+    ),
+    Mutant(
+        "small pieces of stages have no bound",
+        DATA + "commits.py",
+        "        if self.stages.pieces >= PIECES_IN_ALL_MAX:\n",
+        "        if False:\n",
+        LEFTOVERS,
+    ),
+    Mutant(
+        "what is left behind is looked for among all that is left, each time",
+        DATA + "commits.py",
+        "                    if self.stages.is_forgotten(batch, limit_ms):\n",
+        "                    if batch in self.stages.forgotten(limit_ms):\n",
+        LEFTOVERS,
+    ),
+    Mutant(
+        "a log that never got a stage stays for ever",
+        DATA + "stages.py",
+        "        known = self._batches.keys() | self._logs\n",
+        "        known = set(self._batches)\n",
+        LEFTOVERS,
+    ),
+    Mutant(
+        "all topics are told of in one turn",
+        DATA + "topics.py",
+        "            if number % TOLD_A_TURN == 0:\n",
+        "            if False:\n",
+        LEFTOVERS,
     ),
 )

@@ -239,7 +239,7 @@ def test_a_snapshot_of_load_is_kept_by_all_queries_and_its_loss_is_noticed(
         assert table(spark, log, topic="a").count() == 1007
         assert strict.alias("x").join(strict.alias("y"), "message_id").count() == 1000
         writer.tell("trim", "a", 1)
-        with pytest.raises(Exception, match=r"no longer has .*/a from 1:0 to before 1:600 "):
+        with pytest.raises(Exception, match=r"data loss: .*/a from 1:0 to before 1:600 "):
             strict.count()
         assert lenient.count() == 400
         assert table(spark, log, topic="a").count() == 407

@@ -22,7 +22,7 @@ from arneb.data.preparing import prepare
 from arneb.data.publishing import Publishing
 from arneb.data.rights import Rights
 from arneb.data.rows import Rows, parse_rows
-from arneb.data.stages import PIECES_MAX, STAGES_MAX, BatchId, Stage, Stages
+from arneb.data.stages import PIECES_IN_ALL_MAX, PIECES_MAX, STAGES_MAX, BatchId, Stage, Stages
 from arneb.data.targets import Targets
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES
@@ -199,10 +199,10 @@ class Commits:
         """Remove stages and marks that have not been touched for long."""
         now_ms = self._now_ms()
         try:
-            for batch in self.stages.forgotten(now_ms - int(1000 * self._limits.stage_expiry_s)):
+            limit_ms = now_ms - int(1000 * self._limits.stage_expiry_s)
+            for batch in self.stages.forgotten(limit_ms):
                 async with self._locks.holding(batch[0]):
-                    limit_ms = now_ms - int(1000 * self._limits.stage_expiry_s)
-                    if batch in self.stages.forgotten(limit_ms):
+                    if self.stages.is_forgotten(batch, limit_ms):
                         logger.warning(
                             "batch %d of query %s is removed: not committed", *batch[::-1]
                         )
@@ -251,8 +251,11 @@ class Commits:
                 f"expected at most {limits.staged_bytes_max} bytes staged in all "
                 "(data.staged_bytes_max)",
             )  # fmt: skip
-        if self.stages.count >= STAGES_MAX:
+        if stage is None and self.stages.count >= STAGES_MAX:
             raise DataError(413, "staged_too_much", f"expected at most {STAGES_MAX} stages")
+        if self.stages.pieces >= PIECES_IN_ALL_MAX:
+            reason = f"expected at most {PIECES_IN_ALL_MAX} pieces of stages in all"
+            raise DataError(413, "staged_too_much", reason)
 
     def _expected(self, batch: BatchId, wanted: Wanted) -> Stage:
         stage = self.stages.find(batch, wanted.name)

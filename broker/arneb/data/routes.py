@@ -8,7 +8,7 @@ import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import trio
 from starlette.requests import Request
@@ -127,9 +127,9 @@ class DataRoutes:
             listed = directory.listed(rights, namespaces=namespaces, internal=internal)
             topics += [topic async for topic in listed]
         missing = [name for name, each in found.items() if not each]
-        return JSONResponse(
+        return await _rendered(
             {
-                "topics": [directory.document(each) for each in dict.fromkeys(topics)],
+                "topics": await directory.documents(dict.fromkeys(topics)),
                 "missing": missing,
                 "similar": await directory.similar(rights, missing) if missing else {},
             }
@@ -141,12 +141,8 @@ class DataRoutes:
         body.end()
         expect_consume(rights, names)
         found = await self._reading.extents(names)
-
-        def rendered() -> bytes:
-            return json.dumps({"extents": [asdict(each) for each in found]}).encode()
-
-        data = await trio.to_thread.run_sync(rendered)
-        return Response(data, media_type="application/json")
+        documents = await trio.to_thread.run_sync(lambda: [asdict(each) for each in found])
+        return await _rendered({"extents": documents})
 
     async def _positions(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
@@ -277,6 +273,12 @@ class DataRoutes:
             number = each.number("id", most=ID_MAX) if numbered else each.maybe_number("id")
             found.append((self._directory.find(name, number), each))
         return found
+
+
+async def _rendered(document: Any) -> Response:
+    """An answer that may be long: it is written by a thread."""
+    data = await trio.to_thread.run_sync(lambda: json.dumps(document).encode())
+    return Response(data, media_type="application/json")
 
 
 def _holder(body: Fields) -> Holder:

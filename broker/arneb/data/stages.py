@@ -30,6 +30,9 @@ READ_BYTES: Final = 8 * 1024 * 1024
 STAGES_MAX: Final = 20_000
 """Each takes half a KiB of memory and more with its pieces."""
 
+PIECES_IN_ALL_MAX: Final = 100_000
+"""Each takes 200 bytes of memory, however few rows it has."""
+
 PIECES_MAX: Final = 4_096
 """Of one stage: its record is written anew with each."""
 
@@ -98,21 +101,29 @@ def topic_of(batch: BatchId) -> str:
     return f"{SCHEME}{query}/{number}"
 
 
+def batch_of(topic: str) -> BatchId:
+    """Whose stages' log that is."""
+    query, _, number = topic.removeprefix(SCHEME).rpartition("/")
+    return query, int(number)
+
+
 class Stages:
     """The stages of one broker.
 
-    Invariant: ``bytes`` is the sum over all stages, and the batches of ``_batches`` have some.
+    Invariant: ``count``, ``pieces`` and ``bytes`` are the sums over all stages, the batches of
+    ``_batches`` have some, and ``_logs`` are the batches that have a log.
     """
 
     def __init__(self, core: Core, now_ms: Callable[[], int]) -> None:
         self._core = core
         self._now_ms = now_ms
         self._batches: dict[BatchId, dict[str, Stage]] = {}
-        self.bytes = 0
+        self._logs = {batch_of(name) for name in core.topics if name.startswith(SCHEME)}
+        self.count = self.pieces = self.bytes = 0
         for key, value in core.metadata(PREFIX).items():
             stage = restored(key, value)
             self._batches.setdefault(stage.batch, {})[stage.name] = stage
-            self.bytes += stage.size
+            self._count(stage, 1)
 
     def __repr__(self) -> str:
         return f"<Stages of {len(self._batches)} batches, {self.bytes} bytes>"
@@ -125,11 +136,6 @@ class Stages:
     def find(self, batch: BatchId, name: str) -> Stage | None:
         """That stage."""
         return self._batches.get(batch, {}).get(name)
-
-    @property
-    def count(self) -> int:
-        """How many stages there are."""
-        return sum(map(len, self._batches.values()))
 
     # Changes; whoever makes them holds the batch
 
@@ -147,9 +153,12 @@ class Stages:
             self._core.append(topic, [entry], lambda error, _: done(error), 1, [record])
 
         await durable(submit)
+        known = self._batches.setdefault(batch, {})
+        self.count += name not in known
+        known[name] = stage
         stage.pieces.append(piece)
         stage.at_ms = at_ms
-        self._batches.setdefault(batch, {})[name] = stage
+        self.pieces += 1
         self.bytes += piece.size
         return stage
 
@@ -188,8 +197,10 @@ class Stages:
             if not unit.metadata and not unit.appends and not unit.runs:
                 return
             await self._core.committed(unit)
-        self.bytes -= sum(each.size for each in stages.values())
+        for each in stages.values():
+            self._count(each, -1)
         self._batches.pop(batch, None)
+        self._logs.discard(batch)
 
     async def drop_one(self, stage: Stage) -> None:
         """Remove one stage; its rows go with its batch. Raises :class:`.CommitFailed`."""
@@ -198,26 +209,29 @@ class Stages:
             return
         await self._core.committed(Unit(metadata=[(stage.key, None)]))
         del self._batches[stage.batch][stage.name]
-        self.bytes -= stage.size
+        self._count(stage, -1)
 
     def forgotten(self, older_than_ms: int) -> list[BatchId]:
         """The batches to which nothing was added since then, and logs that have no stages."""
-        found = [
-            batch
-            for batch, stages in self._batches.items()
-            if max((each.at_ms for each in stages.values()), default=0) <= older_than_ms
-        ]
-        for name in list(self._core.topics):
-            if name.startswith(SCHEME):
-                query, _, number = name.removeprefix(SCHEME).rpartition("/")
-                batch = query, int(number)
-                if batch not in self._batches:
-                    found.append(batch)
-        return found
+        known = self._batches.keys() | self._logs
+        return [each for each in known if self.is_forgotten(each, older_than_ms)]
+
+    def is_forgotten(self, batch: BatchId, older_than_ms: int) -> bool:
+        """Nothing was added to that batch since then, and there is something of it."""
+        stages = self._batches.get(batch)
+        if stages is None:
+            return batch in self._logs
+        return all(each.at_ms <= older_than_ms for each in stages.values())
+
+    def _count(self, stage: Stage, sign: int) -> None:
+        self.count += sign
+        self.pieces += sign * len(stage.pieces)
+        self.bytes += sign * stage.size
 
     async def _topic(self, batch: BatchId) -> Topic:
         name = topic_of(batch)
         if (found := self._core.topics.get(name)) is not None:
             return found
         kept = TopicSettings(retention_ms=WITHOUT_END, retention_bytes=WITHOUT_END)
+        self._logs.add(batch)
         return await self._core.create_topic(name, kept)

@@ -13,7 +13,7 @@ from arneb.data.prepared import Destination
 from arneb.data.preparing import Aim, AmqpAim, PulsarAim
 from arneb.data.rights import Rights, expect_produce, forbidden
 from arneb.data.rows import Target
-from arneb.data.topics import queue_in
+from arneb.data.topics import declared_queue
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.topology.making import Way
 from arneb_amqp.topology.placing import Place, Placing, expect_exchange, expect_queue
@@ -102,7 +102,7 @@ class Targets:
     async def _topic_aim(self, name: str, rights: Rights) -> Aim:
         wanted = self._parsed(name)
         expect_produce(rights, wanted.core_name)
-        if (queue := queue_in(self._topology, wanted.core_name)) is not None:
+        if (queue := declared_queue(self._topology, wanted.core_name)) is not None:
             vhost, own_name = queue
             return AmqpAim(vhost.name, "", _octets(own_name), topic=wanted.core_name)
         if self._pulsar is None:

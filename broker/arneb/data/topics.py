@@ -12,7 +12,8 @@ import trio
 
 from arneb.data.errors import DataError
 from arneb.data.rights import Rights
-from arneb_amqp.topology.names import SCHEME, queue_of, topic_of
+from arneb.principals import queue_in
+from arneb_amqp.topology.names import SCHEME, topic_of
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.topics import Topic
 from arneb_core.engine.engine import Engine
@@ -20,6 +21,9 @@ from arneb_pulsar.names import PARTITION
 
 TOPICS_A_TURN: Final = 500
 """Looked at between two checkpoints: some 2 ms."""
+
+TOLD_A_TURN: Final = 200
+"""Of which a document is made between two checkpoints: some 2 ms."""
 
 GONE_MAX: Final = 1_000
 """Topics that went and are remembered before all are looked through."""
@@ -107,6 +111,15 @@ class TopicDirectory:
         wanted = list(missing)[:SIMILAR_MAX]
         return await trio.to_thread.run_sync(_similar, wanted, present)
 
+    async def documents(self, topics: Iterable[Topic]) -> list[dict[str, Any]]:
+        """What is told of topics."""
+        found = []
+        for number, topic in enumerate(topics, 1):
+            if number % TOLD_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            found.append(self.document(topic))
+        return found
+
     def document(self, topic: Topic) -> dict[str, Any]:
         """What is told of a topic."""
         found = PARTITION.fullmatch(topic.name)
@@ -125,7 +138,7 @@ class TopicDirectory:
         }
 
     def _queue_of(self, topic: Topic) -> Mapping[str, str] | None:
-        found = queue_in(self._topology, topic.name)
+        found = declared_queue(self._topology, topic.name)
         return None if found is None else {"vhost": found[0].name, "name": found[1]}
 
     def _is_there(self, topic: Topic) -> bool:
@@ -139,13 +152,16 @@ class TopicDirectory:
             self._by_id = {each.id: each for each in self._core.topics.values()}
 
 
-def queue_in(topology: Topology | None, topic: str) -> tuple[Vhost, str] | None:
+def declared_queue(topology: Topology | None, topic: str) -> tuple[Vhost, str] | None:
     """The queue that a topic is, if one was declared."""
-    for vhost in () if topology is None else topology.vhosts:
-        name = queue_of(vhost.queues.namespace, topic)
-        if name is not None and vhost.queues.options(name) is not None:
-            return vhost, name
-    return None
+    if topology is None:
+        return None
+    namespace, name = queue_in(topic)
+    record = topology.catalogue.vhost_of(namespace)
+    vhost = None if record is None else topology.vhost(record.name)
+    if vhost is None or vhost.queues.options(name) is None:
+        return None
+    return vhost, name
 
 
 def is_public(name: str) -> bool:

@@ -13,7 +13,7 @@ from arneb_core.api.codec import codecs
 from pyspark_arneb.decode.chunks import Damage, published_between, read_chunks
 from pyspark_arneb.decode.decoder import Decoder
 from pyspark_arneb.decode.parts import Assembler
-from pyspark_arneb.errors import CorruptionError, DataLossError
+from pyspark_arneb.errors import CorruptionError
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.options import OnCorrupt, ReadOptions
 from pyspark_arneb.plan.ranges import Loss, Span
@@ -32,7 +32,7 @@ def read_batches(
     """The messages of ``span``, in the log's order.
 
     ``instead`` has the rows of what is not in the log any more, or raises; without it the options
-    decide. Raises :class:`DataLossError` and :class:`CorruptionError` as the options have it,
+    decide. Raises :class:`.DataLossError` and :class:`CorruptionError` as the options have it,
     :class:`arneb_core.api.errors.StoreUnusable`, and :class:`LookupError` when the codec of an
     entry's origin is not installed.
     """
@@ -43,7 +43,7 @@ def read_batches(
 
     def lose(loss: Loss) -> None:
         if instead is None:
-            judge_loss(loss, options)
+            options.lose(loss)
         else:
             lost.append(loss)
 
@@ -67,10 +67,3 @@ def read_batches(
     if instead is not None:
         for loss in lost:
             yield from instead(loss)
-
-
-def judge_loss(loss: Loss, options: ReadOptions) -> None:
-    """Raise :class:`DataLossError` or say what is missing, as the options have it."""
-    if options.fail_on_data_loss:
-        raise DataLossError(loss)
-    log.warning("skipping what the log no longer has: %s", loss)

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from arneb_core.api.position import Position, entry_of, ledger_of, position
 from arneb_core.store.extents import Extent
-from pyspark_arneb.decode.reading import judge_loss
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.spark_table import is_erased, rows_of, sealed_part
 from pyspark_arneb.lake.table import SealedTable
@@ -219,7 +218,7 @@ class ReplaySource:
         sealed = {extent.topic for view in views if view.table for extent in view.extents}
         for loss in losses:
             if loss.topic not in sealed:
-                judge_loss(loss, options)
+                options.lose(loss)
         for span in spans:
             first, last = entry_of(span.first), entry_of(span.last)
             yield Stretch(span.topic, ledger_of(span.first), first, last, span.messages)

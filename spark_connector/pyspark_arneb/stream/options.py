@@ -4,7 +4,6 @@ The rule: they are the options of a batch read, but for where it ends, and those
 query goes on: how much a micro-batch takes, and which cursor keeps what it has not read yet.
 """
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from pyspark_arneb.option_table import GivenOptions, Option, aliases_of
 from pyspark_arneb.option_values import count
 from pyspark_arneb.options import ALIASES, ReadOptions, read_options_of
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
-
-log = logging.getLogger(__name__)
 
 LEASE_S: Final = 7 * 24 * 3600
 LEASE_S_MIN: Final = 10
@@ -52,16 +49,6 @@ CURSOR_ONLY: Final = ("subscription", "subscriptionPrefix", "cursorLease")
 BATCH_ONLY: Final = ("endingOffsets", "endingTime", "pushdown", "snapshot")
 
 
-class DataLossError(RuntimeError):
-    """The log does not have what a query was to read."""
-
-    def __init__(self, loss: str) -> None:
-        super().__init__(
-            f"data loss: {loss}; to go on with what is left, set the option "
-            '"failOnDataLoss" to false'
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """What a streaming read was asked for; see :class:`pyspark_arneb.DefaultSource`."""
@@ -77,12 +64,6 @@ class StreamOptions:
     lease_s: int = LEASE_S
     start_is_given: bool = False
     """Where the read begins was said, and not left to the default."""
-
-    def lose(self, loss: str) -> None:
-        """Raise :class:`DataLossError`, or log the loss if losses are allowed."""
-        if self.read.fail_on_data_loss:
-            raise DataLossError(loss)
-        log.warning("data loss: %s", loss)
 
 
 def stream_options(given: Mapping[str, str]) -> StreamOptions:

@@ -116,7 +116,7 @@ class StreamPlanner:
         extents = self._look(required=False)
         going_on, gone = continuations(start, extents)
         for loss in [*gone, *(each.loss for each in going_on if each.loss is not None)]:
-            self._options.lose(loss)
+            self._options.read.lose(loss)
         backlogs = [each.backlog(self._until(each)) for each in going_on]
         name = self._name(start)
         end = self._end(start, going_on, backlogs, limits)
@@ -152,11 +152,11 @@ class StreamPlanner:
             extent = self._extents.get(topic)
             if extent is None or extent.topic_id != begin.topic_id:
                 what = f"topic {short_name(topic)} is gone, with all behind {render(begin.next)}"
-                self._options.lose(what)
+                self._options.read.lose(what)
                 continue
             going_on = continue_from(begin, extent)
             if going_on.loss is not None:
-                self._options.lose(going_on.loss)
+                self._options.read.lose(going_on.loss)
             found += [
                 Span(extent.topic_id, topic, ledger.first, ledger.last, ledger.messages)
                 for ledger in backlog_of(extent, begin.next, until).ledgers
@@ -197,7 +197,7 @@ class StreamPlanner:
         asked = TopicOffset(extent.topic_id, place)
         going_on = continue_from(asked, extent)
         if going_on.loss is not None:
-            self._options.lose(going_on.loss)
+            self._options.read.lose(going_on.loss)
         return going_on.begin
 
     def _check_named(self, extents: Iterable[Extent]) -> None:
@@ -253,7 +253,7 @@ class StreamPlanner:
     def _check_kept(self, topic: str, standing: Standing, place: Position) -> None:
         """A cursor that was made too late keeps nothing of what went before."""
         if standing.created and standing.next > place:
-            self._options.lose(
+            self._options.read.lose(
                 f"topic {short_name(topic)} from {render(place)} to before "
                 f"{render(standing.next)}, removed when the cursor's lease had ended"
             )

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.spark_connector.stream.fake_broker import FakeBroker
 from tests.spark_connector.stream.micro_batches import STEPS, Checkpoint, Killed, Run
 
+from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
@@ -16,7 +17,7 @@ from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.stream.admission import Limits
 from pyspark_arneb.stream.cursor import LEASE_S_UNKNOWN, QueryCursor
-from pyspark_arneb.stream.options import LEASE_S, DataLossError, StreamOptions
+from pyspark_arneb.stream.options import LEASE_S, StreamOptions
 from pyspark_arneb.stream.planner import StreamPlanner
 
 NAMES = count()

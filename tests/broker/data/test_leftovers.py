@@ -1,0 +1,130 @@
+"""What half-done work leaves behind at the data API: bounded, found without a search, and gone
+when its time is over."""
+
+from operator import sub
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from tests.broker.data.kit import Served, body_of, served
+
+from arneb.data import commits
+from arneb.data.limits import DataLimits
+from arneb.data.stages import BatchId, Stages
+from arneb.data.topics import TOLD_A_TURN, TopicDirectory
+from arneb_core.api.topics import Topic
+from arneb_core.engine.engine import open_engine
+from pyspark_arneb.service.errors import ServiceError
+
+pytestmark = pytest.mark.real_time
+
+A = "persistent://public/default/a"
+
+
+async def stage(here: Served, query: str, name: str, piece: int = 0) -> None:
+    where = {"query": query, "batch": 1, "stage": name, "piece": piece}
+    rows = body_of([b"1"], [{"topic": A}])
+    await here.ask("POST", "/stages", parameters=where, rows=rows)
+
+
+async def test_small_pieces_have_a_bound_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "PIECES_IN_ALL_MAX", 5)
+    async with served(tmp_path) as here:
+        for query in ("p", "q"):
+            await stage(here, query, "s")
+            await stage(here, query, "s", piece=1)
+        await stage(here, "q", "t")
+        with pytest.raises(ServiceError, match="at most 5 pieces") as refused:
+            await stage(here, "q", "t", piece=1)
+        assert refused.value.code == "staged_too_much"
+        await here.ask("DELETE", "/stages", parameters={"query": "q", "batch": 1, "stage": "s"})
+        await stage(here, "q", "t", piece=1)
+        stages = here.data.commits.stages
+        assert (stages.count, stages.pieces) == (2, 4)
+    async with served(tmp_path) as here:
+        stages = here.data.commits.stages
+        assert (stages.count, stages.pieces) == (2, 4)
+        for query in ("p", "q"):
+            await here.ask("DELETE", "/stages", parameters={"query": query, "batch": 1})
+        assert (stages.count, stages.pieces, stages.bytes) == (0, 0, 0)
+
+
+async def test_another_piece_of_a_stage_is_no_other_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "STAGES_MAX", 1)
+    async with served(tmp_path) as here:
+        await stage(here, "q", "s")
+        await stage(here, "q", "s", piece=1)
+        with pytest.raises(ServiceError, match="at most 1 stages"):
+            await stage(here, "q", "t")
+
+
+async def test_leftovers_go_without_being_looked_for_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000_000_000_000]
+    looks = 0
+    look = Stages.is_forgotten
+
+    def counted(self: Stages, batch: BatchId, older_than_ms: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return look(self, batch, older_than_ms)
+
+    monkeypatch.setattr(Stages, "is_forgotten", counted)
+    limits = DataLimits(stage_expiry_s=100)
+    async with served(tmp_path, now_ms=lambda: now[0], limits=limits) as here:
+        for number in range(40):
+            await stage(here, f"q{number}", "s")
+        now[0] += 100_000
+        await stage(here, "young", "s")
+        looks = 0
+        await here.data.commits.sweep()
+        assert looks <= 2 * 41
+        stages = here.data.commits.stages
+        assert (stages.count, stages.pieces) == (1, 1)
+        left = [name for name in here.engine.topics if name.startswith("data-staged:")]
+        assert left == ["data-staged://young/1"]
+
+
+async def test_a_log_without_stages_goes_with_the_next_look(tmp_path: Path) -> None:
+    """A crash came between the log and its first piece."""
+    async with open_engine(tmp_path) as engine:
+        await engine.create_topic("data-staged://q/7")
+    async with served(tmp_path) as here:
+        await here.data.commits.sweep()
+        assert not [name for name in here.engine.topics if name.startswith("data-staged:")]
+
+
+async def test_many_topics_are_told_of_a_few_at_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for whoever lists them all."""
+    async with open_engine(tmp_path) as engine:
+        topic = await engine.create_topic(A)
+        directory = TopicDirectory(engine, None)
+        told, seen = 0, []
+        document = directory.document
+
+        def counted(topic: Topic) -> dict[str, Any]:
+            nonlocal told
+            told += 1
+            return document(topic)
+
+        async def others() -> None:
+            while True:
+                seen.append(told)
+                await trio.lowlevel.checkpoint()
+
+        monkeypatch.setattr(directory, "document", counted)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            found = await directory.documents([topic] * (3 * TOLD_A_TURN))
+            nursery.cancel_scope.cancel()
+        assert len(found) == told == 3 * TOLD_A_TURN
+        assert seen[-1] > TOLD_A_TURN
+        assert max(map(sub, seen[1:], seen)) <= TOLD_A_TURN
