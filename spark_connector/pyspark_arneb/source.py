@@ -19,7 +19,7 @@ from pyspark_arneb.plan.planning import Plan, plan_read
 from pyspark_arneb.resolving import resolved
 from pyspark_arneb.schema import columns_in, columns_of, spark_schema, style_of
 from pyspark_arneb.sink.columns import RowEncoder
-from pyspark_arneb.sink.options import Delivery, sink_options
+from pyspark_arneb.sink.options import Delivery, for_writing, sink_options
 from pyspark_arneb.sink.writers import (
     BatchWriter,
     DirectStreamWriter,
@@ -88,7 +88,9 @@ class DefaultSource(DataSource):
         return kind(options, columns, self._plan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        options = sink_options(self._given, overwrite=overwrite)
+        # Spark makes the writer of an INSERT with the table's schema, and none of its options.
+        given = self._given or for_writing(TableSchema(schema).options({}))
+        options = sink_options(given, overwrite=overwrite)
         encoder = RowEncoder(schema, options.target)
         if options.delivery is Delivery.AT_LEAST_ONCE:
             return DirectWriter(Publish(options, encoder))

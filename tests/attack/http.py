@@ -2,27 +2,17 @@
 
 import json
 import random
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Final
 
-Theme = Callable[[random.Random], bytes]
+from tests.attack import data
+from tests.attack.requests import HOST, get, put
 
-HOST: Final = f"host: x\r\nauthorization: Basic {b64encode(b'guest:guest').decode()}\r\n"
-"""What each request says besides: of somebody who is let in."""
+Theme = Callable[[random.Random], bytes]
 
 
 def opening() -> bytes:
     return b""
-
-
-def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode()
-
-
-def put(path: str, body: bytes, method: str = "PUT") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\n{HOST}content-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 def pages(_: random.Random) -> bytes:
@@ -100,7 +90,7 @@ COMMON: Final = (endless_pieces, unfinished_head, second_version, noise)
 
 THEMES: Final[Mapping[str, Theme]] = {
     each.__name__: each for each in (pages, alarms, endless_body, unfinished_body, *COMMON)
-}
+} | data.THEMES
 
 ADMIN_THEMES: Final[Mapping[str, Theme]] = {
     each.__name__: each for each in (admin_lists, admin_messages, admin_documents, *COMMON)

@@ -93,6 +93,12 @@ _OPTION_OF: Final[Mapping[str, str]] = {
 """Which option is to blame for an answer of the broker."""
 
 
+def for_writing(table: Mapping[str, str]) -> dict[str, str]:
+    """Of the options of a table in the catalogue those that say where its rows go."""
+    known = {each.lower() for name, more in SINK_ALIASES.items() for each in (name, *more)}
+    return {name: value for name, value in table.items() if name.lower() in known}
+
+
 def sink_options(
     given: Mapping[str, str], *, overwrite: bool, is_stream: bool = False
 ) -> SinkOptions:

@@ -86,6 +86,23 @@ def test_an_exchange_routes_by_key_and_a_row_that_no_queue_takes_fails_the_write
     assert [bytes(row["value"]) for row in read(spark, broker, "routed")] == [b"1"]
 
 
+def test_a_table_of_the_catalogue_takes_rows_by_its_own_options(
+    spark: "SparkSession", broker: BrokerProcess
+) -> None:
+    where = f"'service.url' '{url(broker)}', topic 'inserted'"
+    save(spark.sql("SELECT 'first' AS value"), broker, topic="inserted")
+    spark.sql(f"CREATE TABLE inserted USING arneb OPTIONS ({where}, columns 'key,value')")
+    try:
+        spark.sql("INSERT INTO inserted VALUES (X'6b', X'76'), (X'6b', NULL)")
+        spark.sql("INSERT INTO inserted (value) SELECT value FROM inserted WHERE value = X'76'")
+        rows = [(row.key, row["value"]) for row in read(spark, broker, "inserted")]
+        assert rows == [(None, b"first"), (b"k", b"v"), (b"k", None), (None, b"v")]
+        with pytest.raises(Exception, match="only appended to"):
+            spark.sql("INSERT OVERWRITE inserted VALUES (X'6b', X'76')")
+    finally:
+        spark.sql("DROP TABLE inserted")
+
+
 @pytest.mark.parametrize(
     ("options", "mode", "reason"),
     [
