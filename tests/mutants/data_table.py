@@ -230,6 +230,13 @@ DATA_MUTANTS: Final = (
         LEFTOVERS,
     ),
     Mutant(
+        "rights on ten thousand topics are looked up in one turn",
+        DATA + "rights.py",
+        "        if number % ASKED_A_TURN == 0:\n",
+        "        if False:\n",
+        LEFTOVERS,
+    ),
+    Mutant(
         "all topics are told of in one turn",
         DATA + "topics.py",
         "            if number % TOLD_A_TURN == 0:\n",

@@ -19,7 +19,7 @@ from arneb.data.asking import ID_MAX, Fields, document, parameters, parse_positi
 from arneb.data.cursors import Cursors, Holder
 from arneb.data.errors import RETRY_AFTER_S, DataError, bad_request, in_words
 from arneb.data.leases import LEASE_S_MAX, LEASE_S_MIN
-from arneb.data.rights import Rights, RightsOf, expect_consume, expect_produce
+from arneb.data.rights import ASKED_A_TURN, Rights, RightsOf, expect_consume, expect_produce
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import WritingRoutes
 from arneb.http.connection import HOLD
@@ -139,7 +139,7 @@ class DataRoutes:
         body = await document(request)
         names = _few(body.texts("topics"))
         body.end()
-        expect_consume(rights, names)
+        await expect_consume(rights, names)
         found = await self._reading.extents(names)
         documents = await trio.to_thread.run_sync(lambda: [asdict(each) for each in found])
         return await _rendered({"extents": documents})
@@ -149,7 +149,7 @@ class DataRoutes:
         times = body.objects("topics")
         body.end()
         _few(list(times))
-        expect_consume(rights, times)
+        await expect_consume(rights, times)
         found: dict[str, str] = {}
         for name, each in times.items():
             topic = self._directory.find(name, each.maybe_number("id", most=ID_MAX))
@@ -163,7 +163,7 @@ class DataRoutes:
         asked = parameters(request)
         name = asked.text("topic")
         asked.end()
-        expect_consume(rights, [name])
+        await expect_consume(rights, [name])
         whole = (topic_name_of(name) or unknown(name)).base
         found = await self._reading.metadata(f"{SCHEMAS}{whole.namespace}/{whole.local}/")
         versions = {number: b64encode(row).decode() for number, row in found.items()}
@@ -179,7 +179,7 @@ class DataRoutes:
         asked.end()
         directory = self._directory
         topic = directory.find(name, number) if name else directory.numbered(number)
-        expect_consume(rights, [topic.name])
+        await expect_consume(rights, [topic.name])
         if not topic.durable:
             raise DataError(409, "not_allowed", f"{topic.name} is kept in memory, not stored")
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
@@ -192,7 +192,7 @@ class DataRoutes:
         asked = parameters(request)
         name = asked.text("topic")
         asked.end()
-        expect_consume(rights, [name])
+        await expect_consume(rights, [name])
         topic = self._directory.find(name)
         return JSONResponse({"cursors": {name: self._cursors.listed(topic)}})
 
@@ -200,7 +200,7 @@ class DataRoutes:
         body = await document(request)
         holder = replace(_holder(body), lease_s=_lease_s(body))
         expect = body.flag("expect")
-        asked = self._asked_topics(body, rights, holder.subscription, numbered=False)
+        asked = await self._asked_topics(body, rights, holder.subscription, numbered=False)
         starts = {topic: _start(each) for topic, each in asked}
         body.end()
         return JSONResponse({"cursors": await self._cursors.open(holder, starts, expect=expect)})
@@ -209,7 +209,7 @@ class DataRoutes:
         body = await document(request)
         holder = _holder(body)
         places: dict[Topic, Position | None] = {}
-        for topic, each in self._asked_topics(body, rights, holder.subscription):
+        for topic, each in await self._asked_topics(body, rights, holder.subscription):
             places[topic] = None
             each.end()
         body.end()
@@ -219,7 +219,7 @@ class DataRoutes:
         body = await document(request)
         holder = _holder(body)
         places: dict[Topic, Position | None] = {}
-        for topic, each in self._asked_topics(body, rights, holder.subscription):
+        for topic, each in await self._asked_topics(body, rights, holder.subscription):
             places[topic] = each.position("next")
             each.end()
         body.end()
@@ -230,7 +230,7 @@ class DataRoutes:
         holder = _holder(body)
         names = _few(body.texts("topics"))
         body.end()
-        expect_consume(rights, names, holder.subscription)
+        await expect_consume(rights, names, holder.subscription)
         topics = self._directory.present(names)
         await self._cursors.release(holder, topics)
         return JSONResponse({})
@@ -239,7 +239,7 @@ class DataRoutes:
 
     async def _roll(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
-        asked = dict(self._asked_topics(body, rights))
+        asked = dict(await self._asked_topics(body, rights))
         body.end()
         for each in asked.values():
             each.end()
@@ -249,7 +249,7 @@ class DataRoutes:
     async def _trim(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
         places = {}
-        for topic, each in self._asked_topics(body, rights):
+        for topic, each in await self._asked_topics(body, rights):
             expect_produce(rights, topic.name)
             places[topic] = each.position("before")
             each.end()
@@ -260,16 +260,18 @@ class DataRoutes:
             found[topic.name] = {"first": render(topic.floor), "held_by": _holders(topic, place)}
         return JSONResponse({"topics": found})
 
-    def _asked_topics(
+    async def _asked_topics(
         self, body: Fields, rights: Rights, subscription: str = "", *, numbered: bool = True
     ) -> list[tuple[Topic, Fields]]:
         """The topics that a body names, each with what is asked for it, for that subscription.
         ``numbered``: their numbers must be given."""
         asked = body.objects("topics")
         _few(list(asked))
-        expect_consume(rights, asked, subscription)
+        await expect_consume(rights, asked, subscription)
         found = []
-        for name, each in asked.items():
+        for count, (name, each) in enumerate(asked.items(), 1):
+            if count % ASKED_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
             number = each.number("id", most=ID_MAX) if numbered else each.maybe_number("id")
             found.append((self._directory.find(name, number), each))
         return found

@@ -19,8 +19,8 @@ from arneb_core.api.topics import Topic
 from arneb_core.engine.engine import Engine
 from arneb_pulsar.names import PARTITION
 
-TOPICS_A_TURN: Final = 500
-"""Looked at between two checkpoints: some 2 ms."""
+TOPICS_A_TURN: Final = 300
+"""Looked at between two checkpoints: some 2 ms, rights included."""
 
 TOLD_A_TURN: Final = 200
 """Of which a document is made between two checkpoints: some 2 ms."""

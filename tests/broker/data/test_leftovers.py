@@ -11,6 +11,7 @@ from tests.broker.data.kit import Served, body_of, served
 
 from arneb.data import commits
 from arneb.data.limits import DataLimits
+from arneb.data.rights import ASKED_A_TURN, Everything, expect_consume
 from arneb.data.stages import BatchId, Stages
 from arneb.data.topics import TOLD_A_TURN, TopicDirectory
 from arneb_core.api.topics import Topic
@@ -128,3 +129,25 @@ async def test_many_topics_are_told_of_a_few_at_a_turn(
         assert len(found) == told == 3 * TOLD_A_TURN
         assert seen[-1] > TOLD_A_TURN
         assert max(map(sub, seen[1:], seen)) <= TOLD_A_TURN
+
+
+async def test_rights_on_many_topics_are_looked_up_a_few_at_a_turn() -> None:
+    asked, seen = 0, []
+
+    class Counted(Everything):
+        def may_consume(self, topic: str, subscription: str = "") -> bool:
+            nonlocal asked
+            asked += 1
+            return True
+
+    async def others() -> None:
+        while True:
+            seen.append(asked)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await expect_consume(Counted(), [A] * (3 * ASKED_A_TURN))
+        nursery.cancel_scope.cancel()
+    assert asked == 3 * ASKED_A_TURN
+    assert max(map(sub, seen[1:], seen)) <= ASKED_A_TURN < seen[-1]
