@@ -12,6 +12,7 @@ PRODUCER_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_machine.py"
 PACKING_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_packing.py",)
 CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine.py",)
 
+HOSTILE_TESTS: Final = ("tests/pulsar_frontend/client/hostile/test_hostile_broker.py",)
 POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
@@ -60,7 +61,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "whoever waits for an answer is not told that the connection is lost",
         CLIENT + "connection/machine.py",
-        "        for reply in [*(each for _, each in requests.values()), *pongs]:\n",
+        "        for reply in [*(each for _, _, each in requests.values()), *pongs]:\n",
         "        for reply in pongs:\n",
         CONNECTION_TESTS,
     ),
@@ -77,5 +78,61 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "        if isinstance(command, CommandProducerSuccess) and not command.producer_ready:\n",
         "        if False:\n",
         CONNECTION_TESTS,
+    ),
+    Mutant(
+        "an answer to another question is taken for the one that was asked for",
+        CLIENT + "connection/machine.py",
+        "        if (name := command.DESCRIPTOR.name) != expected:\n",
+        "        if (name := command.DESCRIPTOR.name) == '':\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "signs of life pile up for a broker that does not read",
+        CLIENT + "connection/machine.py",
+        "                if not self.output or self.output[-1] is not PONG:\n",
+        "                if True:\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a broker may announce messages of any size",
+        CLIENT + "connection/machine.py",
+        "            self.message_bytes_max = min(command.max_message_size, ANNOUNCED_BYTES_MAX)\n",
+        "            self.message_bytes_max = command.max_message_size\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a client makes as many producers as a broker says",
+        CLIENT + "lookup.py",
+        "    if isinstance(partitions, int) and 0 <= partitions <= PARTITIONS_MAX:\n",
+        "    if isinstance(partitions, int) and 0 <= partitions < 70_000:\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a consumer takes more than it asked for, without end",
+        CLIENT + "trackers/receiver_queue.py",
+        "            self._unasked += 1\n",
+        "            self._unasked += 0\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a batch may have any number of messages",
+        CLIENT + "consumer/unpacking.py",
+        "        if not 0 <= count <= MESSAGES_MAX or (is_batch and not count):\n",
+        "        if count < 0 or (is_batch and not count):\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a client that is thrown out comes back at once, again and again",
+        CLIENT + "attachment.py",
+        "                if self._context.clock.now() - self._attached_at < STEADY_S:\n",
+        "                if False:\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "connections to brokers that were asked once stay for ever",
+        CLIENT + "connection/pool.py",
+        "        for key in {*gone, *idle[:-IDLE_MAX]}:\n",
+        "        for key in gone:\n",
+        HOSTILE_TESTS,
     ),
 )

@@ -5,19 +5,21 @@ itself for as long as it takes, and ends only for what another attempt would not
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
 
 from arneb_pulsar.client.connection.connection import Connection
-from arneb_pulsar.client.connection.dialling import parse_address
+from arneb_pulsar.client.connection.dialling import Address, parse_address
 from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
     ConnectError,
     IncompatibleSchema,
+    InvalidUrl,
     ProducerFenced,
     PulsarError,
     ServerRefused,
@@ -28,6 +30,9 @@ from arneb_pulsar.client.errors import (
     UnknownAddress,
 )
 from arneb_pulsar.names import TopicName
+
+STEADY_S: Final = 1.0
+"""Who was attached for so long comes back without a pause."""
 
 LOG = logging.getLogger("arneb_pulsar.client")
 
@@ -73,6 +78,8 @@ class Attachment:
         self._lost = False
         self._stopped = False
         self._hint = ""
+        self._backoff = context.backoff()
+        self._attached_at = -math.inf
         self._scope: anyio.CancelScope | None = None
 
     def __repr__(self) -> str:
@@ -130,9 +137,15 @@ class Attachment:
             self._context.pool.let_go(connection)
 
     async def _return(self) -> None:
-        backoff = self._context.backoff()
+        """Come back, at once if it was well attached: a broker that lets everybody in only to throw
+        them out is not asked more often than one that refuses."""
+        backoff = self._backoff
         try:
             with anyio.CancelScope() as self._scope:
+                if self._context.clock.now() - self._attached_at < STEADY_S:
+                    await anyio.sleep(backoff.next_s())
+                else:
+                    backoff.reset()
                 while not self._stopped:
                     self._lost = False
                     try:
@@ -157,15 +170,25 @@ class Attachment:
         except BaseException:
             self._leave()
             raise
+        self._attached_at = self._context.clock.now()
 
     async def _find(self) -> Connection:
         pool, hint = self._context.pool, self._hint
         make = pool.own if self._own else pool.to
         self._hint = ""
-        if hint:
-            return await make(parse_address(hint))
+        if hint and (address := _address_in(hint)) is not None:
+            return await make(address)
         place = await self._context.lookup.broker_of(self._topic)
         return await make(place.address, place.through)
+
+
+def _address_in(hint: str) -> Address | None:
+    """The broker that another has named; None if that is no address."""
+    try:
+        return parse_address(hint)
+    except InvalidUrl as error:
+        LOG.warning("a broker named another that is none: %s", error)
+        return None
 
 
 def is_final(error: PulsarError) -> bool:

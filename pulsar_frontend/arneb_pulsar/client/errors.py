@@ -8,6 +8,7 @@
     * :class:`ConnectError` - no broker could be reached
         * :class:`UnknownAddress` - a name that has no address
         * :class:`Disconnected` - a broker was reached, and went away
+    * :class:`UnexpectedAnswer` - an answer that no broker gives
     * :class:`TimedOut` - no answer, or no receipt, within the time that was given
     * :class:`QueueFull` - the pending sends, or the client's memory, are at their bound
     * :class:`Withdrawn` - a send that was cancelled before it was sent
@@ -58,6 +59,10 @@ class UnknownAddress(ConnectError):
 
 class Disconnected(ConnectError):
     """The connection ended before the answer came."""
+
+
+class UnexpectedAnswer(PulsarError):
+    """An answer that no broker gives: what came is not of the protocol, or cannot be meant."""
 
 
 class TimedOut(PulsarError, TimeoutError):

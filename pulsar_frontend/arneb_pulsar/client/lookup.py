@@ -18,11 +18,13 @@ from arneb_pulsar.client.connection.pool import Pool
 from arneb_pulsar.client.errors import (
     AuthenticationFailed,
     ConnectError,
+    InvalidUrl,
     NotAuthorized,
     PulsarError,
     ServiceNotReady,
     TimedOut,
     TopicNotFound,
+    UnexpectedAnswer,
     UnknownServerError,
 )
 from arneb_pulsar.names import TopicName
@@ -39,6 +41,11 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 REDIRECTS_MAX: Final = 20
 """As the official clients: brokers that send one round in a circle are not asked for ever."""
+
+
+PARTITIONS_MAX: Final = 65_536
+"""Of one topic. Each costs a producer or a consumer; an answer that names more would cost the
+application its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,7 @@ class BinaryLookup:
             reply = await connection.request(command, what, self._timeout_s)
             # A broker that knows no other name of itself answers with none.
             url = reply.brokerServiceUrlTls if service.tls else reply.brokerServiceUrl
-            address = parse_address(url) if url else asked or service
+            address = _address_in(url, what) if url else asked or service
             through = service if reply.proxy_through_service_url else None
             if reply.response == CommandLookupTopicResponse.Connect:
                 return Place(address, through)
@@ -133,8 +140,7 @@ class BinaryLookup:
             topic=str(topic), metadata_auto_creation_enabled=create
         )
         reply = await connection.request(command, f"partitions of {topic}", self._timeout_s)
-        partitions: int = reply.partitions
-        return partitions
+        return _count_of(reply.partitions, topic)
 
     async def topics(
         self, namespace: str, domain: str, pattern: str = "", known: str = ""
@@ -196,14 +202,14 @@ class HttpLookup:
         )
         if not url:
             raise UnknownServerError(f"lookup of {topic}: expected a broker's URL, got {found}")
-        return Place(parse_address(str(url)))
+        return Place(_address_in(str(url), f"lookup of {topic}"))
 
     async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
         """See :class:`Lookup`."""
         path = f"/admin/v2/{path_of(topic)}/partitions"
         query = {"checkAllowAutoCreation": "true" if create else "false"}
         found = await self._get(path, query, f"partitions of {topic}")
-        return int(str(found.get("partitions", 0)))
+        return _count_of(found.get("partitions", 0), topic)
 
     async def topics(
         self, namespace: str, domain: str, pattern: str = "", known: str = ""
@@ -212,7 +218,7 @@ class HttpLookup:
         mode = {"persistent": "PERSISTENT", "non-persistent": "NON_PERSISTENT", "": "ALL"}[domain]
         path = f"/admin/v2/namespaces/{namespace}/topics"
         found = await self._get(path, {"mode": mode}, f"topics of {namespace}")
-        names = found["list"]
+        names = found.get("list")
         return Listing(tuple(map(str, names)) if isinstance(names, list) else ())
 
     async def schema(
@@ -224,7 +230,9 @@ class HttpLookup:
             path += f"/{int.from_bytes(version, 'big')}"
         found = await self._get(path, {}, f"schema of {topic}")
         schema = schema_in(found, topic.local)
-        number = int(str(found.get("version", 0)))
+        number = found.get("version", 0)
+        if not isinstance(number, int) or not 0 <= number < 1 << 64:
+            raise UnexpectedAnswer(f"schema of {topic}: expected a version, got {number!r}")
         return CommandGetSchemaResponse(
             request_id=0, schema=schema, schema_version=number.to_bytes(8, "big")
         )
@@ -255,7 +263,11 @@ class HttpLookup:
 
 def _content(answer: httpx.Response, what: str) -> dict[str, object]:
     if answer.is_success:
-        found = answer.json()
+        try:
+            found = answer.json()
+        except ValueError as error:
+            text = answer.text[:200]
+            raise UnexpectedAnswer(f"{what}: expected JSON, got {text!r}") from error
         return found if isinstance(found, dict) else {"list": found}
     text = f"{what}: {answer.status_code} {answer.text[:200]}"
     kinds = {
@@ -265,6 +277,23 @@ def _content(answer: httpx.Response, what: str) -> dict[str, object]:
         503: ServiceNotReady,
     }
     raise kinds.get(answer.status_code, UnknownServerError)(text)
+
+
+def _address_in(url: str, what: str) -> Address:
+    """The broker that an answer names. Raises :class:`UnexpectedAnswer`."""
+    try:
+        return parse_address(url)
+    except InvalidUrl as error:
+        raise UnexpectedAnswer(f"{what}: expected a broker's address, got {url!r}") from error
+
+
+def _count_of(partitions: object, topic: TopicName) -> int:
+    """The number of partitions in an answer. Raises :class:`UnexpectedAnswer`."""
+    if isinstance(partitions, int) and 0 <= partitions <= PARTITIONS_MAX:
+        return partitions
+    raise UnexpectedAnswer(
+        f"partitions of {topic}: expected at most {PARTITIONS_MAX}, got {partitions!r}"
+    )
 
 
 def path_of(topic: TopicName) -> str:
@@ -280,5 +309,7 @@ def quoted(name: str) -> str:
 def schema_in(found: Mapping[str, object], name: str) -> Schema:
     """The schema in an answer of the admin API."""
     names = {each.upper(): number for each, number in Schema.Type.items()}
-    kind = str(found["type"]).replace("_", "").upper()
+    kind = str(found.get("type")).replace("_", "").upper()
+    if kind not in names:
+        raise UnexpectedAnswer(f"schema of {name}: expected a type, got {found.get('type')!r}")
     return Schema(name=name, type=names[kind], schema_data=str(found.get("data", "")).encode())

@@ -30,6 +30,30 @@ HEADS: Final = {
 """What stands before the length of each command: its type, and the tag of its field."""
 
 
+ANSWERS: Final = {
+    "CommandAck": "CommandAckResponse",
+    "CommandAddPartitionToTxn": "CommandAddPartitionToTxnResponse",
+    "CommandAddSubscriptionToTxn": "CommandAddSubscriptionToTxnResponse",
+    "CommandCloseConsumer": "CommandSuccess",
+    "CommandCloseProducer": "CommandSuccess",
+    "CommandEndTxn": "CommandEndTxnResponse",
+    "CommandGetLastMessageId": "CommandGetLastMessageIdResponse",
+    "CommandGetSchema": "CommandGetSchemaResponse",
+    "CommandGetTopicsOfNamespace": "CommandGetTopicsOfNamespaceResponse",
+    "CommandLookupTopic": "CommandLookupTopicResponse",
+    "CommandNewTxn": "CommandNewTxnResponse",
+    "CommandPartitionedTopicMetadata": "CommandPartitionedTopicMetadataResponse",
+    "CommandProducer": "CommandProducerSuccess",
+    "CommandSeek": "CommandSuccess",
+    "CommandSubscribe": "CommandSuccess",
+    "CommandTcClientConnectRequest": "CommandTcClientConnectResponse",
+    "CommandUnsubscribe": "CommandSuccess",
+    "CommandWatchTopicList": "CommandWatchTopicListSuccess",
+    "CommandWatchTopicListClose": "CommandSuccess",
+}
+"""What each command with an answer is answered with, if not with ERROR."""
+
+
 def command_of(command: Command) -> bytes:
     """The bytes of a ``BaseCommand`` that holds ``command``."""
     data = command.SerializeToString()

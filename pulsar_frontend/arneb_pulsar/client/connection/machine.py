@@ -9,6 +9,7 @@ what concerns them, each exactly once: with what came, or with the error that en
         `--------ERROR, lost---------------^
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any, Final, Protocol
@@ -16,15 +17,17 @@ from typing import Any, Final, Protocol
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Command
 
-from arneb_pulsar.client.connection.commands import frame_of, refusal_in
+from arneb_pulsar.client.connection.commands import ANSWERS, frame_of, refusal_in
 from arneb_pulsar.client.errors import (
     ConnectError,
     Disconnected,
     PulsarError,
     ServerRefused,
+    UnexpectedAnswer,
     refusal,
 )
 from arneb_pulsar.wire.commands import FIELD_OF, NO_REQUEST, PING, PONG, parse_command
+from arneb_pulsar.wire.compression import UNCOMPRESSED_BYTES_MAX
 from arneb_pulsar.wire.errors import WireError
 from arneb_pulsar.wire.frame import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, FrameReader
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -41,6 +44,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandError as ErrorCommand
 
+LOG = logging.getLogger("arneb_pulsar.client")
+
 KEEP_ALIVE_S: Final = 30.0
 """As all clients: without a byte for so long the broker is asked for a sign of life, and given as
 long to answer."""
@@ -51,6 +56,10 @@ GRACE_S: Final = 1.0
 HEADROOM_BYTES: Final = FRAME_BYTES_MAX - MESSAGE_BYTES_MAX + 128 * 1024
 """Room for headers beside the largest message; brokers whose bound on messages was raised announce
 it, and their frames may be larger than ours."""
+
+ANNOUNCED_BYTES_MAX: Final = UNCOMPRESSED_BYTES_MAX
+"""A broker that announces larger messages gets no more room for its frames: nothing larger would
+be unpacked either."""
 
 Reply = Callable[[Any, PulsarError | None], None]
 """Told the answer, or why there is none."""
@@ -129,7 +138,8 @@ class ConnectionMachine:
         self.watchers: dict[int, Watcher] = {}
         self._tls = tls
         self._reader = FrameReader(MESSAGE_BYTES_MAX + HEADROOM_BYTES)
-        self._requests: dict[int, tuple[str, Reply]] = {}
+        self._requests: dict[int, tuple[str, str, Reply]] = {}
+        """Of each: what names it, the command that answers it, and who is told."""
         self._next_request = 0
         self._pongs: list[Reply] = []
         self._heard_at = now
@@ -142,6 +152,11 @@ class ConnectionMachine:
             f"{len(self._requests)} requests, {len(self.senders)} producers, "
             f"{len(self.receivers)} consumers>"
         )
+
+    @property
+    def is_used(self) -> bool:
+        """Somebody needs it, or waits for an answer."""
+        return bool(self.senders or self.receivers or self.watchers or self._requests)
 
     # What goes out
 
@@ -161,7 +176,7 @@ class ConnectionMachine:
         if self.failure is not None:
             reply(None, self.failure)
             return number
-        self._requests[number] = what, reply
+        self._requests[number] = what, ANSWERS[command.DESCRIPTOR.name], reply
         self.output.append(frame_of(command))
         return number
 
@@ -216,6 +231,11 @@ class ConnectionMachine:
                 raise self._reader.error
         except (WireError, DecodeError) as error:
             self.lost(Disconnected(f"{self.where} sent what is not its protocol: {error}"))
+        except Exception as error:
+            # A mistake of ours that a broker's bytes have found costs their connection, and not
+            # the application all its tasks.
+            LOG.exception("what %s sent could not be taken", self.where)
+            self.lost(Disconnected(f"{self.where} sent what could not be taken: {error!r}"))
 
     def lost(self, error: PulsarError) -> None:
         """The connection has ended; tells everybody. Once."""
@@ -224,7 +244,7 @@ class ConnectionMachine:
         self.state, self.failure = State.CLOSED, error
         requests, self._requests = self._requests, {}
         pongs, self._pongs = self._pongs, []
-        for reply in [*(each for _, each in requests.values()), *pongs]:
+        for reply in [*(each for _, _, each in requests.values()), *pongs]:
             reply(None, error)
         attached: list[Sender | Receiver | Watcher] = [
             *self.senders.values(),
@@ -252,7 +272,9 @@ class ConnectionMachine:
     def _take_command(self, command: Any, kind: int, body: bytes) -> None:
         match kind:
             case BaseCommand.PING:
-                self.output.append(PONG)
+                # A broker that asks and does not read gets one answer.
+                if not self.output or self.output[-1] is not PONG:
+                    self.output.append(PONG)
             case BaseCommand.PONG:
                 pongs, self._pongs = self._pongs, []
                 for reply in pongs:
@@ -269,7 +291,7 @@ class ConnectionMachine:
             case BaseCommand.CONNECTED:
                 self._opened(command)
             case BaseCommand.AUTH_CHALLENGE:
-                self.challenges.append(command)
+                self.challenges = [command]  # an earlier one is out of date
             case BaseCommand.ERROR:
                 self._refused(command)
             case BaseCommand.CLOSE_PRODUCER:
@@ -297,12 +319,12 @@ class ConnectionMachine:
             return
         self.state, self.connected = State.OPEN, command
         if command.max_message_size > 0:
-            self.message_bytes_max = command.max_message_size
-            self._reader.allow(command.max_message_size + HEADROOM_BYTES)
+            self.message_bytes_max = min(command.max_message_size, ANNOUNCED_BYTES_MAX)
+            self._reader.allow(self.message_bytes_max + HEADROOM_BYTES)
 
     def _refused(self, command: ErrorCommand) -> None:
         if command.request_id in self._requests:
-            what, reply = self._requests.pop(command.request_id)
+            what, _, reply = self._requests.pop(command.request_id)
             reply(None, refusal(command.error, command.message, what))
         elif self.state is State.HANDSHAKE or command.request_id == NO_REQUEST:
             self.lost(refusal(command.error, command.message, self.where))
@@ -313,7 +335,11 @@ class ConnectionMachine:
             return  # queued for exclusive access: another answer follows
         if (found := self._requests.pop(number, None)) is None:
             return  # nobody waits any more
-        what, reply = found
+        what, expected, reply = found
+        if (name := command.DESCRIPTOR.name) != expected:
+            wrong = UnexpectedAnswer(f"{what}: expected {expected} of {self.where}, got {name}")
+            reply(None, wrong)
+            return
         error: ServerRefused | None = refusal_in(command, what)
         reply(None if error else command, error)
 

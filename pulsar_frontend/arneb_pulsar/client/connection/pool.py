@@ -7,6 +7,7 @@ was thrown out.
 
 from collections.abc import Sequence
 from random import Random
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,6 +17,9 @@ from arneb_pulsar.client.connection.authentication import Authentication
 from arneb_pulsar.client.connection.connection import Connection, open_connection
 from arneb_pulsar.client.connection.dialling import Address, Dial
 from arneb_pulsar.client.errors import ClientClosed, ConnectError, PulsarError
+
+IDLE_MAX: Final = 16
+"""Connections that nobody uses at the moment, and that are kept all the same."""
 
 Key = tuple[Address, Address, int]
 """Whom it is to, whom was dialled, and which of several."""
@@ -80,7 +84,9 @@ class Pool:
         async with self._opening.setdefault(key, anyio.Lock()):
             found = self._open.get(key)
             if found is None or not found.is_open:
-                found = self._open[key] = await self._make(address, through)
+                found = await self._make(address, through)
+                self._tidy_up()
+                self._open[key] = found
         return found
 
     async def own(self, address: Address, through: Address | None = None) -> Connection:
@@ -101,6 +107,16 @@ class Pool:
         for connection in (*self._open.values(), *self._own):
             connection.close()
         self._open, self._own = {}, set()
+
+    def _tidy_up(self) -> None:
+        """Let go of what has ended, and of the oldest that nobody uses where they are many: brokers
+        that were asked once, on the way to another."""
+        idle = [key for key, each in self._open.items() if not each.machine.is_used]
+        gone = [key for key in idle if not self._open[key].is_open]
+        for key in {*gone, *idle[:-IDLE_MAX]}:
+            self._open.pop(key).close()
+            if not self._opening[key].locked():
+                del self._opening[key]
 
     async def _make(self, address: Address, through: Address | None) -> Connection:
         if self._closed:

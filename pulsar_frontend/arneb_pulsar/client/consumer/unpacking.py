@@ -30,6 +30,10 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 T = TypeVar("T")
 
+MESSAGES_MAX: Final = 1 << 20
+"""In one batch: an entry of 5 MiB has no room for more of the smallest. A count beyond it is none,
+and would cost a bit each before the first is looked at."""
+
 BROKER_MAGIC: Final = b"\x0e\x02"
 """Begins what the broker says of an entry."""
 
@@ -70,7 +74,8 @@ def permits_of(command: CommandMessage, body: bytes) -> int:
         return mask_of(command.ack_set).bit_count()
     try:
         _, body = _split_broker_metadata(body)
-        return parse_metadata(split_body(body)[0]).num_messages_in_batch
+        count = parse_metadata(split_body(body)[0]).num_messages_in_batch
+        return count if 0 < count <= MESSAGES_MAX else 1
     except (PayloadError, DecodeError):
         return 1
 
@@ -112,7 +117,11 @@ class Unpacker(Generic[T]):
         except (PayloadError, DecodeError) as error:
             return _faulty(found, CommandAck.BatchDeSerializeError, error)
         is_batch = metadata.HasField("num_messages_in_batch")
-        found.batch_size = metadata.num_messages_in_batch if is_batch else 0
+        count = found.batch_size = metadata.num_messages_in_batch if is_batch else 0
+        if not 0 <= count <= MESSAGES_MAX or (is_batch and not count):
+            found.batch_size = 0
+            wrong = PayloadError(f"expected 1 to {MESSAGES_MAX} messages in a batch, got {count}")
+            return _faulty(found, CommandAck.BatchDeSerializeError, wrong)
         ack_set = command.ack_set
         if is_batch:
             all_messages = (1 << found.batch_size) - 1

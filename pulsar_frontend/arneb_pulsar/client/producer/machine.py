@@ -170,8 +170,8 @@ class ProducerMachine:
         self.message_bytes_max = message_bytes_max
         if not self._numbered:
             self._numbered = True
-            self._next_sequence = reply.last_sequence_id + 1
-            self.last_sequence_id = reply.last_sequence_id
+            self.last_sequence_id = max(reply.last_sequence_id, -1)
+            self._next_sequence = self.last_sequence_id + 1
         self.attached = True
         if self._pending:
             self.counts.resent += len(self._pending)

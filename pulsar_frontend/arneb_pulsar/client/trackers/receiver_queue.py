@@ -12,12 +12,18 @@ from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 from arneb_pulsar.client.errors import ConfigurationError
+from arneb_pulsar.wire.errors import WireError
 
 QUEUE_SIZE: Final = 1_000
 """The official clients' default. What waits here is nobody else's: slow consumers want less."""
 
 AUTO_SCALED_SIZE_MIN: Final = 1
 """Where an automatically scaled queue begins, as in Java's client."""
+
+UNASKED_MAX: Final = 1_000
+"""Entries in a row that may come after the last permit is spent, or as many as the queue has room
+for if that is more. Brokers reckon with the average size of batches and hand out what they have
+read, so some come; a broker that goes on would fill the memory."""
 
 T = TypeVar("T")
 
@@ -38,6 +44,7 @@ class ReceiverQueue(Generic[T]):
         self._target = min(AUTO_SCALED_SIZE_MIN, size) if auto_scaled else size
         self._messages: deque[T] = deque()
         self._earned = 0
+        self._unasked = 0
         self._was_full = False
         self._is_waiting = False
         self._is_paused = False
@@ -61,7 +68,14 @@ class ReceiverQueue(Generic[T]):
         return self.take_flow()
 
     def push(self, messages: Sequence[T]) -> None:
-        """Messages have come, each for one permit."""
+        """Messages of an entry have come, each for one permit. Raises :class:`WireError` for what
+        comes on and on without any."""
+        if len(self._messages) + self._earned < self._target or not self._target:
+            self._unasked = 0
+        else:
+            self._unasked += 1
+            if self._unasked > max(UNASKED_MAX, self._size_max):
+                raise WireError(f"expected no more than was asked for, got {self._unasked} entries")
         self._messages.extend(messages)
         self._is_waiting = False
         self._was_full = len(self._messages) + self._earned >= self._target
