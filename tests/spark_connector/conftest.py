@@ -56,6 +56,13 @@ def pytest_report_collectionfinish() -> list[str]:
     return [f"tests/spark_connector: {left_out} left out: install the extra '{extra}'"]
 
 
+@pytest.fixture(autouse=True)
+def no_guest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads in the process of the tests does not step back: that could not be undone, and the
+    tests after it would run as nice. Spark's own workers are other processes."""
+    monkeypatch.setattr("pyspark_arneb.batch.step_back", lambda _niceness: None)
+
+
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """One local session; starting it costs more than all queries of these tests."""
