@@ -4,6 +4,7 @@ Without pyspark and pyarrow (the extra ``spark``) these tests are left out, and 
 tier without what it needs (the extra ``lake``), and it is said so.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,12 @@ if not all(map(find_spec, ("pyspark", "pyarrow"))):
     collect_ignore_glob += ["test_*.py", "*/test_*.py"]
 elif not all(map(find_spec, ("deltalake", "duckdb"))):
     collect_ignore_glob.append("test_lake*.py")
+if find_spec("pyspark"):
+    from pyspark.logger import PySparkLogger
+
+    # PySpark's gives each handler that it gets a formatter of its own, pytest's among them, and so
+    # changes what all tests after it see of the log.
+    PySparkLogger.addHandler = logging.Logger.addHandler  # type: ignore[method-assign]
 
 sys.path.insert(0, str(Path(__file__).parent))
 
