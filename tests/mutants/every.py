@@ -19,6 +19,7 @@ from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
+from tests.mutants.management_table import MANAGEMENT_MUTANTS
 from tests.mutants.operator_table import OPERATOR_MUTANTS
 from tests.mutants.pipeline_table import PIPELINE_MUTANTS
 from tests.mutants.policies_table import POLICY_MUTANTS
@@ -54,6 +55,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *JOURNAL_MUTANTS,
     *LAKE_MUTANTS,
     *MACHINE_MUTANTS,
+    *MANAGEMENT_MUTANTS,
     *POLICY_MUTANTS,
     *PROMISES_MUTANTS,
     *PIPELINE_MUTANTS,

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Of one answer; a set of keys has some kilobytes, and ``allow`` has five bytes."""
 
+AS_IT_IS: Final = {"accept-encoding": "identity"}
+"""A few compressed bytes can be very many, and are never unpacked."""
+
 REQUESTS_AT_ONCE: Final = 32
 """Of one backend."""
 
@@ -42,11 +45,13 @@ class Fetcher:
         import httpx
 
         if self._made is None:
-            self._made = httpx.AsyncClient(follow_redirects=False, timeout=self._timeout_s)
+            self._made = httpx.AsyncClient(
+                follow_redirects=False, timeout=self._timeout_s, headers=AS_IT_IS
+            )
         client = self._made
         try:
-            async with self._crowd:
-                with trio.fail_after(self._timeout_s):
+            with trio.fail_after(self._timeout_s):  # waiting for others included
+                async with self._crowd:
                     if post:
                         request = client.build_request("POST", url, data=fields)
                     else:
@@ -72,7 +77,7 @@ async def _body(url: str, answer: "Response") -> bytes:
     if answer.status_code not in (200, 201):
         raise Unanswered(f"{url} answered with status {answer.status_code}")
     body = bytearray()
-    async for piece in answer.aiter_bytes():
+    async for piece in answer.aiter_raw():
         body += piece
         if len(body) > ANSWER_BYTES_MAX:
             raise Unanswered(f"{url} answered more than {ANSWER_BYTES_MAX} bytes")

@@ -5,7 +5,6 @@ fetched when a token names one that is not known, but not more often than every 
 whatever tokens come; while they cannot be fetched, those that are known count on.
 """
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,8 +13,12 @@ import trio
 
 from arneb.logins.fetching import Fetcher, Unanswered
 from arneb.logins.settings import NO_FILE, OAuthTable
+from arneb_core.api.json_text import parse_json
 
 LOGGER: Final = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 1.0
+"""How long somebody whose key is known waits for keys to be fetched, which it is time for."""
 
 FETCHED_S_MIN: Final = 10.0
 """Between two fetches: whoever makes tokens up must not make us ask all the time."""
@@ -78,19 +81,38 @@ class Keys:
         await self._fetcher.close()
 
     async def _refresh(self, name: str | None) -> None:
+        """Fetch the keys if it is time for it, or ``name`` is not among them."""
+        is_known = self._is_known(name)
+        if is_known and (not self._is_time(name) or self._lock.locked()):
+            return  # whoever asks for a key that is not known has nobody else wait
         async with self._lock:
-            now = trio.current_time()
-            is_known = name in self._published if name is not None else bool(self._published)
-            if is_known and now - self._fetched_s < self._settings.keys_s:
+            if not self._is_time(name):
                 return
-            if now - self._tried_s < FETCHED_S_MIN:
-                return
-            self._tried_s = now
-            try:
-                self._published = _published(await self._fetcher.fetch(self._settings.jwks_url))
-                self._fetched_s = now
-            except (Unanswered, ValueError) as error:
-                LOGGER.warning("cannot fetch the keys of tokens: %s", error)
+            self._tried_s = trio.current_time()
+            patience_s = PATIENCE_S if is_known else float("inf")
+            with trio.move_on_after(patience_s) as waiting:
+                await self._fetch()
+            if waiting.cancelled_caught:
+                LOGGER.warning(
+                    "%s has not answered yet: known keys count on", self._settings.jwks_url
+                )
+
+    def _is_known(self, name: str | None) -> bool:
+        return name in self._published if name is not None else bool(self._published)
+
+    def _is_time(self, name: str | None) -> bool:
+        now = trio.current_time()
+        is_fresh = now - self._fetched_s < self._settings.keys_s
+        if self._is_known(name) and is_fresh:
+            return False
+        return now - self._tried_s >= FETCHED_S_MIN
+
+    async def _fetch(self) -> None:
+        try:
+            self._published = _published(await self._fetcher.fetch(self._settings.jwks_url))
+            self._fetched_s = trio.current_time()
+        except (Unanswered, ValueError) as error:
+            LOGGER.warning("cannot fetch the keys of tokens: %s", error)
 
 
 def _of_file(settings: OAuthTable) -> SigningKey | None:
@@ -109,7 +131,7 @@ def _published(data: bytes) -> dict[str, SigningKey]:
     """Raises :class:`ValueError` for what is no set of keys."""
     from jwt import PyJWK, PyJWTError
 
-    document = json.loads(data)
+    document = parse_json(data)
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("expected a set of JSON Web Keys")
@@ -122,7 +144,7 @@ def _published(data: bytes) -> dict[str, SigningKey]:
             continue
         try:
             made: PyJWK = PyJWK.from_dict(each)
-        except (PyJWTError, ValueError, TypeError, KeyError) as error:
+        except (PyJWTError, ValueError, TypeError, KeyError, OverflowError) as error:
             LOGGER.warning("a key of tokens cannot be used: %s", error)
             continue
         keys[str(each.get("kid", ""))] = SigningKey(made.key, algorithms)

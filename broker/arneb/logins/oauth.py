@@ -12,9 +12,14 @@ from arneb.logins.keys import Keys, NoKey
 from arneb.logins.scopes import Scopes, parse_scopes
 from arneb.logins.settings import OAuthTable
 from arneb_core.access.principals import Credentials, LoginRefused, Principal, Question
+from arneb_core.api.json_text import is_text
 
 TOKEN_CHARACTERS_MAX: Final = 64 * 1024
 """No sensible token is longer, and looking at one costs time."""
+
+
+TIME_S_MAX: Final = 2**53
+"""Since the epoch: up to here all whole seconds are numbers."""
 
 
 class TokenVerdicts:
@@ -91,11 +96,13 @@ class OAuthBackend:
             )
         except (jwt.PyJWTError, NoKey, ValueError, TypeError) as error:
             raise LoginRefused(f"bad token: {error}") from None
+        except RecursionError:
+            raise LoginRefused("bad token: brackets within brackets without end") from None
         expires_s = self._check(claims)
         name = next(
             (claims[each] for each in self._settings.username_claims if claims.get(each)), None
         )
-        if not isinstance(name, str):
+        if not isinstance(name, str) or not is_text(name):
             named = ", ".join(self._settings.username_claims)
             raise LoginRefused(f"expected the user's name in one of {named} of the token")
         texts = [*_texts(claims.get("scope")), *self._additional(claims)]
@@ -115,7 +122,7 @@ class OAuthBackend:
             raise LoginRefused(f"expected '{settings.issuer}' as issuer of the token")
         expires, begins = claims.get("exp", float("inf")), claims.get("nbf", 0)
         for each in (expires, begins):
-            if isinstance(each, bool) or not isinstance(each, int | float):
+            if isinstance(each, bool) or not isinstance(each, int | float) or not _is_time(each):
                 raise LoginRefused(f"expected times in the token, got {each!r:.40}")
         if now_s >= expires:
             raise LoginRefused(f"the token expired at {expires}")
@@ -126,6 +133,11 @@ class OAuthBackend:
     def _additional(self, claims: Mapping[str, Any]) -> list[str]:
         key = self._settings.additional_scopes_key
         return _texts(claims.get(key)) if key else []
+
+
+def _is_time(number: float) -> bool:
+    """A token may have no end, but none that is no number, or larger than any."""
+    return number == float("inf") or abs(number) <= TIME_S_MAX
 
 
 def _texts(claim: Any) -> list[str]:

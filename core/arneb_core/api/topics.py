@@ -73,6 +73,11 @@ class Topic(InspectedTopic, Protocol):
         """How many messages the log has."""
         ...
 
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes its entries are."""
+        ...
+
     def first_offset(self, ledger: LedgerId) -> int | None:
         """The offset of that ledger's first message. Offsets count a topic's messages from 0,
         without gaps and for ever; a ledger that is not there (any more) has None."""

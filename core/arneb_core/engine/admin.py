@@ -109,6 +109,8 @@ class SubscriptionAdmin:
     @property
     def backlog_bytes(self) -> int:
         """See :attr:`InspectedSubscription.backlog_bytes`."""
+        if not self.machine.state.acks.backlog:
+            return 0
         ledgers, after = self.topic.log.ledgers, self.mark_delete
         total = 0
         for info in ledgers:

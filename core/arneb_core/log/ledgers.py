@@ -204,7 +204,10 @@ class LedgerIndex:
         """How many entries lie above ``place``."""
         if not self._ledgers:
             return 0
-        return self._bases[-1] + self._ledgers[-1].entries - self._rank(place)
+        last = self._ledgers[-1]
+        if last.id == place >> ENTRY_BITS:  # most who ask have got that far
+            return max(0, last.entries - (place & ENTRY_MASK) - 1)
+        return self._bases[-1] + last.entries - self._rank(place)
 
     def count_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
         """How many entries lie in (low, high]; 0 when the bounds are crossed."""

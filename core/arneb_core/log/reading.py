@@ -52,6 +52,10 @@ class TopicReading:
     def messages(self) -> int:
         return self.log.ledgers.messages
 
+    @property
+    def stored_bytes(self) -> int:
+        return self.log.ledgers.bytes
+
     def first_offset(self, ledger: LedgerId) -> int | None:
         info = self.log.ledgers.at(ledger)
         return None if info is None else info.messages_before

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from arneb.http.management.calls import Refused
 from arneb.http.management.lists import (
-    NAMES_PER_TURN,
+    PATTERNS_PER_TURN,
     Listing,
-    Orders,
     Page,
     Source,
     listed,
@@ -19,6 +18,7 @@ from arneb.http.management.lists import (
     narrowed,
     range_of,
 )
+from arneb.http.management.ordering import FIGURES_PER_TURN, Orders
 
 rows = st.lists(
     st.fixed_dictionaries(
@@ -34,7 +34,9 @@ async def no_pause() -> None:
 
 
 def answer(items: list[dict[str, Any]], **query: str) -> Any:
-    source = Source(items, lambda row: row, lambda row: (row["name"],), {"n": lambda row: row["n"]})
+    source = Source(
+        items, lambda row: row, lambda row: (row["name"],), {"n": lambda row: row["n"]}.get
+    )
     return trio.run(listed, source, listing_of(query), no_pause)
 
 
@@ -91,6 +93,21 @@ def test_a_pattern_that_is_none_is_refused() -> None:
         answer([{"name": "a", "n": 1}], page="1", name="(", use_regex="true")
 
 
+async def test_a_pattern_that_takes_too_long_is_refused_and_nobody_waits_for_it() -> None:
+    pauses = 0
+
+    async def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    names = [*(f"n{number}" for number in range(1000)), "a" * 254 + "!"]
+    source = Source(names, lambda name: {"name": name}, lambda name: (name,))
+    query = {"page": "1", "name": "^(?!b)(a|a)*$", "use_regex": "true"}
+    with pytest.raises(Refused, match="Pagination parameters are invalid"):
+        await listed(source, listing_of(query), pause)
+    assert pauses >= 1000 // PATTERNS_PER_TURN
+
+
 def test_columns_go_down_and_leave_out_what_is_not_there() -> None:
     document = {"name": "q", "a": {"b": 1, "c": 2}, "none": None}
     columns = listing_of({"columns": "name,a.b,none,nothing,a.x.y"}).columns
@@ -109,11 +126,11 @@ async def test_a_page_of_a_long_list_makes_no_more_documents_than_it_shows_and_p
         made.append(number)
         return {"name": str(number)}
 
-    source = Source(range(50_000), document, lambda n: (f"{n:05}",), {"n": lambda n: -n})
+    source = Source(range(50_000), document, lambda n: (f"{n:05}",), {"n": lambda n: -n}.get)
     found = await listed(source, listing_of({"page": "2", "sort": "n"}), pause)
     assert found["items"][0]["name"] == "49899"
     assert len(made) == 100
-    assert pauses >= 50_000 // NAMES_PER_TURN
+    assert pauses >= 50_000 // FIGURES_PER_TURN
 
 
 def test_a_range_needs_both_of_its_parts() -> None:
@@ -148,7 +165,7 @@ async def test_an_order_that_took_long_is_kept_and_figures_are_not() -> None:
         items = list(range(10))
         return Source(
             items, lambda each: {"n": each, "shown": shown}, lambda each: (str(each),),
-            {"length": length}, orders, stamp,
+            {"length": length}.get, orders=orders, stamp=stamp,
         )  # fmt: skip
 
     listing = Listing(sort="length", page=Page(1, 3))

@@ -76,6 +76,8 @@ class Queues:
         self.new_name = new_name
         self._check_count = check_count  # raises 406 when there may be no more
         self._queues: dict[str, Queue] = {}
+        self.changes = 0
+        """Goes up with each queue that comes or goes."""
         self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
         """Those of ``_queues`` that go with a connection, by the connection."""
         self.policies = Policies(())
@@ -243,12 +245,14 @@ class Queues:
 
     def _put_in(self, queue: Queue) -> None:
         self._queues[queue.name] = queue
+        self.changes += 1
         queue.traffic.whole = self._router.traffic.of_type(queue.type.value)
         if queue.owner is not None:
             self._exclusive[queue.owner][queue.name] = queue
 
     def _take_out(self, queue: Queue) -> None:
         self._queues.pop(queue.name, None)
+        self.changes += 1
         if queue.owner is not None and queue.owner in self._exclusive:
             own = self._exclusive[queue.owner]
             own.pop(queue.name, None)

@@ -94,7 +94,7 @@ async def _answer(site: Site, call: Call, rows: list[_Row]) -> Reply:
             "source": lambda row: row[1].source,
             "destination": lambda row: row[1].destination,
             "routing_key": lambda row: row[1].routing_key,
-        },
+        }.get,
     )
     return Reply(await listed(source, listing_of(call.query, paged=False), site.pause))
 

@@ -5,7 +5,7 @@ group of ``message_stats`` is shown from when one of its counters is not 0 any m
 all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from arneb.http.management.calls import Document
@@ -117,6 +117,23 @@ def of_vhost(traffic: VhostTraffic) -> dict[str, int]:
         "drop_unroutable": traffic.dropped,
         **consumed(everything),
     }
+
+
+OF_ONE_QUEUE: Final[Mapping[str, Callable[[Queue], int]]] = {
+    "publish": lambda queue: queue.topic.appended_messages_total,
+    "ack": lambda queue: queue.traffic.acknowledged,
+    "deliver": lambda queue: queue.traffic.delivered,
+    "deliver_get": lambda queue: queue.traffic.handed_out,
+    "deliver_no_ack": lambda queue: queue.traffic.delivered_no_ack,
+    "get": lambda queue: queue.traffic.got,
+    "get_empty": lambda queue: queue.traffic.got_nothing,
+    "get_no_ack": lambda queue: queue.traffic.got_no_ack,
+    "redeliver": lambda queue: queue.traffic.redelivered,
+    "messages": messages,
+    "messages_ready": ready,
+    "messages_unacknowledged": unacknowledged,
+}
+"""Each of a queue's counters alone."""
 
 
 def with_details(

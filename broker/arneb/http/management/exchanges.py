@@ -92,7 +92,7 @@ async def _list(site: Site, call: Call) -> Reply:
             "vhost": lambda row: row[0].name,
             "type": lambda row: row[1].type,
             "durable": lambda row: row[1].durable,
-        },
+        }.get,
     )
     return Reply(await listed(source, listing_of(call.query), site.pause))
 

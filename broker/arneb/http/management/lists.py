@@ -4,47 +4,33 @@ The rule: what is cheap is done for all, and a document is made of those only th
 nothing is done for more than a few hundred between two turns of others.
 """
 
-import heapq
-from collections import OrderedDict
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Hashable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-import trio
-
 from arneb.http.management.calls import Document, Refused, bad_request
+from arneb.http.management.ordering import (
+    DOCUMENTS_PER_TURN,
+    FIGURES_PER_TURN,
+    Figure,
+    Orders,
+    Pause,
+    comparable,
+    in_order,
+)
 from arneb.http.management.rates import Range
 from arneb_core.access.errors import InvalidAccess
-from arneb_core.access.patterns import compiled
+from arneb_core.access.patterns import compiled_for_many
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
 SAMPLES_MAX: Final = 500
 
-NAMES_PER_TURN: Final = 2000
-"""Names that are compared in a millisecond or two."""
-FIGURES_PER_TURN: Final = 500
-"""Figures that are looked up in as long."""
-DOCUMENTS_PER_TURN: Final = 50
-
-REST: Final = 50
-"""An order that took a second to find out is kept for fifty."""
-SHORT_S: Final = 0.02
-"""What takes no longer is found out each time."""
-ORDERS_MAX: Final = 16
-"""Pages that are kept."""
+PATTERNS_PER_TURN: Final = 100
+"""Names that a pattern is searched in at once: by RE2 in no time, and by what backtracks, which is
+given up after half a millisecond, in not too much of it."""
 
 Item = TypeVar("Item")
-Pause = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +53,10 @@ class Listing:
     page: Page | None = None
 
 
+def _by_document(_: str) -> Figure | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
     """Things that are listed."""
@@ -76,53 +66,13 @@ class Source(Generic[Item]):
     order: Callable[[Item], tuple[str, ...]]
     """By what they stand in order unless something else is asked for; the last part is the name
     that is searched."""
-    cheap: Mapping[str, Callable[[Item], Any]] = field(default_factory=dict)
-    """Fields by which they can be sorted without a document of each."""
-    orders: "Orders | None" = None
+    figure: Callable[[str], Figure | None] = _by_document
+    """How to read a field without a document, if it can be."""
+    in_order: bool = False
+    """They are in that order already."""
+    orders: Orders | None = None
     """Where the order of very many is kept for a while; ``stamp`` changes with what there is."""
     stamp: Hashable = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The first of very many, in order."""
-
-    first: Sequence[Any]
-    until_s: float
-
-
-class Orders:
-    """Orders that took long to find out, kept for some times as long: a page is asked for again and
-    again, and which figures stand on it may be older than the figures themselves."""
-
-    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[Hashable, _Order] = OrderedDict()
-
-    def __repr__(self) -> str:
-        return f"<Orders, {len(self._kept)} kept>"
-
-    async def first(
-        self,
-        source: "Source[Item]",
-        items: Sequence[Item],
-        listing: "Listing",
-        pause: Pause,
-        end: int,
-    ) -> list[Item]:
-        """The first ``end`` of ``items``."""
-        key = source.stamp, listing.sort, listing.reverse, listing.page
-        began = self._clock()
-        kept = self._kept.get(key)
-        if kept is not None and began < kept.until_s:
-            return list(kept.first)
-        found = [each async for each in _ordered(source, items, listing, pause, end)]
-        took_s = self._clock() - began
-        if took_s > SHORT_S:
-            self._kept[key] = _Order(found, self._clock() + REST * took_s)
-            if len(self._kept) > ORDERS_MAX:
-                self._kept.popitem(last=False)
-        return found
 
 
 def listing_of(query: Mapping[str, str], *, paged: bool = True) -> Listing:
@@ -189,12 +139,9 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
                 f"Page out of range, page: {page.number} page size: {page.size}, len: {len(items)}"
             )
             raise Refused(400, "page_out_of_range", reason)
-    if page is not None and source.orders is not None:
-        ordered = await source.orders.first(source, items, listing, pause, end)
-    else:
-        ordered = [each async for each in _ordered(source, items, listing, pause, end)]
+    ordered = await _ordered(source, items, listing, pause, end)
     documents = []
-    for item in ordered[start:]:
+    for item in ordered[start:end]:
         documents.append(narrowed(source.document(item), listing.columns))
         if len(documents) % DOCUMENTS_PER_TURN == 0:
             await pause()
@@ -216,70 +163,50 @@ async def _named(
 ) -> list[Item]:
     wanted = page.name.casefold()
     matches: Callable[[str], bool] = lambda name: wanted in name.casefold()  # noqa: E731
-    if page.is_pattern:
-        try:
-            matches = compiled(f"(?i){page.name}")
-        except InvalidAccess:
-            raise bad_request("Pagination parameters are invalid") from None
+    at_once = FIGURES_PER_TURN
     found: list[Item] = []
-    for begin in range(0, len(items), NAMES_PER_TURN):
-        found += [
-            each for each in items[begin : begin + NAMES_PER_TURN] if matches(order(each)[-1])
-        ]
-        await pause()
+    try:
+        if page.is_pattern:
+            matches, at_once = compiled_for_many(f"(?i){page.name}"), PATTERNS_PER_TURN
+        for begin in range(0, len(items), at_once):
+            found += [each for each in items[begin : begin + at_once] if matches(order(each)[-1])]
+            await pause()
+    except InvalidAccess:
+        raise bad_request("Pagination parameters are invalid") from None
     return found
 
 
 async def _ordered(
     source: Source[Item], items: Sequence[Item], listing: Listing, pause: Pause, end: int
-) -> AsyncIterator[Item]:
-    """The first ``end`` of them, sorted by pieces so that no sort takes long."""
-    key = _key_of(source, listing.sort)
-    by_document = bool(listing.sort) and listing.sort not in source.cheap
-    at_once = FIGURES_PER_TURN if listing.sort else NAMES_PER_TURN
-    if by_document:
-        at_once = DOCUMENTS_PER_TURN
-    pieces: list[list[tuple[Any, int]]] = []
-    piece: list[tuple[Any, int]] = []
-    for begin in range(0, len(items), at_once):
-        chunk = enumerate(items[begin : begin + at_once], begin)
-        piece += [(key(each), index) for index, each in chunk]
-        if len(piece) >= NAMES_PER_TURN:
-            pieces.append(sorted(piece, reverse=listing.reverse))
-            piece = []
-        await pause()
-    pieces.append(sorted(piece, reverse=listing.reverse))
-    merged = heapq.merge(*pieces, reverse=listing.reverse)
-    for number, (_, index) in enumerate(islice(merged, end), 1):
-        yield items[index]
-        if number % NAMES_PER_TURN == 0:
-            await pause()
+) -> Sequence[Item]:
+    """The first ``end`` of them, and perhaps more."""
+    sort, reverse = listing.sort, listing.reverse
+    if source.in_order and not sort:
+        return items[::-1] if reverse else items
+    read = source.figure(sort) if sort else None
+    at_once = DOCUMENTS_PER_TURN if sort and read is None else FIGURES_PER_TURN
+    figure = _figure(source, sort, read)
+
+    async def find() -> list[Item]:
+        return await in_order(items, figure, pause, end=end, reverse=reverse, at_once=at_once)
+
+    if source.orders is None or listing.page is None:
+        return await find()
+    return await source.orders.kept((source.stamp, sort, reverse, listing.page), find)
 
 
-def _key_of(source: Source[Item], sort: str) -> Callable[[Item], Any]:
+def _figure(source: Source[Item], sort: str, read: Figure | None) -> Figure:
     if not sort:
         return source.order
-    read = source.cheap.get(sort)
-    if read is None:
-        path = sort.split(".")
-        return lambda item: (_comparable(_descend(source.document(item), path)), source.order(item))
-    cheap = read
-    return lambda item: (_comparable(cheap(item)), source.order(item))
+    path = sort.split(".")
+    found: Figure = read or (lambda item: descend(source.document(item), path))
+    if source.in_order:
+        return found
+    return lambda item: (comparable(found(item)), source.order(item))
 
 
-def _comparable(value: Any) -> tuple[int, Any]:
-    """Erlang's order of values: numbers come before everything else, and what is not there counts
-    as 0."""
-    if value is None:
-        return (0, 0)
-    if isinstance(value, bool):
-        return (1, str(value).lower())
-    if isinstance(value, int | float):
-        return (0, value)
-    return (2, value if isinstance(value, str) else str(value))
-
-
-def _descend(document: Any, path: Sequence[str]) -> Any:
+def descend(document: Any, path: Sequence[str]) -> Any:
+    """What stands there in a document; None if nothing does."""
     for name in path:
         if not isinstance(document, dict):
             return None
@@ -293,13 +220,13 @@ def narrowed(document: Document, columns: Sequence[tuple[str, ...]]) -> Document
         return document
     found: Document = {}
     for path in columns:
-        value = _descend(document, path)
+        value = descend(document, path)
         if value is None and not _has(document, path):
             continue
         into = found
         for name in path[:-1]:
             inner = into.get(name)
-            if not isinstance(inner, dict) or inner is _descend(document, path[:-1]):
+            if not isinstance(inner, dict) or inner is descend(document, path[:-1]):
                 inner = {}
             into[name] = inner
             into = inner
@@ -308,5 +235,5 @@ def narrowed(document: Document, columns: Sequence[tuple[str, ...]]) -> Document
 
 
 def _has(document: Any, path: Sequence[str]) -> bool:
-    parent = _descend(document, path[:-1])
+    parent = descend(document, path[:-1])
     return isinstance(parent, dict) and path[-1] in parent

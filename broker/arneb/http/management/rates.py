@@ -14,6 +14,8 @@ from typing import Any, Final, NoReturn
 
 import trio
 
+from arneb.http.management.growth import LOOKED_AT_S, Growth
+
 FINE_S: Final = 1.0
 FINE_SAMPLES: Final = 120
 """A second apart, for two minutes."""
@@ -33,9 +35,6 @@ SAMPLES_KEPT: Final = 2
 """Of each object that anything is kept of: a rate needs so many."""
 ROOM_MADE: Final = 0.1
 """Of the budget, when it is used up, so that this is not looked at for each sample."""
-
-LOOKED_AT_S: Final = 75.0
-"""Samples are taken for so long after somebody looked: pollers come each minute, some twice."""
 
 UNSEEN_S: Final = 60.0
 """How far apart the samples are of what is sampled always, while nobody looks: it may be a sum
@@ -148,6 +147,7 @@ class Rates:
         self._now_ms = now_ms
         self._bytes_max = bytes_max
         self.bytes = 0
+        self.growth = Growth(clock)
         self._histories: OrderedDict[Hashable, History] = OrderedDict()
         self._always: dict[Hashable, Callable[[], Awaitable[Counters]]] = {}
 
@@ -281,6 +281,7 @@ class Rates:
                     self._take(found, now, read)
             if number % OBJECTS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
+        await self.growth.sample()
 
 
 def _nothing() -> None:

@@ -13,7 +13,8 @@ import trio
 
 from arneb.alarms import Alarms
 from arneb.http.management.calls import Call, not_authorised, not_found
-from arneb.http.management.lists import Orders
+from arneb.http.management.ordering import Orders
+from arneb.http.management.queues_by_name import QueuesByName
 from arneb.http.management.rates import Rates
 from arneb.http.management.rules import has_access
 from arneb.http.management.totals import Totals
@@ -67,6 +68,7 @@ class Site:
     shovels: Shovels
     pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
     orders: Orders = field(default_factory=Orders)
+    by_name: QueuesByName = field(default_factory=QueuesByName)
 
     @property
     def cluster_name(self) -> str:

@@ -1,0 +1,140 @@
+"""Ordering: the first of very many by some figure, found in turns.
+
+The rule: the figures of all are read once, and nothing is sorted but their numbers in the list, by
+pieces; of each piece only those stay that could be among the first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import trio
+
+FIGURES_PER_TURN: Final = 2000
+"""Figures that are looked up, or names that are compared, in a millisecond or two."""
+DOCUMENTS_PER_TURN: Final = 50
+"""Documents that are made in as long."""
+MERGED_PER_TURN: Final = 20_000
+"""Of what is sorted already, merged in as long."""
+
+REST: Final = 50
+"""An order that took a second to find out is kept for fifty."""
+SHORT_S: Final = 0.02
+"""What takes no longer is found out each time."""
+ORDERS_MAX: Final = 16
+"""Orders that are kept."""
+
+Item = TypeVar("Item")
+Pause = Callable[[], Awaitable[None]]
+Figure = Callable[[Any], Any]
+"""What a list is sorted by, of one of its things."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The first of very many, in order."""
+
+    first: Sequence[Any]
+    until_s: float
+
+
+class Orders:
+    """Orders that took long to find out, kept for some times as long: a page is asked for again and
+    again, and which figures stand on it may be older than the figures themselves."""
+
+    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, _Order] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<Orders, {len(self._kept)} kept>"
+
+    async def kept(
+        self, key: Hashable, find: Callable[[], Awaitable[list[Item]]]
+    ) -> Sequence[Item]:
+        """What ``find`` answers, or answered not long ago for the same key."""
+        began = self._clock()
+        kept = self._kept.get(key)
+        if kept is not None and began < kept.until_s:
+            return kept.first
+        found = await find()
+        took_s = self._clock() - began
+        self._kept.pop(key, None)
+        if took_s > SHORT_S:
+            self._kept[key] = _Order(found, self._clock() + REST * took_s)
+            if len(self._kept) > ORDERS_MAX:
+                self._kept.popitem(last=False)
+        return found
+
+
+async def in_order(
+    items: Sequence[Item],
+    figure: Callable[[Item], Any],
+    pause: Pause,
+    *,
+    end: int | None = None,
+    reverse: bool = False,
+    at_once: int = FIGURES_PER_TURN,
+) -> list[Item]:
+    """The first ``end`` of ``items`` by ``figure``, those with the same one in the order in which
+    they are; ``reverse``: all the other way round. ``at_once``: how many figures take one turn."""
+    if reverse:
+        items = items[::-1]
+    end = len(items) if end is None else end
+    figures: list[Any] = []
+    for begin in range(0, len(items), at_once):
+        figures += map(figure, items[begin : begin + at_once])
+        await pause()
+    figures = await _comparable(figures, pause)
+    pieces: list[list[int]] = []
+    for begin in range(0, len(items), FIGURES_PER_TURN):
+        piece = range(begin, min(begin + FIGURES_PER_TURN, len(items)))
+        pieces.append(sorted(piece, key=figures.__getitem__, reverse=reverse)[:end])
+        if len(pieces) % 4 == 0:
+            await pause()
+    while len(pieces) > 1:
+        pieces = await _merged_by_two(pieces, figures.__getitem__, pause, end, reverse=reverse)
+    return [items[index] for piece in pieces for index in piece]
+
+
+async def _merged_by_two(
+    pieces: list[list[int]], key: Callable[[int], Any], pause: Pause, end: int, *, reverse: bool
+) -> list[list[int]]:
+    """Half as many, each sorted. Python's sort finds what is sorted already."""
+    merged: list[list[int]] = []
+    handled = 0
+    for left in range(0, len(pieces), 2):
+        both = [index for piece in pieces[left : left + 2] for index in piece]
+        both.sort(key=key, reverse=reverse)
+        del both[end:]
+        merged.append(both)
+        handled += len(both)
+        if handled >= MERGED_PER_TURN:
+            handled = 0
+            await pause()
+    return merged
+
+
+async def _comparable(figures: list[Any], pause: Pause) -> list[Any]:
+    """The same, if they can be compared as they are."""
+    kinds = set(map(type, figures))
+    if kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool, tuple}):
+        return figures
+    compared: list[Any] = []
+    for begin in range(0, len(figures), FIGURES_PER_TURN):
+        compared += map(comparable, figures[begin : begin + FIGURES_PER_TURN])
+        await pause()
+    return compared
+
+
+def comparable(value: Any) -> tuple[int, Any]:
+    """Erlang's order of values: numbers come before everything else, and what is not there counts
+    as 0."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, bool):
+        return (1, str(value).lower())
+    if isinstance(value, int | float):
+        return (0, value)
+    return (2, value if isinstance(value, str) else str(value))

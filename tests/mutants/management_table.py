@@ -1,0 +1,131 @@
+"""The mutant list, continued: mistakes by which lists say what is not, and others wait.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+HTTP: Final = "broker/arneb/http/management/"
+LOGINS: Final = "broker/arneb/logins/"
+ORDERING_TESTS: Final = ("tests/broker/management/test_ordering.py",)
+FIELD_TESTS: Final = ("tests/broker/management/test_queue_fields.py",)
+HOSTILE_TESTS: Final = ("tests/broker/logins/test_hostile.py",)
+
+MANAGEMENT_MUTANTS: Final = (
+    Mutant(
+        "a list that is sorted the other way round keeps what is equal as it was",
+        HTTP + "ordering.py",
+        "    if reverse:\n        items = items[::-1]\n",
+        "",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "numbers and texts are compared as they are",
+        HTTP + "ordering.py",
+        "    if kinds <= {int, float} or",
+        "    if len(kinds) < 2 or kinds <= {int, float, type(None)} or",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "figures of very many are read in one turn",
+        HTTP + "ordering.py",
+        "        figures += map(figure, items[begin : begin + at_once])\n        await pause()\n",
+        "        figures += map(figure, items[begin : begin + at_once])\n",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "an order is kept for ever",
+        HTTP + "ordering.py",
+        "        if kept is not None and began < kept.until_s:\n",
+        "        if kept is not None:\n",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "the queues that were there are those that there are",
+        HTTP + "queues_by_name.py",
+        "        if kept is not None and kept.changes == queues.changes:\n",
+        "        if kept is not None:\n",
+        FIELD_TESTS,
+    ),
+    Mutant(
+        "queues that have gone stay in lists",
+        HTTP + "queues_by_name.py",
+        "            stayed = [each for each in stayed if each in present]\n",
+        "            stayed = stayed[:]\n",
+        FIELD_TESTS,
+    ),
+    Mutant(
+        "what lists are sorted by is sampled for each queue",
+        HTTP + "queue_fields.py",
+        "    if first not in FIELDS or first in _SAMPLED:\n",
+        "    if first not in FIELDS:\n",
+        FIELD_TESTS,
+    ),
+    Mutant(
+        "columns are read of the short document",
+        HTTP + "queue_fields.py",
+        "    fields = (_DETAILED if detailed else _OF_TYPE)[queue.type]\n",
+        "    fields = (_OF_TYPE if names else _DETAILED)[queue.type]\n",
+        FIELD_TESTS,
+    ),
+    Mutant(
+        "growth is told since the newer sample",
+        HTTP + "growth.py",
+        "[*watched.samples[-1:], await self._sample(watched)]",
+        "[await self._sample(watched)]",
+        ("tests/broker/management/test_growth.py",),
+    ),
+    Mutant(
+        "a pattern that takes too long matches nothing",
+        "core/arneb_core/access/patterns.py",
+        "            if one_of_many_s is not None:\n",
+        "            if False:\n",
+        ("tests/broker/management/test_lists.py",),
+    ),
+    Mutant(
+        "whose key is known waits while others' keys are asked for",
+        LOGINS + "keys.py",
+        "        if is_known and (not self._is_time(name) or self._lock.locked()):\n",
+        "        if is_known and not self._is_time(name):\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "whose key is known waits for as long as a server takes",
+        LOGINS + "keys.py",
+        "            patience_s = PATIENCE_S if is_known else",
+        "            patience_s = 1e6 if is_known else",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a token without end ends the connection's task",
+        LOGINS + "oauth.py",
+        "        except RecursionError:\n",
+        "        except ZeroDivisionError:\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a token may end at a time that is no number",
+        LOGINS + "oauth.py",
+        " or not isinstance(each, int | float) or not _is_time(each)",
+        " or not isinstance(each, int | float)",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "waiting for others is not counted as waiting for a server",
+        LOGINS + "fetching.py",
+        "            with trio.fail_after(self._timeout_s):  # waiting for others included\n"
+        "                async with self._crowd:\n",
+        "            async with self._crowd:\n"
+        "                with trio.fail_after(self._timeout_s):\n",
+        HOSTILE_TESTS,
+    ),
+    Mutant(
+        "answers are unpacked",
+        LOGINS + "fetching.py",
+        "answer.aiter_raw()",
+        "answer.aiter_bytes()",
+        HOSTILE_TESTS,
+    ),
+)
