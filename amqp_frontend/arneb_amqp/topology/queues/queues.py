@@ -76,8 +76,7 @@ class Queues:
         self.new_name = new_name
         self._check_count = check_count  # raises 406 when there may be no more
         self._queues: dict[str, Queue] = {}
-        self.changes = 0
-        """Goes up with each queue that comes or goes."""
+        self.changes = 0  # goes up with each queue that comes or goes
         self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
         """Those of ``_queues`` that go with a connection, by the connection."""
         self.policies = Policies(())
