@@ -375,8 +375,6 @@ class Queues:
             self._enforcing.enforce(queue, anew=True)
         self._router.add_queue(queue.name)
 
-    # Policies
-
     async def govern(self, queues: Iterable[Queue]) -> None:
         """Have the policies hold for these, as both are now."""
         at_ms, unit, streams = wall_clock_ms() + 1, Unit(), []
