@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
+	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -35,6 +35,7 @@ help:
 	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
 	@echo "make hunt           the tests again and again with new random examples, until one fails"
 	@echo "make soak-crash     SIGKILLs and power cuts under load, also with a wall clock that is set"
+	@echo "make soak-administration  SIGKILLs while a broker is administered: each change done or not done"
 	@echo "make soak-staged    SIGKILLs between a batch's stages, its commit and the answer"
 	@echo "make soak-journal   kill a broker, damage its journal, start it again"
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
@@ -138,6 +139,9 @@ soak-crash: $(VENV)/.dev compiler
 	$(BIN)/python -m tests.crash.sigkill --kills $(or $(KILLS),300)
 	$(BIN)/python -m tests.crash.mixed --kills $(or $(KILLS),300)
 	$(BIN)/python -m tests.crash.mixed --kills $(or $(KILLS),300) --set-clock
+
+soak-administration: $(VENV)/.dev
+	$(BIN)/python -m tests.crash.administration --kills $(or $(KILLS),100) $(ARGS)
 
 soak-staged: $(VENV)/.dev
 	$(BIN)/python -m tests.crash.staged --kills $(or $(KILLS),300) $(ARGS)

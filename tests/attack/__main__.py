@@ -10,19 +10,19 @@ from argparse import ArgumentParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.attack.running import LISTENERS, AttackedBroker, attack, settle
+from tests.attack.running import ATTACKED, AttackedBroker, attack, settle
 
 
 def main() -> int:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("seconds", nargs="?", type=float, default=300.0, help="for each port")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
-    parser.add_argument("--listener", choices=LISTENERS)
+    parser.add_argument("--listener", choices=ATTACKED)
     parser.add_argument("--theme", default="", help="one only; with --listener")
     wanted = parser.parse_args()
     print(f"seed {wanted.seed}")
     broken = []
-    for listener in [wanted.listener] if wanted.listener else LISTENERS:
+    for listener in [wanted.listener] if wanted.listener else ATTACKED:
         with TemporaryDirectory() as directory, AttackedBroker(Path(directory) / "data") as broker:
             broker.fill()
             settle(broker)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.attack import amqp, http, pulsar
+from tests.attack import amqp, http, management, pulsar
 
 CONNECTIONS: Final = 10
 """As many as the finding had that took 20 GiB."""
@@ -29,6 +29,7 @@ LISTENERS: Final[Mapping[str, tuple[Callable[[], bytes], Mapping[str, Theme]]]] 
     "amqp": (amqp.opening, amqp.THEMES),
     "pulsar": (pulsar.opening, pulsar.THEMES),
     "http": (http.opening, http.THEMES),
+    "http-management": (management.opening, management.THEMES),
     "http-pulsar": (http.opening, http.ADMIN_THEMES),
 }
 

@@ -60,6 +60,11 @@ BOUNDS_MIB: Final[Mapping[str, float]] = {
 
 LISTENERS: Final = tuple(BOUNDS_MIB)
 
+MANAGEMENT: Final = "http-management"
+"""The management API, by somebody who knows a password. It is on the port of ``http``."""
+
+ATTACKED: Final = (*LISTENERS, MANAGEMENT)
+
 
 class AttackedBroker:
     """A broker process with all ports open, whose turns are measured."""
@@ -159,7 +164,7 @@ class Findings:
 
     @property
     def memory_bound_mib(self) -> float:
-        return self.idle_mib + MEMORY_MIB + BOUNDS_MIB[self.listener]
+        return self.idle_mib + MEMORY_MIB + BOUNDS_MIB[listening(self.listener)]
 
     def report(self) -> str:
         lines = [
@@ -208,6 +213,11 @@ class Findings:
         return only_late and self.others_share > OTHERS_SHARE_MAX
 
 
+def listening(attacked: str) -> str:
+    """The listener on whose port something is attacked."""
+    return "http" if attacked == MANAGEMENT else attacked
+
+
 def _shown(value: float, bound: float) -> str:
     return f"{value:.1f} (bound {bound:g})"
 
@@ -224,7 +234,8 @@ def attack(
     before, busy = broker.turns(), _busy_s() - _ours_s(broker)
     began = time.monotonic()
     watching = [sys.executable, "-m", "tests.attack.canary", json.dumps(broker.ports), str(seconds)]
-    hostile = [sys.executable, "-m", "tests.attack.hostile", listener, str(broker.ports[listener]),
+    hostile = [sys.executable, "-m", "tests.attack.hostile", listener,
+               str(broker.ports[listening(listener)]),
                str(seconds), str(seed), *([theme] if theme else [])]  # fmt: skip
     with _sampling(broker, found):
         canary = subprocess.Popen(watching, stdout=subprocess.PIPE, text=True)

@@ -78,6 +78,13 @@ MANAGEMENT_MUTANTS: Final = (
         ("tests/broker/management/test_growth.py",),
     ),
     Mutant(
+        "all users of an import are put in in one turn",
+        HTTP + "importing.py",
+        "                if number % PUTS_PER_TURN == 0:\n",
+        "                if number % 1_000_000 == 0:\n",
+        ("tests/broker/management/test_objects.py",),
+    ),
+    Mutant(
         "a pattern that takes too long matches nothing",
         "core/arneb_core/access/patterns.py",
         "            if one_of_many_s is not None:\n",

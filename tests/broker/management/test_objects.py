@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.broker.management.kit import Caller, managed
@@ -12,7 +13,12 @@ from tests.broker.management.test_rules import path_of
 
 from arneb.http.management.bindings import properties_key
 from arneb.http.management.calls import Refused
-from arneb.http.management.importing import definitions_in, load_definitions
+from arneb.http.management.importing import (
+    PUTS_PER_TURN,
+    definitions_in,
+    load_definitions,
+    take_in,
+)
 from arneb.http.management.table import ROUTER
 from arneb_amqp.routing.exchange import Binding
 from arneb_amqp.wire.json_fields import table_from_json, table_to_json
@@ -181,6 +187,31 @@ async def test_definitions_come_back_in_without_loss(tmp_path: Path) -> None:
     async with managed(tmp_path / "c") as call:
         await call.does("POST", f"definitions/{V}", of_vhost)
         assert await call.does("GET", f"definitions/{V}") == of_vhost
+
+
+async def test_users_of_a_large_import_are_put_in_by_turns_and_all_of_them_or_none(
+    tmp_path: Path,
+) -> None:
+    count = 10 * PUTS_PER_TURN
+    users = [{"name": f"u{n}", "password_hash": "", "tags": []} for n in range(count)]
+    wrong = {"user": "u0", "vhost": "none", "configure": "", "write": "", "read": ""}
+    async with managed(tmp_path) as call:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await trio.lowlevel.checkpoint()
+
+        read = definitions_in(json.dumps({"users": users, "permissions": [wrong]}).encode(), None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            with pytest.raises(Refused, match="nothing was imported"):
+                await take_in(call.site.catalogue, call.site.topology, read)
+            assert turns >= count // PUTS_PER_TURN
+            nursery.cancel_scope.cancel()
+        assert (await call("GET", "users/u0")).status == 404
 
 
 async def test_definitions_are_loaded_from_a_file_and_a_directory(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ OF_ONE_QUEUE: Final[Mapping[str, Callable[[Queue], int]]] = {
 
 
 def with_details(
-    counters: Counters, rates: Mapping[str, dict[str, Any]], names: Sequence[str]
+    counters: Counters, rates: Mapping[str, Mapping[str, Any]], names: Sequence[str]
 ) -> Document:
     """Counters of these names, each with its rate."""
     shown: Document = {}
@@ -148,7 +148,7 @@ def with_details(
 
 
 def message_stats(
-    counters: Counters, rates: Mapping[str, dict[str, Any]], groups: Sequence[Group]
+    counters: Counters, rates: Mapping[str, Mapping[str, Any]], groups: Sequence[Group]
 ) -> Document:
     """``message_stats`` of an object, by its name; nothing while nothing has happened."""
     shown: Document = {}

@@ -42,6 +42,9 @@ LOGGER: Final = logging.getLogger(__name__)
 BRACKETS_MAX: Final = 4_000_000
 """Of a file of definitions: a million queues and bindings with arguments."""
 
+PUTS_PER_TURN: Final = 200
+"""Rows of the catalogue that are put into one change in a millisecond or two."""
+
 SHOWN_MAX: Final = 20
 """Failures that an answer names."""
 
@@ -60,14 +63,18 @@ _DESCRIPTIVE: Final = frozenset(
 _OF_VHOST: Final = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
 
 
+UserRow = tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]
+"""Name, password (a clear one is still to be hashed), tags and limits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Definitions:
     """A file that was read and checked."""
 
     access: Sequence[Callable[[Edit], object]]
     """What is done to the catalogue, in order."""
-    users: Sequence[tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]]
-    """With clear passwords still to be hashed, which old files may have."""
+    users: Sequence[UserRow]
+    """With clear passwords, which old files may have."""
     vhosts: Sequence[Callable[[Edit], object]]
     exchanges: Sequence[tuple[str, Exchange]]
     queues: Sequence[tuple[str, Declaration]]
@@ -113,9 +120,7 @@ def definitions_in(data: bytes, vhost: str | None) -> Definitions:
     )
 
 
-def _user(
-    body: Body,
-) -> tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]:
+def _user(body: Body) -> UserRow:
     password: str | PasswordHash = hash_in(body.given) or NO_PASSWORD
     if "password_hash" not in body.given and body.given.get("password"):
         password = body.text("password")
@@ -222,18 +227,17 @@ def _binding(body: Body) -> tuple[str, Binding]:
 
 async def take_in(catalogue: Catalogue, topology: Topology, definitions: Definitions) -> None:
     """Have all of it. Raises 400, before anything is done or saying what was."""
-    users = [
-        (name, await hashed(password) if isinstance(password, str) else password, tags, limits)
-        for name, password, tags, limits in definitions.users
-    ]
+    puts: list[Callable[[Edit], object]] = []
+    for name, given, tags, limits in definitions.users:
+        password = await hashed(given) if isinstance(given, str) else given
+        puts.append(partial(_put_user, name=name, password=password, tags=tags, limits=limits))
+    puts += [*definitions.vhosts, *definitions.access]
     try:
         async with catalogue.changing() as edit:
-            for name, password, tags, limits in users:
-                edit.put_user(name, password, tags)
-                if limits:
-                    edit.set_user_limits(name, limits)
-            for put in (*definitions.vhosts, *definitions.access):
+            for number, put in enumerate(puts, 1):
                 put(edit)
+                if number % PUTS_PER_TURN == 0:
+                    await trio.lowlevel.checkpoint()
             for rows in (definitions.exchanges, definitions.queues, definitions.bindings):
                 for vhost in dict.fromkeys(name for name, _ in rows):
                     edit.vhost(vhost)
@@ -250,6 +254,14 @@ async def take_in(catalogue: Catalogue, topology: Topology, definitions: Definit
         shown = "; ".join(failures[:SHOWN_MAX])
         more = f"; and {len(failures) - SHOWN_MAX} more" if len(failures) > SHOWN_MAX else ""
         raise bad_request(f"everything was imported but {len(failures)}: {shown}{more}")
+
+
+def _put_user(
+    edit: Edit, name: str, password: PasswordHash, tags: Sequence[str], limits: Mapping[str, int]
+) -> None:
+    edit.put_user(name, password, tags)
+    if limits:
+        edit.set_user_limits(name, limits)
 
 
 class _Making:

@@ -45,7 +45,7 @@ class Sight:
         self.queue = queue
         self.ranges = ranges
         self._counters: Counters | None = None
-        self._rates: Mapping[str, Document] | None = None
+        self._rates: Mapping[str, Mapping[str, Any]] | None = None
         self._sizes: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Sight:
         return self._counters
 
     @property
-    def rates(self) -> Mapping[str, Document]:
+    def rates(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each counter, ``rate`` and what else was asked for. From now on it is sampled."""
         if self._rates is None:
             read = partial(_read, self.site, self.queue)

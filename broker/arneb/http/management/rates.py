@@ -42,6 +42,9 @@ over very many."""
 
 OBJECTS_PER_TURN: Final = 100
 
+NO_RATE: Final[Mapping[str, Any]] = {"rate": 0.0}
+"""Of what does not grow: most of what there is."""
+
 Counters = Mapping[str, int]
 Read = Callable[[], Counters | None]
 """The counters of something now; None: it is gone."""
@@ -167,24 +170,26 @@ class Rates:
         counters: Counters,
         read: Read,
         ranges: Mapping[str, Range] | Range | None = None,
-    ) -> dict[str, dict[str, Any]]:
+    ) -> Mapping[str, Mapping[str, Any]]:
         """``rate`` of each counter, and what else is asked for by a range, of all counters or of
         each by name. ``read`` is for later samples."""
         now = self._clock()
         history = self._looked_at(key, counters, read, now)
         before = history.before(now)
         self._take(history, now, counters)
-        details: dict[str, dict[str, Any]] = {}
-        for index, (name, value) in enumerate(counters.items()):
-            rate = 0.0
-            if before is not None:
-                rate = (value - before[1][index]) / (now - before[0])
-            details[name] = {"rate": round(rate, 3)}
+        details: dict[str, Mapping[str, Any]] = dict.fromkeys(counters, NO_RATE)
+        if before is not None and before[1] != (numbers := array("q", counters.values())):
+            span_s = now - before[0]
+            for index, name in enumerate(counters):
+                rate = (numbers[index] - before[1][index]) / span_s
+                details[name] = {"rate": round(rate, 3)}
         if ranges:
             for index, name in enumerate(history.names):
                 wanted = ranges if isinstance(ranges, Range) else ranges.get(name)
                 if wanted is not None:
-                    details[name] |= self._samples(history, index, now, wanted)
+                    details[name] = {
+                        **details[name], **self._samples(history, index, now, wanted),
+                    }  # fmt: skip
         return details
 
     def idle_since_ms(self, key: Hashable) -> int | None:

@@ -1,0 +1,127 @@
+"""What it costs the broker to look at permissions: ``python -m bench.permissions``.
+
+The rule: pairs of runs of the same load in one broker, whose user may do everything in the one and
+has patterns of his own in the other, in user instructions of the broker for each message where
+``perf`` counts them, and else in CPU seconds. Who comes first takes turns.
+"""
+
+import argparse
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pika
+from bench.load import LoadGenerator, compile_generator
+from bench.polling import cpu_s
+from conformance.brokers.arneb import Arneb
+from conformance.management.client import Client
+
+EXCHANGE: Final = "permitted"
+KEYS: Final = 100
+"""Routing keys that messages come by."""
+ROWS: Final = 50
+"""Topic permissions that the user has, one of them for the exchange."""
+ATTACH_S: Final = 0.3
+"""Until ``perf`` counts."""
+
+EVERYTHING: Final = {"configure": ".*", "write": ".*", "read": ".*"}
+PATTERNS: Final = {
+    "configure": r"^(amq\.gen.*|app\..*|permitted|load)$",
+    "write": r"^(amq\.default|amq\.gen.*|app\..*|permitted|load)$",
+    "read": r"^(amq\.gen.*|app\..*|permitted|load)$",
+}
+
+RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "window 1": {"window": 1, "share": 0.02},
+    "window 100": {"window": 100, "connections": 4},
+    "topic exchange": {"window": 100, "connections": 4, "exchange": EXCHANGE, "keys": KEYS,
+                       "share": 0.5},
+}  # fmt: skip
+"""By their names; ``share``: of the messages."""
+
+
+def permit(client: Client, rights: Mapping[str, str], rows: int) -> None:
+    """Have the user so many topic permissions, and these."""
+    done = client.call("PUT", "permissions/%2F/guest", dict(rights))
+    assert done.status in (201, 204), done
+    client.call("DELETE", "topic-permissions/%2F/guest")
+    for number in range(rows):
+        exchange = f"other{number}" if number else EXCHANGE
+        body = {"exchange": exchange, "write": r"^(bench|load|[a-z]+)[.0-9]*", "read": ".*"}
+        done = client.call("PUT", "topic-permissions/%2F/guest", body)
+        assert done.status in (201, 204), done
+
+
+def cost(broker: Arneb, load: LoadGenerator, count: int, options: Mapping[str, Any]) -> float:
+    """Of one message: user instructions, or nanoseconds of CPU."""
+    given = dict(options)
+    count = int(count * given.pop("share", 1))
+    perf = shutil.which("perf")
+    before = cpu_s(broker.pid)
+    counting = None
+    if perf is not None:
+        command = [perf, "stat", "-x,", "-e", "instructions:u", "-p", str(broker.pid)]
+        counting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        time.sleep(ATTACH_S)
+    load.run(broker.address, "publish", queue="load", count=count, **given)
+    if counting is not None:
+        counting.send_signal(signal.SIGINT)
+        counted = counting.communicate()[1].split(",")[0]
+        if counted.isdecimal():
+            return int(counted) / count
+    return (cpu_s(broker.pid) - before) / count * 1e9
+
+
+def main() -> None:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--count", type=int, default=200_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        load = compile_generator(Path(directory))
+        broker = Arneb(Path(directory) / "broker").start()
+        try:
+            client = Client(broker.http_address)
+            connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+            channel = connection.channel()
+            channel.exchange_declare(EXCHANGE, "topic", durable=True)
+            channel.queue_declare("load", durable=True)
+            channel.queue_bind("load", EXCHANGE, "#")
+            for name, given in RUNS.items():
+                ratios = pairs(broker, load, client, options, given)
+                shown = " ".join(f"{each:.3f}" for each in sorted(ratios))
+                print(f"{name}: median {statistics.median(ratios):.3f} ({shown})", flush=True)
+            connection.close()
+        finally:
+            broker.stop()
+
+
+def pairs(
+    broker: Arneb,
+    load: LoadGenerator,
+    client: Client,
+    options: argparse.Namespace,
+    given: Mapping[str, Any],
+) -> list[float]:
+    """What a message costs with patterns, to what it costs a user who may do everything."""
+    ratios = []
+    cost(broker, load, options.count, given)
+    for number in range(options.pairs):
+        found = {}
+        for limited in (False, True) if number % 2 else (True, False):
+            permit(client, PATTERNS if limited else EVERYTHING, ROWS if limited else 0)
+            found[limited] = cost(broker, load, options.count, given)
+            client.call("DELETE", "queues/%2F/load/contents")
+        ratios.append(found[True] / found[False])
+    return ratios
+
+
+if __name__ == "__main__":
+    main()
