@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import pytest
@@ -24,6 +24,9 @@ from conformance.brokers.process import free_port
 from conformance.brokers.pulsar_cluster import PulsarCluster
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from tests.pulsar_client.disturbance import Disturbance, Mortal
+
+from arneb_pulsar.client import Message
+from arneb_pulsar.client.consumer.receiving import Receiving
 
 BACKENDS: Final = ("trio", "asyncio")
 HERE: Final = Path(__file__).parent
@@ -130,6 +133,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     anyio.run(play, backend=pyfuncitem.callspec.params["backend"])
     return True
+
+
+@pytest.fixture(autouse=True)
+def _first_deliveries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disturbed, scenarios look at the first delivery of each message: what they have not
+    acknowledged comes again, and rightly."""
+    if request.config.getoption("--client-disturb") == "none":
+        return
+    seen: dict[Receiving[Any], set[str]] = {}
+    receive = Receiving.receive
+
+    async def first(self: Receiving[Any], timeout_s: float | None = None) -> Message[Any]:
+        while True:
+            message = await receive(self, timeout_s)
+            known = seen.setdefault(self, set())
+            if (name := f"{message.topic} {message.id!r}") not in known:
+                known.add(name)
+                return message
+
+    monkeypatch.setattr(Receiving, "receive", first)
 
 
 DISTURBANCE: Final = pytest.StashKey[Disturbance]()

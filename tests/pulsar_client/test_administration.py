@@ -12,6 +12,7 @@ from arneb_pulsar.names import parse_topic
 OPTIONS = ConsumerOptions(type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST)
 
 
+@pytest.mark.in_peace("looks at what a topic has at the moment")
 async def test_a_topic_is_made_looked_at_and_removed(broker: Broker, topic: str) -> None:
     async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
         assert await admin.health()
@@ -37,6 +38,7 @@ async def test_a_topic_is_made_looked_at_and_removed(broker: Broker, topic: str)
         assert raised.value.status == 404
 
 
+@pytest.mark.in_peace("unloads by itself")
 async def test_clients_come_back_to_a_topic_that_was_unloaded(broker: Broker, topic: str) -> None:
     async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", OPTIONS)
@@ -49,6 +51,7 @@ async def test_clients_come_back_to_a_topic_that_was_unloaded(broker: Broker, to
             await consumer.acknowledge_stored(message)
 
 
+@pytest.mark.in_peace("asks for a topic's end once")
 async def test_a_terminated_topic_takes_no_more(broker: Broker, topic: str) -> None:
     async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
         producer = await client.create_producer(topic)

@@ -80,6 +80,7 @@ async def received(consumer: Any) -> Any:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.in_peace("the official client sees what comes again as well")
 async def test_compressions_go_both_ways(
     broker: Broker, topic: str, official: Official, compression: Compression
 ) -> None:
@@ -103,6 +104,7 @@ async def test_compressions_go_both_ways(
             assert (got.data, got.key, got.properties) == (BODY, "k", {"a": "b"})
 
 
+@pytest.mark.in_peace("the official client sees what comes again as well")
 async def test_large_messages_travel_in_pieces(
     broker: Broker, topic: str, official: Official
 ) -> None:
@@ -147,6 +149,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return public, private
 
 
+@pytest.mark.in_peace("the official client sees what comes again as well")
 async def test_encryption_goes_both_ways(
     broker: Broker, topic: str, official: Official, keys: tuple[Path, Path]
 ) -> None:
@@ -171,6 +174,7 @@ async def test_encryption_goes_both_ways(
         assert (await ours.receive(10)).data == BODY
 
 
+@pytest.mark.in_peace("what nobody can read comes again")
 async def test_without_the_key_the_action_says_what_becomes_of_a_message(
     broker: Broker, topic: str, keys: tuple[Path, Path]
 ) -> None:

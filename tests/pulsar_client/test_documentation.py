@@ -23,6 +23,7 @@ def test_every_snippet_is_played() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(SAID)))
+@pytest.mark.in_peace("topics of their own")
 def test_a_snippet_does_what_is_said_of_it(broker: Broker, number: int) -> None:
     program = SNIPPETS[number].replace("pulsar://127.0.0.1:6650", broker.pulsar_url)
     done = subprocess.run(

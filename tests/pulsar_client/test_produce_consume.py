@@ -79,6 +79,7 @@ async def test_many_come_in_order_and_once(broker: Broker, topic: str) -> None:
             await again.receive(0.3)
 
 
+@pytest.mark.in_peace("counts what comes")
 async def test_a_run_is_exactly_one_entry(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", SHARED)

@@ -48,6 +48,7 @@ async def test_an_exclusive_subscription_has_one_consumer(broker: Broker, topic:
             await client.subscribe(topic, "s")
 
 
+@pytest.mark.in_peace("whoever is back first is the active one")
 async def test_shared_consumers_share_and_failover_hands_over(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         first = await client.subscribe(topic, "s", options(queue_size=1))
@@ -79,6 +80,7 @@ async def test_shared_consumers_share_and_failover_hands_over(broker: Broker, to
         assert told[-1] == ("b", True)
 
 
+@pytest.mark.in_peace("counts what comes")
 async def test_keys_stay_with_their_consumer(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         low = KeyShared(sticky_ranges=[(0, 32_767)])
@@ -113,6 +115,7 @@ async def test_cumulative_acks_are_refused_where_messages_are_shared(
                 consumer.acknowledge_cumulative(message)
 
 
+@pytest.mark.in_peace("counts redeliveries")
 async def test_what_is_negatively_acknowledged_comes_again(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", options(negative_ack_delay_s=0.3))
@@ -127,6 +130,7 @@ async def test_what_is_negatively_acknowledged_comes_again(broker: Broker, topic
         assert (again.data, again.redelivery_count) == (b"2", 1)
 
 
+@pytest.mark.in_peace("counts redeliveries")
 async def test_what_is_not_acknowledged_in_time_comes_again(broker: Broker, topic: str) -> None:
     """The time begins when the application gets a message: prefetched ones have none."""
     async with connect(broker.pulsar_url) as client:
@@ -142,6 +146,7 @@ async def test_what_is_not_acknowledged_in_time_comes_again(broker: Broker, topi
         assert counts == {b"1": 0, first.data: 1}
 
 
+@pytest.mark.in_peace("counts redeliveries")
 async def test_dead_letters_stand_in_their_topic(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         dead = await client.subscribe(f"{topic}-s-DLQ", "all", options())
@@ -165,6 +170,7 @@ async def test_dead_letters_stand_in_their_topic(broker: Broker, topic: str) -> 
             await consumer.receive(0.5)
 
 
+@pytest.mark.in_peace("counts redeliveries")
 async def test_what_is_reconsumed_later_comes_later(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         dead = await client.subscribe(f"{topic}-s-DLQ", "all", options())
@@ -196,6 +202,7 @@ async def test_a_subscription_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("batched", [False, True], ids=["single", "batch"])
+@pytest.mark.in_peace("what was received before a seek comes again rightly")
 async def test_seeking(broker: Broker, topic: str, batched: bool) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", options(SubscriptionType.EXCLUSIVE))
@@ -263,6 +270,7 @@ async def test_a_queue_of_nothing_fetches_one_a_receive(broker: Broker, topic: s
         assert rest == [1, 2, 3]
 
 
+@pytest.mark.in_peace("what was fetched before it was paused is lost on the way")
 async def test_a_paused_consumer_fetches_nothing(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", options(queue_size=2))

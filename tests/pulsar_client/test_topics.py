@@ -1,5 +1,6 @@
 """Partitions, several topics, patterns and table views."""
 
+import anyio
 import httpx
 from tests.pulsar_client.conftest import Broker, until
 
@@ -26,8 +27,18 @@ async def make_partitions(broker: Broker, topic: str, count: int, *, more: bool 
     url = f"{broker.http_url}/admin/v2/persistent/{name.namespace}/{name.local}/partitions"
     async with httpx.AsyncClient() as http:
         call = http.post if more else http.put
-        answer = await call(url, content=str(count), headers={"Content-Type": "application/json"})
-        answer.raise_for_status()
+        for _ in range(100):
+            try:
+                answer = await call(
+                    url, content=str(count), headers={"Content-Type": "application/json"}
+                )
+            except httpx.TransportError:
+                await anyio.sleep(0.2)  # its broker was killed
+                continue
+            if answer.status_code != httpx.codes.CONFLICT:  # of an answer that was lost
+                answer.raise_for_status()
+            return
+    raise AssertionError("expected an answer by now")
 
 
 async def test_partitions_are_one_topic(broker: Broker, topic: str) -> None:

@@ -17,6 +17,7 @@ OPTIONS = ConsumerOptions(type=SubscriptionType.SHARED, initial_position=Initial
 PRODUCER = ProducerOptions(transactions=True, send_timeout_s=0)
 
 
+@pytest.mark.in_peace("a transaction whose topics are away is aborted")
 async def test_all_of_a_transaction_counts_or_nothing(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         if broker.name == "arneb":

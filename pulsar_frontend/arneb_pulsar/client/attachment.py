@@ -7,7 +7,7 @@ itself for as long as it takes, and ends only for what another attempt would not
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 
@@ -33,6 +33,8 @@ from arneb_pulsar.names import TopicName
 
 STEADY_S: Final = 1.0
 """Who was attached for so long comes back without a pause."""
+
+T = TypeVar("T")
 
 LOG = logging.getLogger("arneb_pulsar.client")
 
@@ -189,6 +191,20 @@ def _address_in(hint: str) -> Address | None:
     except InvalidUrl as error:
         LOG.warning("a broker named another that is none: %s", error)
         return None
+
+
+async def patiently(context: ClientContext, ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until there is an answer, or the operation's time is up. Raises the last error, or the
+    first that another attempt would not change."""
+    backoff = context.backoff()
+    end = context.clock.now() + context.operation_timeout_s
+    while True:
+        try:
+            return await ask()
+        except (ServerRefused, ConnectError, TimedOut) as error:
+            if is_final(error) or context.clock.now() >= end:
+                raise
+        await anyio.sleep(backoff.next_s())
 
 
 def is_final(error: PulsarError) -> bool:

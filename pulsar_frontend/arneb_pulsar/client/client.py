@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 import anyio
 
-from arneb_pulsar.client.attachment import is_final
+from arneb_pulsar.client.attachment import patiently
 from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.codec.compression import Compression
 from arneb_pulsar.client.codec.encryption import KeyReader
@@ -26,10 +26,7 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
-    ConnectError,
     InvalidTopic,
-    ServerRefused,
-    TimedOut,
 )
 from arneb_pulsar.client.ids import EARLIEST, MessageId
 from arneb_pulsar.client.interceptors import ConsumerInterceptor, ProducerInterceptor
@@ -48,7 +45,6 @@ from arneb_pulsar.client.transactions import Coordinators, Transaction, begin
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 POLL_S: Final = 60.0
 """How often it is asked whether a topic has more partitions, as the official clients do."""
@@ -225,7 +221,7 @@ class Client:
         found: PatternConsumer[Any] = PatternConsumer(
             self._context, subscription, make, namespace, domain, text
         )
-        await self._patiently(found.refresh)
+        await patiently(self._context, found.refresh)
         self._context.tasks.start_soon(found.follow, wanted.partition_poll_s)
         return self._keep(found)
 
@@ -348,19 +344,7 @@ class Client:
     async def _partitions(self, topic: TopicName) -> int:
         if topic.partition >= 0:
             return 0
-        return await self._patiently(partial(self._context.lookup.partitions, topic))
-
-    async def _patiently(self, ask: Callable[[], Awaitable[R]]) -> R:
-        """Ask until there is an answer, or the operation's time is up."""
-        context, backoff = self._context, self._context.backoff()
-        end = context.clock.now() + context.operation_timeout_s
-        while True:
-            try:
-                return await ask()
-            except (ServerRefused, ConnectError, TimedOut) as error:
-                if is_final(error) or context.clock.now() >= end:
-                    raise
-            await anyio.sleep(backoff.next_s())
+        return await patiently(self._context, partial(self._context.lookup.partitions, topic))
 
     def _keep(self, made: M) -> M:
         if len(self._made) >= self._made_max:

@@ -5,10 +5,12 @@ without a message or an acknowledgement being lost.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 
+from arneb_pulsar.client.attachment import patiently
 from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
 from arneb_pulsar.client.consumer.link import ConsumerLink
 from arneb_pulsar.client.consumer.message import Message
@@ -335,8 +337,10 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         self.on_arrival()
 
     async def _last(self) -> Any:
+        # A broker that has just let go of the topic does not know the consumer any more.
         command = CommandGetLastMessageId(consumer_id=self._id)
-        return await self._request(command, f"last message of {self._topic}")
+        what = f"last message of {self._topic}"
+        return await patiently(self._context, partial(self._request, command, what))
 
 
 def _place_of(
