@@ -135,4 +135,11 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "        for key in gone:\n",
         HOSTILE_TESTS,
     ),
+    Mutant(
+        "a reader takes the no of a broker that has let go of the topic for the last word",
+        CLIENT + "consumer/consumer.py",
+        "        return await patiently(self._context, partial(self._request, command, what))\n",
+        "        return await self._request(command, what)\n",
+        HOSTILE_TESTS,
+    ),
 )

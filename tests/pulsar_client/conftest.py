@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
+import httpx
 import pytest
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import free_port
 from conformance.brokers.pulsar_cluster import PulsarCluster
 from conformance.brokers.pulsar_standalone import PulsarStandalone
-from tests.pulsar_client.disturbance import Disturbance, Mortal
+from tests.pulsar_client.disturbance import NAMESPACE, Disturbance, Mortal
 
 from arneb_pulsar.client import Message
 from arneb_pulsar.client.consumer.receiving import Receiving
@@ -170,6 +171,9 @@ def broker(
         if disturb == "none":
             yield made
             return
+        # Without it, what is sent again because its receipt was lost rightly stands there twice.
+        url = f"{made.http_url}/admin/v2/namespaces/{NAMESPACE}/deduplication"
+        httpx.post(url, json=True, timeout=PATIENT_WITHIN_S).raise_for_status()
         disturbance = Disturbance(made, mortals_of(made) if disturb == "kill" else (), seed)
         request.config.stash[DISTURBANCE] = disturbance
         with disturbance.under_way():

@@ -38,6 +38,8 @@ class Broker(Protocol):
 
     def is_doubled(self) -> bool: ...
 
+    def is_not_ready(self) -> bool: ...
+
 
 def answer_of(broker: Broker, url: str, command: Any) -> Command | None:
     """The answer to a question that was asked at ``url``; None if it is another command."""

@@ -141,6 +141,10 @@ class FakeBroker:
         """The next receipt comes twice."""
         return self.faults.is_doubled()
 
+    def is_not_ready(self) -> bool:
+        """The next producer or consumer is to try again later."""
+        return self.faults.is_not_ready()
+
 
 def _full(name: str) -> str:
     return str(parse_topic(name))

@@ -151,6 +151,8 @@ class FakeSession:
     def _topic_here(self, name: str) -> FakeTopic:
         if (owner := self._broker.owner(name)) != self._url:
             raise ServiceNotReady(f"{name} is served by {owner}")
+        if self._broker.is_not_ready():
+            raise ServiceNotReady(f"{name} is being loaded")
         return self._broker.topic(name)
 
     # Producers

@@ -1,11 +1,12 @@
 """A stream in memory whose other end is a broker's session.
 
-The rule: bytes arrive in order or not at all. What was written before a cut and had not arrived is
-gone, as with a process that is killed.
+The rule: bytes arrive in order or not at all. What is under way when a broker is killed is gone; a
+connection that breaks by itself does so at any byte, and what came before has arrived. Whoever
+reads also carries what was written: a stream has no task of its own.
 """
 
 from collections import deque
-from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 import anyio
@@ -30,16 +31,18 @@ class FakeStream(ByteStream):
         self.session: Session | None = None
         self._faults = faults
         self._coming: deque[tuple[float, bytes]] = deque()
+        self._going: deque[tuple[float, bytes]] = deque()
         self._news = anyio.Event()
         self.is_cut = False
         """It is over."""
         self._is_closed = False
+        self._is_silent = False
         self._up_left = faults.bytes_until_cut()
         self._down_left = faults.bytes_until_cut()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "cut" if self.is_cut else "open"
-        return f"<FakeStream {state}, {len(self._coming)} writes under way>"
+        return f"<FakeStream {state}, {len(self._coming) + len(self._going)} writes under way>"
 
     # The client's side
 
@@ -47,6 +50,7 @@ class FakeStream(ByteStream):
         """What the broker wrote, once it has arrived. Raises as :class:`ByteStream` does."""
         await checkpoint()
         while True:
+            self._carry(anyio.current_time())
             if self._is_closed:
                 raise anyio.ClosedResourceError
             if self._coming and self._coming[0][0] <= anyio.current_time():
@@ -54,7 +58,7 @@ class FakeStream(ByteStream):
                 if len(data) > max_bytes:
                     self._coming.appendleft((at, data[max_bytes:]))
                 return data[:max_bytes]
-            if self.is_cut:
+            if self.is_cut and not self._coming:
                 raise anyio.EndOfStream
             await self._wait()
 
@@ -65,19 +69,22 @@ class FakeStream(ByteStream):
             raise anyio.ClosedResourceError
         if self.is_cut or self.session is None:
             raise anyio.BrokenResourceError
-        is_last, item, self._up_left = _until_cut(item, self._up_left)
-        if item:
-            self.session.receive(item)
-        if is_last:
-            self.cut()
+        delay_s = self._faults.delay_s()
+        if not delay_s and not self._going:
+            self._deliver(item)
+            return
+        at = anyio.current_time() + delay_s
+        self._going.append((max(at, self._going[-1][0]) if self._going else at, item))
+        self._news.set()
 
     async def send_eof(self) -> None:
         """The broker takes it for the end."""
         self.cut()
 
     async def aclose(self) -> None:
-        """End it; the broker notices at once."""
+        """End it; the broker reads what was written before, and notices."""
         self._is_closed = True
+        self._carry(inf)
         self.cut()
         await checkpoint()
 
@@ -85,7 +92,7 @@ class FakeStream(ByteStream):
 
     def write(self, data: bytes) -> None:
         """Have ``data`` arrive at the client, behind all that was written before."""
-        if self.is_cut or self._is_closed or not data:
+        if self.is_cut or self._is_closed or self._is_silent or not data:
             return
         is_last, data, self._down_left = _until_cut(data, self._down_left)
         at = anyio.current_time() + self._faults.delay_s()
@@ -94,34 +101,53 @@ class FakeStream(ByteStream):
         if data:
             self._coming.append((at, data))
         if is_last:
-            self.cut()
+            self._break()
         self._news.set()
 
     def cut(self) -> None:
-        """End it for both sides; what is under way to the client does not arrive."""
+        """End it for both sides; what is under way does not arrive."""
+        self._coming.clear()
+        self._end()
+
+    # Helpers
+
+    def _break(self) -> None:
+        """It ends by itself: without a word, or so that both sides notice."""
+        self._going.clear()
+        if self._faults.is_silent():
+            self._is_silent = True
+        else:
+            self._end()
+
+    def _end(self) -> None:
         if self.is_cut:
             return
         self.is_cut = True
-        self._coming.clear()
+        self._going.clear()
         self._news.set()
         if self.session is not None:
             self.session.closed()
 
-    async def _wait(self) -> None:
-        """Until something is written or what is under way arrives."""
-        if self._coming:
-            delay_s = self._coming[0][0] - anyio.current_time()
-            with anyio.move_on_after(delay_s):
-                await self._wait_for(lambda: self.is_cut or self._is_closed)
-        else:
-            await self._wait_for(lambda: True)
+    def _carry(self, now: float) -> None:
+        """What has arrived by now is read by the broker."""
+        while self._going and self._going[0][0] <= now:
+            self._deliver(self._going.popleft()[1])
 
-    async def _wait_for(self, is_enough: Callable[[], bool]) -> None:
-        while True:
-            self._news = anyio.Event()
+    def _deliver(self, data: bytes) -> None:
+        if self._is_silent or self.is_cut or self.session is None:
+            return
+        is_last, data, self._up_left = _until_cut(data, self._up_left)
+        if data:
+            self.session.receive(data)
+        if is_last:
+            self._break()
+
+    async def _wait(self) -> None:
+        """Until something is written, or what is under way arrives."""
+        due = min((each[0][0] for each in (self._coming, self._going) if each), default=inf)
+        self._news = anyio.Event()
+        with anyio.CancelScope(deadline=due):
             await self._news.wait()
-            if is_enough():
-                return
 
 
 def _until_cut(data: bytes, left: int | None) -> tuple[bool, bytes, int | None]:

@@ -17,6 +17,7 @@ from tests.pulsar_frontend.client.in_memory import client_of, early
 from arneb_pulsar.client import ProducerOptions
 from arneb_pulsar.client.connection.commands import frame_of
 from arneb_pulsar.client.connection.machine import ConnectionMachine, State
+from arneb_pulsar.client.consumer.consumer import Consumer
 from arneb_pulsar.client.errors import (
     ConnectError,
     PulsarError,
@@ -407,5 +408,32 @@ def test_a_lookup_that_names_no_broker_is_told_as_that(url: str) -> None:
                     await client.create_producer("orders", SINGLE)
             else:
                 await client.create_producer("orders", SINGLE)  # who was asked has it
+
+    played(main)
+
+
+def test_a_broker_that_has_let_go_of_a_topic_is_asked_for_its_end_again() -> None:
+    """It does not know the consumer any more, and has not told it yet."""
+    refused = count(1)
+
+    def attack(line: Line, command: Any) -> bool:
+        if not isinstance(command, pb.CommandGetLastMessageId) or next(refused) > 3:
+            return False
+        line.say(
+            pb.CommandError(
+                request_id=command.request_id,
+                error=pb.ServerError.MetadataError,
+                message="Consumer not found",
+            )
+        )
+        return True
+
+    async def main() -> None:
+        async with client_of(HostileBroker(attack)) as client:
+            producer = await client.create_producer("orders", SINGLE)
+            sent = await producer.send(b"x")
+            consumer = await client.subscribe("orders", "billing", early())
+            assert isinstance(consumer, Consumer)
+            assert (await consumer.last_message_id()).entry == sent.entry
 
     played(main)

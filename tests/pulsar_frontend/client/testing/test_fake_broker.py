@@ -1,5 +1,7 @@
 """The fake broker, as the client itself sees it."""
 
+from contextlib import suppress
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -15,10 +17,14 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
+from arneb_pulsar.client.connection.commands import frame_of
 from arneb_pulsar.client.connection.dialling import Address
 from arneb_pulsar.client.errors import ConnectError, ConsumerBusy, ProducerBusy, ProducerFenced
 from arneb_pulsar.client.testing import FakeBroker, Faults
+from arneb_pulsar.wire.frame import FrameReader
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandPing
 
+FAKE = Address("fake-1", 6650)
 EARLIEST = InitialPosition.EARLIEST
 
 
@@ -70,7 +76,7 @@ async def test_without_deduplication_what_was_resent_is_there_twice() -> None:
     async with client_of(broker) as client:
         producer = await client.create_producer("orders", ProducerOptions(name="p", batching=None))
         producer.send_nowait(b"x")
-        await anyio.sleep(0.001)
+        await anyio.sleep(0.5)  # the receipt takes longer
         assert broker.topic("orders").entries
         broker.cut()
         await producer.flush()
@@ -273,3 +279,44 @@ async def test_what_was_under_way_when_all_was_asked_for_again_costs_no_permit()
                 else:
                     await consumer.acknowledge_stored(message)
         assert given == [b"0", b"1", b"1", b"2", b"3"]
+
+
+async def test_a_connection_breaks_at_any_byte_and_what_came_before_has_arrived() -> None:
+    """Half a frame too: whoever reads it must wait for the rest, and be told that there is none."""
+    halves = 0
+    for seed in range(20):
+        stream = await FakeBroker(Faults(seed=seed, cut_bytes_mean=30)).dial(FAKE)
+        with suppress(anyio.BrokenResourceError):
+            await stream.send(frame_of(CommandConnect(client_version="x")))
+            for _ in range(20):
+                await stream.send(frame_of(CommandPing()))
+        arrived = b""
+        with suppress(anyio.EndOfStream):
+            while True:
+                arrived += await stream.receive()
+        reader = FrameReader(1 << 20)
+        reader.receive(arrived)
+        halves += " 0 bytes" not in repr(reader)
+    assert halves > 5
+
+
+async def test_what_is_written_takes_its_time_in_both_directions() -> None:
+    broker = FakeBroker(Faults(seed=3, delay_s_max=5.0))
+    stream = await broker.dial(FAKE)
+    await stream.send(frame_of(CommandConnect(client_version="x")))
+    assert broker.sessions[0].commands == []
+    began = anyio.current_time()
+    await stream.receive()
+    assert broker.sessions[0].commands == ["connect"]
+    assert 0 < anyio.current_time() - began < 10
+
+
+async def test_a_silent_connection_is_given_up_and_what_was_sent_is_sent_again() -> None:
+    broker = FakeBroker(Faults(seed=2, cut_bytes_mean=2_000, silent=1.0), deduplication=True)
+    async with client_of(broker, operation_timeout_s=600) as client:
+        options = ProducerOptions(name="p", batching=None, send_timeout_s=0)
+        producer = await client.create_producer("orders", options)
+        for number in range(100):
+            await producer.send(b"%d" % number)
+    assert len(broker.topic("orders").entries) == 100
+    assert len(broker.sessions) > 3

@@ -36,6 +36,11 @@ from arneb_pulsar.wire.metadata import parse_metadata
 TOPIC = "orders"
 SUBSCRIPTION = "billing"
 STUCK_S = 1_800.0
+CHUNK_BYTES = 50
+LARGE_BYTES = 120
+"""Three pieces, where there are pieces."""
+BATCH_BYTES = 100
+"""Which a large message is not put into."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Setup:
     batch_index_acks: bool
     queue_size: int
     ack_group_s: float
+    chunking: bool
 
 
 SETUPS = st.builds(
@@ -58,6 +64,8 @@ SETUPS = st.builds(
         seed=st.integers(0, 1 << 32),
         delay_s_max=st.sampled_from((0.0, 0.02, 2.0)),
         cut_bytes_mean=st.sampled_from((0, 0, 3_000, 30_000)),
+        silent=st.sampled_from((0.0, 0.5)),
+        not_ready=st.sampled_from((0.0, 0.3)),
         doubled=st.sampled_from((0.0, 0.3)),
         refused=st.sampled_from((0.0, 0.3)),
     ),
@@ -67,6 +75,7 @@ SETUPS = st.builds(
     batch_index_acks=st.booleans(),
     queue_size=st.sampled_from((0, 1, 7, 1_000)),
     ack_group_s=st.sampled_from((0.0, 0.1)),
+    chunking=st.booleans(),
 )
 STEPS = st.lists(
     st.one_of(
@@ -105,9 +114,20 @@ class Program:
 
     async def begin(self) -> None:
         await self.consume()
-        batching = Batching(messages_max=4, delay_s=0.05) if self.setup.batching else None
+        batching = (
+            Batching(messages_max=4, delay_s=0.05, bytes_max=BATCH_BYTES)
+            if self.setup.batching
+            else None
+        )
         self.producer = await self.client.create_producer(
-            TOPIC, ProducerOptions(name="p", send_timeout_s=0, batching=batching)
+            TOPIC,
+            ProducerOptions(
+                name="p",
+                send_timeout_s=0,
+                batching=batching,
+                chunking=self.setup.chunking,
+                chunk_bytes_max=CHUNK_BYTES,
+            ),
         )
 
     async def consume(self) -> None:
@@ -140,7 +160,11 @@ class Program:
                 assert error is None, error
                 self.stored.append(number)
 
-            self.producer.send_nowait(b"%d" % number, callback=told)
+            self.producer.send_nowait(self.body(number), callback=told)
+
+    def body(self, number: int) -> bytes:
+        """A number; in pieces, if there are pieces."""
+        return (b"%d" % number).ljust(LARGE_BYTES if self.setup.chunking else 0)
 
     async def receive(self, count: int) -> None:
         with anyio.move_on_after(1):
@@ -219,17 +243,25 @@ class Program:
 
     def judge(self) -> None:
         assert self.stored == list(range(self.sent)), "receipts come once, in the order of sends"
-        assert list(self.kept()) == [b"%d" % number for number in range(self.sent)]
+        assert list(self.kept()) == [self.body(number) for number in range(self.sent)]
         firsts = list(dict.fromkeys(self.given))
         assert firsts == list(range(self.sent)), "each came, and first in the order of the topic"
 
     def kept(self) -> Iterator[bytes]:
-        """What the topic has."""
+        """What the topic has. Pieces of a message may stand there twice: it is one once its last
+        piece is there."""
+        pieces: dict[int, bytes] = {}
         for entry in self.broker.topic(TOPIC).entries:
             head, at = split_body(entry.body)
+            metadata = parse_metadata(head)
             if entry.is_batch:
-                count = parse_metadata(head).num_messages_in_batch
+                count = metadata.num_messages_in_batch
                 yield from (payload for _, payload in split_batch(entry.body[at:], count))
+            elif metadata.num_chunks_from_msg > 1:
+                pieces[metadata.chunk_id] = entry.body[at:]
+                if metadata.chunk_id + 1 == metadata.num_chunks_from_msg:
+                    yield b"".join(pieces[each] for each in range(metadata.num_chunks_from_msg))
+                    pieces.clear()
             else:
                 yield entry.body[at:]
 
