@@ -48,6 +48,7 @@ async def test_a_message_brings_all_that_was_said_of_it(
         assert got.sequence_id == 8
 
 
+@pytest.mark.in_peace("the receipt of what is there already names no place")
 async def test_many_come_in_order_and_once(broker: Broker, topic: str) -> None:
     told: list[MessageId] = []
 

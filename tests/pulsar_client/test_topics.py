@@ -2,6 +2,7 @@
 
 import anyio
 import httpx
+import pytest
 from tests.pulsar_client.conftest import Broker, until
 
 from arneb_pulsar.client import (
@@ -66,6 +67,7 @@ async def test_partitions_are_one_topic(broker: Broker, topic: str) -> None:
         assert (await consumer.receive(10)).topic.endswith("-partition-4")
 
 
+@pytest.mark.in_peace("the receipt of an acknowledgement is lost with its connection")
 async def test_several_topics_take_turns(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         topics = [f"{topic}-{letter}" for letter in "abc"]
@@ -97,6 +99,7 @@ async def test_a_pattern_means_topics_that_come_and_go(broker: Broker, topic: st
         assert set(consumer.topics) == {f"{topic}-one", f"{topic}-two"}
 
 
+@pytest.mark.in_peace("the receipt of what is there already names no place")
 async def test_a_table_view_has_the_last_value_of_each_key(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         producer = await client.create_producer(topic, schema=StringSchema())
