@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import httpx
 
 NAMESPACE: Final = "public/default"
-UNLOAD_PAUSE_S: Final = (0.1, 0.6)
+UNLOAD_PAUSE_S: Final = (0.5, 2.0)
 KILL_PAUSE_S: Final = (4.0, 10.0)
 """Between a broker that is there again and the next kill: most scenarios take a second."""
 
