@@ -52,6 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.in_peace("its program is not of this suite")
 def test_it_works_where_nothing_else_of_ours_is(
     broker: Broker, topic: str, wheel: Path, tmp_path: Path
 ) -> None:
