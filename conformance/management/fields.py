@@ -104,6 +104,7 @@ ANY_NUMBER: Final = ("rate", "avg", "avg_rate", "consumer_capacity", "consumer_u
 OPEN: Final = (
     "arguments",
     "client_properties",
+    "definition",
     "socket_opts",
     "cluster_state",
     "open_files",
@@ -173,8 +174,14 @@ def by_name(document: Any) -> Any:
     if isinstance(document, dict) and "items" in document:
         return document | {"items": by_name(document["items"])}
     if isinstance(document, list) and document and isinstance(document[0], dict):
-        return sorted(document, key=_rank)
+        return sorted((each for each in document if not _is_direct(each)), key=_rank)
     return document
+
+
+def _is_direct(item: dict[str, Any]) -> bool:
+    """Of a connection inside RabbitMQ, as its shovels have them, which is named by its process."""
+    details = item.get("channel_details", item)
+    return isinstance(details, dict) and str(details.get("name", "")).startswith("<")
 
 
 def _rank(item: dict[str, Any]) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from conformance.management.sweep import Names, Request
 PASSWORDS: Final = {"guest": "guest", sweep.WRONG: "wrong"}
 CONNECTION: Final = "of the sweep"
 SHOWN_WITHIN_S: Final = 30.0
+ANSWERED_WITHIN_S: Final = 90.0
+"""RabbitMQ asks its own processes, with patience of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Line:
     """A connection to a broker that is kept."""
 
     def __init__(self, address: Address) -> None:
-        self._connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
+        self._connection = http.client.HTTPConnection(
+            address.host, address.port, timeout=ANSWERED_WITHIN_S
+        )
 
     def __repr__(self) -> str:
         return f"<Line to {self._connection.host}:{self._connection.port}>"
@@ -64,6 +68,9 @@ class Line:
             except (http.client.RemoteDisconnected, ConnectionError):
                 self._connection.close()  # RabbitMQ closes it after what it dies of
                 assert again, request
+            except TimeoutError:
+                self._connection.close()
+                raise AssertionError(f"expected an answer to {request}") from None
         data = got.read()
         error, reason = "", None
         if got.status >= 400 and data:

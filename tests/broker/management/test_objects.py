@@ -13,12 +13,8 @@ from tests.broker.management.test_rules import path_of
 
 from arneb.http.management.bindings import properties_key
 from arneb.http.management.calls import Refused
-from arneb.http.management.importing import (
-    PUTS_PER_TURN,
-    definitions_in,
-    load_definitions,
-    take_in,
-)
+from arneb.http.management.definitions_file import definitions_in
+from arneb.http.management.importing import PUTS_PER_TURN, load_definitions, take_in
 from arneb.http.management.table import ROUTER
 from arneb_amqp.routing.exchange import Binding
 from arneb_amqp.wire.json_fields import table_from_json, table_to_json

@@ -1,7 +1,7 @@
 """Definitions over HTTP: all that was declared and set, out and in.
 
 The rule: what is exported can be imported, here and by RabbitMQ. Bodies are read by
-:mod:`.importing`.
+:mod:`.definitions_file`.
 """
 
 from collections.abc import AsyncIterator
@@ -13,7 +13,8 @@ import trio
 
 from arneb.http.management.bindings import all_bindings, binding_document
 from arneb.http.management.calls import DONE, Call, Document, Reply, bad_request
-from arneb.http.management.importing import definitions_in, take_in
+from arneb.http.management.definitions_file import definitions_in
+from arneb.http.management.importing import take_in
 from arneb.http.management.parameters import (
     all_global_parameters,
     all_parameters,
@@ -155,7 +156,7 @@ async def _bindings(site: Site, vhost: Vhost) -> AsyncIterator[Document]:
 async def _import(site: Site, call: Call) -> Reply:
     vhost = site.vhost_for_change(call).name if "vhost" in call.params else None
     definitions = await trio.to_thread.run_sync(definitions_in, _body(call), vhost)
-    await take_in(site.catalogue, site.topology, definitions)
+    await take_in(site.catalogue, site.topology, definitions, call.caller.name)
     return DONE
 
 

@@ -1,28 +1,24 @@
-"""Importing: definitions from a file, from here or from a RabbitMQ of any 3.x, made what is there.
+"""Importing: what a file of definitions says, made what is there.
 
-The rule: all of it is read and checked before anything is done. Users, vhosts, permissions,
-parameters and policies are one commit. Then come exchanges, queues and bindings, of which those
-that are there stay as they are; if some cannot be made, the others are, and the answer says which.
-What is not understood is named in the log.
+The rule: users, vhosts, permissions, parameters and policies are one commit. Then come exchanges,
+queues and bindings, of which those that are there stay as they are; if some cannot be made, the
+others are, and the answer says which. Shovels come last, for they would make the queues that they
+need, and otherwise than the file says.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import trio
 
-from arneb.http.management.arguments import arguments_of
-from arneb.http.management.calls import Body, Refused, bad_request
-from arneb.http.management.parameters import KEPT, OPERATOR_POLICY, VHOST_LIMITS, put_parameter
-from arneb.http.management.policies import policy_in
-from arneb.http.management.users import hash_in, tags_in
-from arneb.http.management.vhosts import queue_type_in
+from arneb.http.management.calls import Refused, bad_request
+from arneb.http.management.definitions_file import Definitions, definitions_in
+from arneb.http.management.vhosts import grant_all
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
+from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.server.acting import NO_CONNECTION
 from arneb_amqp.shovels.settings import COMPONENT as SHOVEL
 from arneb_amqp.topology.footprint import of_binding, of_exchange, of_queue
@@ -31,16 +27,11 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.access.catalogue import Catalogue, hashed
 from arneb_core.access.edits import Edit
 from arneb_core.access.errors import AccessError
-from arneb_core.access.passwords import NO_PASSWORD, PasswordHash
-from arneb_core.access.records import Policy
+from arneb_core.access.passwords import PasswordHash
 from arneb_core.api.errors import CoreError
-from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.waiting import TOGETHER_MAX
 
 LOGGER: Final = logging.getLogger(__name__)
-
-BRACKETS_MAX: Final = 4_000_000
-"""Of a file of definitions: a million queues and bindings with arguments."""
 
 PUTS_PER_TURN: Final = 200
 """Rows of the catalogue that are put into one change in a millisecond or two."""
@@ -48,190 +39,21 @@ PUTS_PER_TURN: Final = 200
 SHOWN_MAX: Final = 20
 """Failures that an answer names."""
 
-LISTS: Final = (
-    "users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters",
-    "policies", "queues", "exchanges", "bindings",
-)  # fmt: skip
 
-_DESCRIPTIVE: Final = frozenset(
-    {
-        "rabbit_version", "rabbitmq_version", "product_name", "product_version",
-        "rabbitmq_definition_format", "original_cluster_name", "original_vhost_name",
-        "explanation", "description",
-    }
-)  # fmt: skip
-_OF_VHOST: Final = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
-
-
-UserRow = tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]
-"""Name, password (a clear one is still to be hashed), tags and limits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Definitions:
-    """A file that was read and checked."""
-
-    access: Sequence[Callable[[Edit], object]]
-    """What is done to the catalogue, in order."""
-    users: Sequence[UserRow]
-    """With clear passwords, which old files may have."""
-    vhosts: Sequence[Callable[[Edit], object]]
-    exchanges: Sequence[tuple[str, Exchange]]
-    queues: Sequence[tuple[str, Declaration]]
-    bindings: Sequence[tuple[str, Binding]]
-    ignored: Sequence[str]
-
-
-def definitions_in(data: bytes, vhost: str | None) -> Definitions:
-    """What a file says, of one vhost if that is named. Raises 400."""
-    if not data.strip():
-        data = b"{}"  # as everywhere
-    try:
-        document = parse_json(data, brackets_max=BRACKETS_MAX)
-    except InvalidJson:
-        raise bad_request("failed_to_parse_json") from None
-    if not isinstance(document, dict):
-        raise bad_request("failed_to_parse_json")
-    lists: dict[str, list[Body]] = {}
-    for name in LISTS:
-        rows = document.get(name)
-        rows = [] if rows is None else rows
-        if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
-            raise bad_request(f"expected a list of objects as {name}")
-        if vhost is not None and name in _OF_VHOST:
-            rows = [{**each, "vhost": vhost} for each in rows]
-        lists[name] = [Body(each) for each in rows]
-    ignored = [name for name in document if name not in LISTS and name not in _DESCRIPTIVE]
-    if vhost is not None:
-        ignored += [each for each in LISTS if each not in _OF_VHOST and lists[each]]
-        lists |= {each: [] for each in LISTS if each not in _OF_VHOST}
-    for name in _OF_VHOST:
-        for each in lists[name]:
-            if "vhost" not in each.given:
-                raise bad_request(["no_such_vhost", "undefined"])
-    return Definitions(
-        [*_rights(lists), *_settings(lists, ignored)],
-        [_user(each) for each in lists["users"]],
-        [_vhost(each) for each in lists["vhosts"]],
-        [_exchange(each) for each in lists["exchanges"]],
-        [_queue(each) for each in lists["queues"]],
-        [_binding(each) for each in lists["bindings"]],
-        ignored,
-    )
-
-
-def _user(body: Body) -> UserRow:
-    password: str | PasswordHash = hash_in(body.given) or NO_PASSWORD
-    if "password_hash" not in body.given and body.given.get("password"):
-        password = body.text("password")
-    limits = body.object("limits")
-    return body.text("name"), password, tags_in(body), _limits(limits)
-
-
-def _limits(limits: Mapping[str, Any]) -> Mapping[str, int]:
-    if not all(type(each) is int for each in limits.values()):
-        raise bad_request("expected numbers as limits")
-    return limits
-
-
-def _vhost(body: Body) -> Callable[[Edit], object]:
-    metadata = dict(body.object("metadata"))
-    kind = body.given.get("default_queue_type", metadata.pop("default_queue_type", None))
-    tags = body.texts("tags") if "tags" in body.given else list(metadata.pop("tags", []) or [])
-    metadata.pop("tags", None)
-    description = body.text("description", str(metadata.pop("description", "") or ""))
-    metadata.pop("description", None)
-    name, kind = body.text("name"), queue_type_in(kind)
-    limits = body.given.get("limits", [])
-
-    def put(edit: Edit) -> None:
-        edit.put_vhost(
-            name, description=description, tags=tags, default_queue_type=kind, metadata=metadata
-        )
-        if isinstance(limits, dict) and limits:
-            edit.set_vhost_limits(name, _limits(limits))
-
-    return put
-
-
-def _rights(lists: Mapping[str, Sequence[Body]]) -> Iterator[Callable[[Edit], object]]:
-    for each in lists["permissions"]:
-        names = ("user", "vhost", "configure", "write", "read")
-        yield partial(_set_permissions, texts=[each.text(name) for name in names])
-    for each in lists["topic_permissions"]:
-        names = ("user", "vhost", "exchange", "write", "read")
-        yield partial(_set_topic_permissions, texts=[each.text(name) for name in names])
-
-
-def _settings(
-    lists: Mapping[str, Sequence[Body]], ignored: list[str]
-) -> Iterator[Callable[[Edit], object]]:
-    for each in lists["global_parameters"]:
-        name, value = each.text("name"), each.given.get("value")
-        yield partial(_set_global, name=name, value=value)
-    for each in lists["policies"]:
-        policy = policy_in(Policy, each.text("vhost"), each.text("name"), each)
-        yield partial(_set_policy, policy=policy)
-    for each in lists["parameters"]:
-        vhost, component, name = each.text("vhost"), each.text("component"), each.text("name")
-        if component in (*KEPT, SHOVEL, VHOST_LIMITS, OPERATOR_POLICY):
-            yield partial(
-                put_parameter, vhost=vhost, component=component, name=name,
-                value=each.given.get("value"),
-            )  # fmt: skip
-        else:
-            ignored.append(f"parameter {name} of component {component} in vhost {vhost}")
-
-
-def _set_permissions(edit: Edit, texts: Sequence[str]) -> None:
-    edit.set_permissions(*texts)
-
-
-def _set_topic_permissions(edit: Edit, texts: Sequence[str]) -> None:
-    edit.set_topic_permissions(*texts)
-
-
-def _set_global(edit: Edit, name: str, value: Any) -> None:
-    edit.set_global_parameter(name, value)
-
-
-def _set_policy(edit: Edit, policy: Policy) -> None:
-    edit.set_policy(policy)
-
-
-def _exchange(body: Body) -> tuple[str, Exchange]:
-    return body.text("vhost"), Exchange(
-        body.text("name"), body.text("type", "direct"), body.flag("durable", default=True),
-        body.flag("auto_delete"), body.flag("internal"), arguments_of(body.object("arguments")),
-    )  # fmt: skip
-
-
-def _queue(body: Body) -> tuple[str, Declaration]:
-    return body.text("vhost"), Declaration(
-        NO_CONNECTION, body.text("name"), body.flag("durable", default=True),
-        auto_delete=body.flag("auto_delete"), arguments=arguments_of(body.object("arguments")),
-        name_given=True,
-    )  # fmt: skip
-
-
-def _binding(body: Body) -> tuple[str, Binding]:
-    try:
-        kind = DestinationKind(body.text("destination_type"))
-    except ValueError:
-        raise bad_request("expected queue or exchange as destination_type") from None
-    return body.text("vhost"), Binding(
-        body.text("source"), body.text("destination"), body.text("routing_key", ""),
-        arguments_of(body.object("arguments")), kind,
-    )  # fmt: skip
-
-
-async def take_in(catalogue: Catalogue, topology: Topology, definitions: Definitions) -> None:
-    """Have all of it. Raises 400, before anything is done or saying what was."""
+async def take_in(
+    catalogue: Catalogue, topology: Topology, definitions: Definitions, maker: str | None = None
+) -> None:
+    """Have all of it; ``maker``, if somebody asks for it, may do everything in vhosts that are made
+    by that. Raises 400, before anything is done or saying what was."""
     puts: list[Callable[[Edit], object]] = []
     for name, given, tags, limits in definitions.users:
         password = await hashed(given) if isinstance(given, str) else given
         puts.append(partial(_put_user, name=name, password=password, tags=tags, limits=limits))
-    puts += [*definitions.vhosts, *definitions.access]
+    for vhost, put_vhost in definitions.vhosts:
+        puts.append(put_vhost)
+        if maker is not None and catalogue.vhost(vhost) is None:
+            puts.append(partial(grant_all, vhost=vhost, user=maker))
+    puts += definitions.access
     try:
         async with catalogue.changing() as edit:
             for number, put in enumerate(puts, 1):
@@ -241,6 +63,8 @@ async def take_in(catalogue: Catalogue, topology: Topology, definitions: Definit
             for rows in (definitions.exchanges, definitions.queues, definitions.bindings):
                 for vhost in dict.fromkeys(name for name, _ in rows):
                     edit.vhost(vhost)
+            for vhost, _, _ in definitions.shovels:
+                edit.vhost(vhost)
     except AccessError as error:
         raise bad_request(f"nothing was imported: {error}") from error
     failures: list[str] = []
@@ -248,6 +72,10 @@ async def take_in(catalogue: Catalogue, topology: Topology, definitions: Definit
     await making.all([partial(making.exchange, *each) for each in definitions.exchanges])
     await making.all([partial(making.queue, *each) for each in definitions.queues])
     await making.all([partial(making.binding, *each) for each in definitions.bindings])
+    if definitions.shovels:
+        async with catalogue.changing() as edit:
+            for vhost, name, value in definitions.shovels:
+                edit.set_parameter(vhost, SHOVEL, name, value)
     for each in definitions.ignored:
         LOGGER.warning("importing definitions: %s means nothing here and was left out", each)
     if failures:

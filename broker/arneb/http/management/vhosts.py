@@ -23,6 +23,7 @@ from arneb.http.management.rules import ADMINISTRATOR, USERS, is_monitor
 from arneb.http.management.site import Site
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_core.access.catalogue import ALL
+from arneb_core.access.edits import Edit
 from arneb_core.access.records import User, Vhost
 
 UNDEFINED: Final = "undefined"
@@ -103,6 +104,12 @@ async def _show(site: Site, call: Call) -> Reply:
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 
+def grant_all(edit: Edit, vhost: str, user: str) -> None:
+    """Whoever makes a vhost over HTTP may do everything in it, if he is one of ours."""
+    if edit.get(User, user) is not None:
+        edit.set_permissions(user, vhost, ALL, ALL, ALL)
+
+
 async def _put(site: Site, call: Call) -> Reply:
     body, name = call.document(), call.params["vhost"]
     existed = site.catalogue.vhost(name) is not None
@@ -119,8 +126,8 @@ async def _put(site: Site, call: Call) -> Reply:
         edit.put_vhost(
             name, description=description, tags=tags, default_queue_type=kind, metadata=metadata
         )
-        if not existed and edit.get(User, caller) is not None:
-            edit.set_permissions(caller, name, ALL, ALL, ALL)
+        if not existed:
+            grant_all(edit, name, caller)
     if tracing is not None:
         site.vhost(name).trace(site.node if tracing else None)
     return DONE if existed else CREATED
