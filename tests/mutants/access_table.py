@@ -10,15 +10,32 @@ from tests.mutants.table import Mutant
 ACCESS: Final = "core/arneb_core/access/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 RIGHTS_TESTS: Final = ("tests/amqp_frontend/server/test_rights.py",)
+KEPT_TESTS: Final = ("tests/amqp_frontend/session/test_rights.py",)
 LOGIN_TESTS: Final = ("tests/amqp_frontend/server/test_logins.py",)
 
 ACCESS_MUTANTS: Final = (
     Mutant(
         "a permission that was looked up is never looked up again",
         AMQP + "session/rights.py",
-        "        self.writable.clear()\n        self._allowed.clear()\n",
+        "        self.writable.clear()\n"
+        "        self.keyed.clear()\n"
+        "        self._allowed.clear()\n",
         "        pass\n",
         RIGHTS_TESTS,
+    ),
+    Mutant(
+        "a key that may be used may be used for ever",
+        AMQP + "session/rights.py",
+        "        self.keyed.clear()\n        self._allowed.clear()\n",
+        "        self._allowed.clear()\n",
+        KEPT_TESTS,
+    ),
+    Mutant(
+        "a key is remembered of an exchange whose keys were not looked at",
+        AMQP + "session/rights.py",
+        "        elif any(each.kind is Kind.TOPIC for each in asked):\n",
+        "        else:\n",
+        KEPT_TESTS,
     ),
     Mutant(
         "connections are not told that access has changed",

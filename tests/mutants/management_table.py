@@ -11,6 +11,7 @@ HTTP: Final = "broker/arneb/http/management/"
 LOGINS: Final = "broker/arneb/logins/"
 ORDERING_TESTS: Final = ("tests/broker/management/test_ordering.py",)
 FIELD_TESTS: Final = ("tests/broker/management/test_queue_fields.py",)
+DATA_TESTS: Final = ("tests/broker/data/test_rights.py",)
 HOSTILE_TESTS: Final = ("tests/broker/logins/test_hostile.py",)
 
 MANAGEMENT_MUTANTS: Final = (
@@ -127,6 +128,21 @@ MANAGEMENT_MUTANTS: Final = (
         "            async with self._crowd:\n"
         "                with trio.fail_after(self._timeout_s):\n",
         HOSTILE_TESTS,
+    ),
+    Mutant(
+        "whoever is let in may give up what others have staged",
+        "broker/arneb/data/commits.py",
+        "        async with self._locks.holding(batch[0]):\n"
+        "            self.expect_own(batch[0], rights)\n",
+        "        async with self._locks.holding(batch[0]):\n",
+        DATA_TESTS,
+    ),
+    Mutant(
+        "a query is nobody's after its first commit",
+        "broker/arneb/data/commits.py",
+        "is_last, self._owner_after(query, rights))",
+        "is_last)",
+        DATA_TESTS,
     ),
     Mutant(
         "answers are unpacked",

@@ -53,15 +53,17 @@ class Published(Protocol):
 class Rights:
     """What one connection may do.
 
-    Invariant: ``writable`` has exchanges to which anything may be published, by any routing key.
+    Invariant: ``writable`` has exchanges to which anything may be published, by any routing key,
+    and ``keyed`` exchanges with keys by which it may.
     """
 
-    __slots__ = ("_allowed", "principal", "vhost", "writable")
+    __slots__ = ("_allowed", "keyed", "principal", "vhost", "writable")
 
     def __init__(self, principal: Principal, vhost: str) -> None:
         self.principal = principal
         self.vhost = vhost
         self.writable: set[str] = set()
+        self.keyed: set[tuple[str, str]] = set()
         self._allowed: set[Question] = set()
 
     def __repr__(self) -> str:
@@ -78,6 +80,7 @@ class Rights:
     def forget(self) -> None:
         """Somebody's access has changed."""
         self.writable.clear()
+        self.keyed.clear()
         self._allowed.clear()
 
     def require(self, questions: Iterable[Question]) -> None:
@@ -92,11 +95,17 @@ class Rights:
 
     def require_publish(self, route: Published, vhost: RuledVhost) -> None:
         """Something is published by that route. Raises as :meth:`require`; else the exchange is
-        remembered, unless keys are looked at with it."""
-        asked = Asked(route, vhost, limits_keys=self.limits_keys)
-        self.require(questions(Basic.Publish, asked))
-        if self.principal.verdicts.may_be_kept and not self.limits_keys(route.exchange):
+        remembered, or with its key if keys are looked at there."""
+        asked = tuple(questions(Basic.Publish, Asked(route, vhost, limits_keys=self.limits_keys)))
+        self.require(asked)
+        if not self.principal.verdicts.may_be_kept:
+            return
+        if not self.limits_keys(route.exchange):
             self.writable.add(route.exchange)
+        elif any(each.kind is Kind.TOPIC for each in asked):
+            if len(self.keyed) >= REMEMBERED_MAX:
+                self.keyed.clear()
+            self.keyed.add((route.exchange, route.routing_key))
 
     def limits_keys(self, exchange: str) -> bool:
         """Routing keys are looked at if that is a topic exchange."""

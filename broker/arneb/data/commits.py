@@ -20,7 +20,7 @@ from arneb.data.limits import DataLimits
 from arneb.data.prepared import Prepared, stamped, unpack
 from arneb.data.preparing import prepare
 from arneb.data.publishing import Publishing
-from arneb.data.rights import Rights
+from arneb.data.rights import Rights, forbidden
 from arneb.data.rows import Rows, parse_rows
 from arneb.data.stages import PIECES_IN_ALL_MAX, PIECES_MAX, STAGES_MAX, BatchId, Stage, Stages
 from arneb.data.targets import Targets
@@ -56,6 +56,8 @@ class Mark:
     at_ms: int
     is_last: bool = False
     """The query has ended with it."""
+    owner: str = ""
+    """Who has committed; empty where nobody was asked."""
 
     @classmethod
     def unpack(cls, value: bytes) -> "Mark":
@@ -64,7 +66,7 @@ class Mark:
 
     def pack(self) -> bytes:
         """The mark as it is kept."""
-        said = {"batch": self.batch, "at_ms": self.at_ms}
+        said = {"batch": self.batch, "at_ms": self.at_ms, "owner": self.owner}
         return json.dumps(said | ({"is_last": True} if self.is_last else {})).encode()
 
 
@@ -104,6 +106,15 @@ class Commits:
         mark = self._marks.get(query)
         return None if mark is None else mark.batch
 
+    def expect_own(self, query: str, rights: Rights) -> None:
+        """Raise ``forbidden`` for a query that somebody else has begun: its stages and its mark are
+        not for others to look at, to remove or to move."""
+        mark = self._marks.get(query)
+        staged = [] if mark is not None else self.stages.of_query(query)
+        owner = mark.owner if mark is not None else next((each.owner for each in staged), "")
+        if not rights.may_continue(owner):
+            raise forbidden("write for", f"query {query}, which is somebody else's")
+
     async def publish(self, body: bytes, rights: Rights, *, mandatory: bool) -> tuple[int, int]:
         """Publish rows at once; how many there were, and how many no queue takes."""
         async with self._preparing:
@@ -127,6 +138,7 @@ class Commits:
         """Keep a piece of a stage; None if the batch was committed before."""
         checksum = crc32c(body)
         async with self._locks.holding(batch, shared=[batch[0]]):
+            self.expect_own(batch[0], rights)
             if self._is_committed(batch):
                 return None
             if (known := self._known(batch, name, number, checksum)) is not None:
@@ -136,7 +148,7 @@ class Commits:
                 made = await self._prepared(body, rights)
                 data = await trio.to_thread.run_sync(made.pack)
             self._expect_room(batch, name, len(data))
-            return await self.stages.add(batch, name, made.rows, data, checksum)
+            return await self.stages.add(batch, name, made.rows, data, checksum, rights.name)
 
     async def commit(
         self,
@@ -150,6 +162,7 @@ class Commits:
         """Publish the stages ``wanted`` of a batch, once. ``is_last``: the query ends with it."""
         query, number = batch
         async with self._locks.holding(query):
+            self.expect_own(query, rights)
             if self._is_committed(batch):
                 return {"committed": True, "already": True, "rows": 0, "unrouted": 0}
             if query not in self._marks and len(self._marks) >= MARKS_MAX:
@@ -166,7 +179,7 @@ class Commits:
                 for entry in entries
             ]
             del entries
-            mark = Mark(number, self._now_ms(), is_last)
+            mark = Mark(number, self._now_ms(), is_last, self._owner_after(query, rights))
             unit = Unit(metadata=[(PREFIX + query, mark.pack())])
             unrouted, admission = await self._publishing.fill(
                 unit, made, rights, mandatory=mandatory
@@ -181,9 +194,10 @@ class Commits:
                 admission.over()
         return {"committed": True, "already": False, "rows": rows, "unrouted": unrouted}
 
-    async def abort(self, batch: BatchId, name: str | None) -> None:
+    async def abort(self, batch: BatchId, name: str | None, rights: Rights) -> None:
         """Remove a stage, or all of a batch; whether there are any or not."""
         async with self._locks.holding(batch[0]):
+            self.expect_own(batch[0], rights)
             if name is None:
                 await self.stages.drop(batch)
             elif (stage := self.stages.find(batch, name)) is not None:
@@ -216,6 +230,11 @@ class Commits:
             logger.warning("cannot remove old stages and marks: %s", error)
 
     # Inside
+
+    def _owner_after(self, query: str, rights: Rights) -> str:
+        """Whose the query is now: an administrator who helps out does not take it over."""
+        mark = self._marks.get(query)
+        return (mark.owner if mark is not None else "") or rights.name
 
     def _is_committed(self, batch: BatchId) -> bool:
         last = self.last_committed(batch[0])

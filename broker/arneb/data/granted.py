@@ -30,6 +30,14 @@ class Granted:
     def __repr__(self) -> str:
         return f"<Granted to {self._principal.name!r}>"
 
+    @property
+    def name(self) -> str:
+        return f"user {self._principal.name}"
+
+    def may_continue(self, owner: str) -> bool:
+        """What is the user's own, or nobody's; an administrator all."""
+        return owner in ("", self.name) or ADMINISTRATOR in self._principal.tags
+
     def may_consume(self, topic: str, subscription: str = "") -> bool:
         """Read the queue."""
         return self._may_use(topic, Right.READ)
@@ -66,6 +74,14 @@ class GrantedToRole:
 
     def __repr__(self) -> str:
         return f"<GrantedToRole {self._caller}>"
+
+    @property
+    def name(self) -> str:
+        return f"role {self._caller.role}"
+
+    def may_continue(self, owner: str) -> bool:
+        """What is the role's own, or nobody's; a super user all."""
+        return owner in ("", self.name) or self._authorizer.is_super(self._caller)
 
     def may_consume(self, topic: str, subscription: str = "") -> bool:
         """By Pulsar's permissions."""

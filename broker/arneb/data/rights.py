@@ -19,6 +19,15 @@ ASKED_A_TURN: Final = 500
 class Rights(Protocol):
     """What one client may do."""
 
+    @property
+    def name(self) -> str:
+        """Who it is; empty where nobody is asked."""
+        ...
+
+    def may_continue(self, owner: str) -> bool:
+        """Go on with, look at and give up what the client of that name has begun."""
+        ...
+
     def may_consume(self, topic: str, subscription: str = "") -> bool:
         """Read what is stored of it, and keep a place in it under that name."""
         ...
@@ -38,6 +47,12 @@ RightsOf = Callable[[Request], Rights]
 
 class Everything:
     """The rights of everybody who was let in."""
+
+    name = ""
+
+    def may_continue(self, owner: str) -> bool:
+        """Yes."""
+        return True
 
     def may_consume(self, topic: str, subscription: str = "") -> bool:
         """Yes."""

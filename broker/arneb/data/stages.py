@@ -62,6 +62,8 @@ class Stage:
     pieces: list[Piece] = field(default_factory=list)
     at_ms: int = 0
     """When the last piece came."""
+    owner: str = ""
+    """Who has staged it; empty where nobody was asked."""
 
     @property
     def key(self) -> str:
@@ -84,7 +86,7 @@ class Stage:
         pieces = [
             (each.number, each.rows, each.size, each.checksum) for each in (*self.pieces, last)
         ]
-        return json.dumps({"pieces": pieces, "at_ms": at_ms}).encode()
+        return json.dumps({"pieces": pieces, "at_ms": at_ms, "owner": self.owner}).encode()
 
 
 def restored(key: str, value: bytes) -> Stage:
@@ -92,7 +94,7 @@ def restored(key: str, value: bytes) -> Stage:
     query, number, name = key.removeprefix(PREFIX).split("/")
     said = json.loads(value)
     pieces = [Piece(*each) for each in said["pieces"]]
-    return Stage((query, int(number)), name, pieces, said["at_ms"])
+    return Stage((query, int(number)), name, pieces, said["at_ms"], said.get("owner", ""))
 
 
 def topic_of(batch: BatchId) -> str:
@@ -139,10 +141,12 @@ class Stages:
 
     # Changes; whoever makes them holds the batch
 
-    async def add(self, batch: BatchId, name: str, rows: int, data: bytes, checksum: int) -> Stage:
+    async def add(
+        self, batch: BatchId, name: str, rows: int, data: bytes, checksum: int, owner: str = ""
+    ) -> Stage:
         """Keep ``data`` as one piece more of a stage; it is on disk when this returns. Raises
         :class:`.CommitFailed`."""
-        stage = self.find(batch, name) or Stage(batch, name)
+        stage = self.find(batch, name) or Stage(batch, name, owner=owner)
         topic = await self._topic(batch)
         piece = Piece(topic.messages, rows, len(data), checksum)
         at_ms = self._now_ms()

@@ -68,6 +68,7 @@ class WritingRoutes:
         asked = parameters(request)
         query, number = asked.name("query"), asked.maybe_number("batch")
         asked.end()
+        self._commits.expect_own(query, rights)
         found = self._commits.stages.of_query(query)
         return JSONResponse(
             {"stages": [_stage(each) for each in found if number in (None, each.batch[1])]}
@@ -79,7 +80,7 @@ class WritingRoutes:
         batch = _batch(asked)
         name = asked.name("stage") if "stage" in request.query_params else None
         asked.end()
-        await self._commits.abort(batch, name)
+        await self._commits.abort(batch, name, rights)
         return JSONResponse({})
 
     async def commit(self, request: Request, rights: Rights) -> Response:
@@ -99,6 +100,7 @@ class WritingRoutes:
         asked = parameters(request)
         query = asked.name("query")
         asked.end()
+        self._commits.expect_own(query, rights)
         return JSONResponse({"query": query, "batch": self._commits.last_committed(query)})
 
     async def _body(self, request: Request) -> bytes:

@@ -142,7 +142,7 @@ async def _write(
     is_done = batch[1] <= model.marks.get(batch[0], -1)
     with here.failing(fails) as failed:
         if kind == "abort":
-            await commits.abort(batch, rest[1])
+            await commits.abort(batch, rest[1], RIGHTS)
         elif kind == "stage":
             name, piece, count = rest[1:4]
             rows = [b"%s-%d-%d-%d" % (name.encode(), batch[1], piece, n) for n in range(count)]

@@ -192,6 +192,11 @@ async def test_what_nobody_expects_is_refused_with_what_was_expected(tmp_path: P
 
 
 class NoRights:
+    name = "user nobody"
+
+    def may_continue(self, owner: str) -> bool:
+        return False
+
     def may_consume(self, topic: str, subscription: str = "") -> bool:
         return topic == B
 

@@ -305,6 +305,11 @@ async def test_who_may_not_produce_is_refused_at_the_stage_and_at_the_commit(
     allowed = {A}
 
     class Some:
+        name = "user some"
+
+        def may_continue(self, owner: str) -> bool:
+            return True
+
         def may_consume(self, topic: str, subscription: str = "") -> bool:
             return True
 

@@ -1,0 +1,77 @@
+"""What is remembered of rights: by exchange, or by exchange and key, until access changes."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.session.rights import REMEMBERED_MAX, Rights
+from arneb_core.access.principals import Kind, Principal, Question
+
+
+@dataclass(frozen=True)
+class Published:
+    exchange: str
+    routing_key: str
+
+
+class Verdicts:
+    """Keys of the exchange ``x`` are looked at; those that begin with ``a`` are allowed."""
+
+    may_be_kept = True
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+
+    def may(self, vhost: str, question: Question) -> bool:
+        self.asked.append(question)
+        return question.kind is not Kind.TOPIC or question.routing_key.startswith("a")
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        return exchange == "x"
+
+
+def made(kind: str = "topic") -> tuple[Rights, Verdicts, Any]:
+    verdicts = Verdicts()
+    exchange = SimpleNamespace(type=kind)
+    vhost = SimpleNamespace(router=SimpleNamespace(exchanges={"x": exchange, "y": exchange}))
+    return Rights(Principal("u", verdicts), "/"), verdicts, vhost  # type: ignore[arg-type]
+
+
+def test_a_key_that_is_allowed_is_remembered_with_its_exchange_and_another_is_not() -> None:
+    rights, _, vhost = made()
+    rights.require_publish(Published("x", "a1"), vhost)
+    with pytest.raises(AmqpError):
+        rights.require_publish(Published("x", "b1"), vhost)
+    assert rights.keyed == {("x", "a1")}
+    assert not rights.writable
+    rights.require_publish(Published("y", "b1"), vhost)
+    assert rights.writable == {"y"}
+
+
+def test_nothing_is_remembered_when_access_has_changed() -> None:
+    rights, verdicts, vhost = made()
+    for exchange in "xy":
+        rights.require_publish(Published(exchange, "a1"), vhost)
+    rights.forget()
+    assert not rights.keyed
+    assert not rights.writable
+    asked = len(verdicts.asked)
+    rights.require_publish(Published("x", "a1"), vhost)
+    assert len(verdicts.asked) == asked + 2
+
+
+def test_a_key_of_an_exchange_that_may_become_a_topic_exchange_is_not_remembered() -> None:
+    rights, _, vhost = made("direct")
+    rights.require_publish(Published("x", "b1"), vhost)
+    assert not rights.keyed
+    assert not rights.writable
+
+
+def test_no_more_keys_are_remembered_than_so_many() -> None:
+    rights, _, vhost = made()
+    for number in range(REMEMBERED_MAX + 1):
+        rights.require_publish(Published("x", f"a{number}"), vhost)
+    assert rights.keyed == {("x", f"a{REMEMBERED_MAX}")}
