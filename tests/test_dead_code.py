@@ -88,7 +88,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: content_type": BY_FIELD,
-    "amqp_frontend/arneb_amqp/wire/properties.py: correlation_id": BY_FIELD,
     "broker/arneb/commands/ctl.py: ctl": "a command, found by its name",
     "broker/arneb/cli.py: exit_code": OVERRIDDEN,
     "broker/arneb/commands/client.py: obj": OVERRIDDEN,

@@ -22,10 +22,12 @@ from arneb.process_settings import (
     DEFAULT_DEBUG,
     DEFAULT_LOG,
     DEFAULT_STOP,
+    DEFAULT_TRACES,
     AuditTable,
     DebugTable,
     LogTable,
     StopTable,
+    TracesTable,
 )
 from arneb.rabbitmq_conf import read_files, translate
 from arneb.settings import ConfigInvalid, Reader, read_settings
@@ -242,6 +244,7 @@ class Config:
     stop: StopTable = DEFAULT_STOP
     log: LogTable = DEFAULT_LOG
     audit: AuditTable = DEFAULT_AUDIT
+    traces: TracesTable = DEFAULT_TRACES
     debug: DebugTable = DEFAULT_DEBUG
 
     @property

@@ -1,6 +1,7 @@
 """The settings of the process: how it stops, what it writes, and what it measures of itself."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,35 @@ class AuditTable:
 
 
 @dataclass(frozen=True, slots=True)
+class TracesTable:
+    """Spans of OpenTelemetry, for AMQP messages whose header ``traceparent`` says that their trace
+    is recorded. Needs ``pip install arneb[traces]``."""
+
+    endpoint: str = ""
+    """Where a collector takes OTLP over HTTP, such as ``http://localhost:4318/v1/traces``; empty:
+    there are no spans. The library's own variables ``OTEL_EXPORTER_OTLP_…`` say the rest."""
+
+    service_name: str = "arneb"
+    """What the broker is called in traces."""
+
+    queued_max: int = 8192
+    """The most spans that wait to be sent; more are dropped."""
+
+    delay_s: float = 1.0
+    """The longest time that a span waits for others to be sent with."""
+
+    def __post_init__(self) -> None:
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise ValueError(f"expected endpoint to be a URL of http or https, got {self.endpoint}")
+        if self.queued_max < 1:
+            raise ValueError(f"expected queued_max of at least 1, got {self.queued_max}")
+        if not 0.01 <= self.delay_s <= 60:
+            raise ValueError(f"expected delay_s from 0.01 to 60, got {self.delay_s}")
+        if self.endpoint and find_spec("opentelemetry") is None:
+            raise ValueError("endpoint needs OpenTelemetry: pip install 'arneb[traces]'")
+
+
+@dataclass(frozen=True, slots=True)
 class DebugTable:
     """What helps to find faults and costs something."""
 
@@ -58,4 +88,5 @@ class DebugTable:
 DEFAULT_STOP: Final = StopTable()
 DEFAULT_LOG: Final = LogTable()
 DEFAULT_AUDIT: Final = AuditTable()
+DEFAULT_TRACES: Final = TracesTable()
 DEFAULT_DEBUG: Final = DebugTable()

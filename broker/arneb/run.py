@@ -5,7 +5,7 @@ the servers start. Stopping: the servers close, so nothing new comes in and what
 goes back, and only then the engine writes what it still holds and closes the store.
 """
 
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,17 +95,22 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         await load_definitions(shared.catalogue, shared.topology, path)
     shared.start_shovels()
-    await serve_amqp(
-        shared.core,
-        listeners,
-        config=config,
-        adjustable=shared.amqp,
-        topology=shared.topology,
-        authority=shared.authority,
-        resource_alarms=shared.alarms.resource_alarms,
-        roster=shared.roster,
-        task_status=task_status,
-    )
+    async with AsyncExitStack() as stack:
+        if (traces := shared.config.traces).endpoint:
+            from arneb.traces import traced
+
+            await stack.enter_async_context(traced(traces, shared.topology))
+        await serve_amqp(
+            shared.core,
+            listeners,
+            config=config,
+            adjustable=shared.amqp,
+            topology=shared.topology,
+            authority=shared.authority,
+            resource_alarms=shared.alarms.resource_alarms,
+            roster=shared.roster,
+            task_status=task_status,
+        )
 
 
 async def _serve_amqp_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

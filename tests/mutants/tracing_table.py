@@ -30,8 +30,8 @@ TRACING_MUTANTS: Final = (
     Mutant(
         "tracing cannot be switched off",
         AMQP + "topology/topology.py",
-        "self.tracing = None if node is None else Tracing(self.name, self.notices, node)",
-        'self.tracing = Tracing(self.name, self.notices, node or "")',
+        "self.firehose = None if node is None else Tracing(self.name, self.notices, node)",
+        'self.firehose = Tracing(self.name, self.notices, node or "")',
         TRACING_TESTS,
     ),
     Mutant(
@@ -69,5 +69,19 @@ TRACING_MUTANTS: Final = (
         "        if not self._router.bind(binding):\n"
         "            return self._events.bound(self.vhost, binding)\n",
         EVENT_TESTS,
+    ),
+    Mutant(
+        "a trace that nobody records is recorded",
+        "broker/arneb/traces.py",
+        "sampler=ParentBased(root=ALWAYS_OFF), ",
+        "",
+        ("tests/broker/test_traces.py",),
+    ),
+    Mutant(
+        "whoever looks on last is the only one",
+        AMQP + "topology/topology.py",
+        "        self.tracing = Several(wanted) if len(wanted) > 1 else next(iter(wanted), None)\n",
+        "        self.tracing = next(iter(wanted[-1:]), None)\n",
+        ("tests/broker/test_traces.py",),
     ),
 )

@@ -18,9 +18,9 @@ from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Authorize, Disconnect, Enter, LogIn, Renew, Token
 from arneb_amqp.session.rights import Rights
+from arneb_amqp.topology.onlookers import Tapped
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost, new_name
-from arneb_amqp.topology.tracing import Tapped
 from arneb_core.access.principals import Principal
 from arneb_core.api.core import Core
 from arneb_core.api.deliveries import Deliveries

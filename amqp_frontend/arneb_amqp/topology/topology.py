@@ -28,6 +28,7 @@ from arneb_amqp.topology.footprint import Footprint, of_removal
 from arneb_amqp.topology.governing import Governing
 from arneb_amqp.topology.names import queue_of
 from arneb_amqp.topology.notices import Notices
+from arneb_amqp.topology.onlookers import Onlooker, Several
 from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues.attachments import Attachments
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
@@ -114,8 +115,11 @@ class Vhost:
         self.governing = Governing(self.router, self.queues, self.exchanges)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
-        self.tracing: Tracing | None = None
-        """Copies what is published and delivered here, while somebody wants that."""
+        self.tracing: Onlooker | None = None
+        """Sees what is published and delivered here, while somebody wants that."""
+        self.firehose: Tracing | None = None
+        """Copies it, while an operator wants that."""
+        self._observer: Onlooker | None = None
         self.notices = Notices(core, self.router, self.queues)
 
     def __repr__(self) -> str:
@@ -123,7 +127,17 @@ class Vhost:
 
     def trace(self, node: str | None) -> None:
         """Trace from now on, as the node of that name; None: do not."""
-        self.tracing = None if node is None else Tracing(self.name, self.notices, node)
+        self.firehose = None if node is None else Tracing(self.name, self.notices, node)
+        self._look()
+
+    def observe(self, observer: Onlooker) -> None:
+        """Have another one see what is published and delivered here, from now on."""
+        self._observer = observer
+        self._look()
+
+    def _look(self) -> None:
+        wanted = [each for each in (self.firehose, self._observer) if each is not None]
+        self.tracing = Several(wanted) if len(wanted) > 1 else next(iter(wanted), None)
 
     @property
     def is_traced(self) -> bool:
@@ -174,6 +188,7 @@ class Topology:
         self.catalogue = catalogue
         self.events: Final = BrokerEvents()
         """What happens in them, for whoever is bound to be told."""
+        self._observer_of: Callable[[Vhost], Onlooker] | None = None
         self._event_vhost = config.event_exchange_vhost
         self._queues_max = config.queues_max
         self._name_maker = name_maker
@@ -213,6 +228,12 @@ class Topology:
         """The vhost of that name, unless it is being removed."""
         return None if self.catalogue.vhost(name) is None else self._vhosts.get(name)
 
+    def observe(self, observer_of: Callable[[Vhost], Onlooker]) -> None:
+        """Have each vhost, and each that will come, seen by the onlooker that is made of it."""
+        self._observer_of = observer_of
+        for vhost in self._vhosts.values():
+            vhost.observe(observer_of(vhost))
+
     def _add(self, record: VhostRecord) -> None:
         vhost = Vhost(
             record.name, record.namespace, self._core, self._name_maker, self._check_queue_count,
@@ -220,6 +241,8 @@ class Topology:
         )  # fmt: skip
         vhost.governing.replace(Policies.of(self.catalogue.tables, record.name))
         self._vhosts[record.name] = vhost
+        if self._observer_of is not None:
+            vhost.observe(self._observer_of(vhost))
         if record.name == self._event_vhost:
             vhost.router.declare(EVENT_EXCHANGE)
             self.events.go_by(vhost.notices)

@@ -8,10 +8,11 @@ Source: ``rabbit_trace``, RabbitMQ 3.13.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from arneb_amqp.topology.notices import Notices
+from arneb_amqp.topology.onlookers import Tapped
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.constants import FRAME_START
 from arneb_amqp.wire.content import payload_of, properties_of
@@ -24,15 +25,6 @@ TRACE: Final = "amq.rabbitmq.trace"
 """The exchange where copies go."""
 
 _PROPERTIES: Final = tuple(each.name for each in fields(Properties))
-
-
-@dataclass(frozen=True, slots=True)
-class Tapped:
-    """Whose messages are looked at."""
-
-    connection: str
-    """By the name of both its ends."""
-    user: str
 
 
 class Tracing:

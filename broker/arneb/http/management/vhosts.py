@@ -62,7 +62,7 @@ async def vhost_document(
             "description": vhost.description,
             "tags": list(vhost.tags),
         },
-        "tracing": traced is not None and traced.is_traced,
+        "tracing": traced is not None and traced.firehose is not None,
         "cluster_state": {site.node: "running"},
     }
     there = site.topology.vhost(vhost.name) if stats else None
