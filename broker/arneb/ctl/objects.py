@@ -64,10 +64,7 @@ def _add_vhost(session: Session) -> None:
 def _delete_vhost(session: Session) -> None:
     name = session.arguments[0]
     session.says(f'Deleting vhost "{name}" ...')
-    answer = session.api("DELETE", "vhosts", name)
-    if answer.status == 404:
-        raise no_vhost(name)
-    session.checked(answer)
+    session.of(no_vhost(name), "DELETE", "vhosts", name)
 
 
 def _restart_vhost(session: Session) -> None:

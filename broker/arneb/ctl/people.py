@@ -5,6 +5,7 @@ a command changes what it names and nothing else.
 """
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_bytes
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -20,10 +21,7 @@ LISTED: Final = VHOST | TABLE_OPTIONS
 
 def _user(session: Session, name: str) -> dict[str, Any]:
     """The account. Raises the error for one that is not there."""
-    answer = session.api("GET", "users", name)
-    if answer.status == 404:
-        raise no_user(name)
-    found: dict[str, Any] = session.checked(answer).value
+    found: dict[str, Any] = session.of(no_user(name), "GET", "users", name)
     return found
 
 
@@ -60,10 +58,7 @@ def _add_user(session: Session) -> None:
 def _delete_user(session: Session) -> None:
     name = session.arguments[0]
     session.says(f'Deleting user "{name}" ...')
-    answer = session.api("DELETE", "users", name)
-    if answer.status == 404:
-        raise no_user(name)
-    session.checked(answer)
+    session.of(no_user(name), "DELETE", "users", name)
 
 
 def _change_password(session: Session) -> None:
@@ -112,25 +107,30 @@ def _expect_both(session: Session, user: str) -> None:
         raise error(ExitCode.UNAVAILABLE, f"Virtual host {session.vhost} does not exist")
 
 
-def _list_permissions(session: Session) -> None:
-    session.says(f'Listing permissions for vhost "{session.vhost}" ...')
-    answer = session.api("GET", "vhosts", session.vhost, "permissions")
-    if answer.status == 404:
-        raise no_vhost(session.vhost)
-    columns = ("user", "configure", "write", "read")
-    rows = [[each[name] for name in columns] for each in session.checked(answer).value]
-    session.output.rows(columns, rows)
+def _of_vhost(kind: str, columns: Sequence[str]) -> Callable[[Session], None]:
+    """Lists what anybody may do in a vhost."""
+
+    def listed(session: Session) -> None:
+        session.says(f'Listing {kind.replace("-", " ")} for vhost "{session.vhost}" ...')
+        missing = no_vhost(session.vhost)
+        _rows(session, columns, session.of(missing, "GET", "vhosts", session.vhost, kind))
+
+    return listed
 
 
-def _list_user_permissions(session: Session) -> None:
-    name = session.arguments[0]
-    session.says(f'Listing permissions for user "{name}" ...')
-    answer = session.api("GET", "users", name, "permissions")
-    if answer.status == 404:
-        raise no_user(name)
-    columns = ("vhost", "configure", "write", "read")
-    rows = [[each[key] for key in columns] for each in session.checked(answer).value]
-    session.output.rows(columns, rows)
+def _of_user(kind: str, columns: Sequence[str]) -> Callable[[Session], None]:
+    """Lists what a user may do anywhere."""
+
+    def listed(session: Session) -> None:
+        name = session.arguments[0]
+        session.says(f'Listing {kind.replace("-", " ")} for user "{name}" ...')
+        _rows(session, columns, session.of(no_user(name), "GET", "users", name, kind))
+
+    return listed
+
+
+def _rows(session: Session, columns: Sequence[str], found: Sequence[Mapping[str, Any]]) -> None:
+    session.output.rows(columns, [[each[name] for name in columns] for each in found])
 
 
 def _set_permissions(session: Session) -> None:
@@ -148,27 +148,6 @@ def _clear_permissions(session: Session) -> None:
     answer = session.api("DELETE", "permissions", session.vhost, user)
     if answer.status != 404:  # there are none: so it is
         session.checked(answer)
-
-
-def _list_topic_permissions(session: Session) -> None:
-    session.says(f'Listing topic permissions for vhost "{session.vhost}" ...')
-    answer = session.api("GET", "vhosts", session.vhost, "topic-permissions")
-    if answer.status == 404:
-        raise no_vhost(session.vhost)
-    columns = ("user", "exchange", "write", "read")
-    rows = [[each[name] for name in columns] for each in session.checked(answer).value]
-    session.output.rows(columns, rows)
-
-
-def _list_user_topic_permissions(session: Session) -> None:
-    name = session.arguments[0]
-    session.says(f'Listing topic permissions for user "{name}" ...')
-    answer = session.api("GET", "users", name, "topic-permissions")
-    if answer.status == 404:
-        raise no_user(name)
-    columns = ("vhost", "exchange", "write", "read")
-    rows = [[each[key] for key in columns] for each in session.checked(answer).value]
-    session.output.rows(columns, rows)
 
 
 def _set_topic_permissions(session: Session) -> None:
@@ -246,6 +225,9 @@ def _clear_user_limits(session: Session) -> None:
             session.checked(answer)
 
 
+_PATTERNS: Final = ("configure", "write", "read")
+_OF_TOPICS: Final = ("exchange", "write", "read")
+
 COMMANDS: Final = (
     Command("list_users", "[--no-table-headers]", "List user names and tags", _list_users, 0, 0,
             TABLE_OPTIONS),
@@ -263,18 +245,21 @@ COMMANDS: Final = (
     Command("hash_password", "<cleartext_password>", "Hashes a plaintext password", _hash_password,
             0, 1, runs_stopped=True, asks=False),
     Command("list_permissions", "[--vhost <vhost>] [--no-table-headers]",
-            "Lists user permissions in a virtual host", _list_permissions, 0, 0, LISTED),
+            "Lists user permissions in a virtual host",
+            _of_vhost("permissions", ("user", *_PATTERNS)), 0, 0, LISTED),
     Command("list_user_permissions", "[--no-table-headers] <username>",
-            "Lists permissions of a user across all virtual hosts", _list_user_permissions, 1, 1,
-            TABLE_OPTIONS),
+            "Lists permissions of a user across all virtual hosts",
+            _of_user("permissions", ("vhost", *_PATTERNS)), 1, 1, TABLE_OPTIONS),
     Command("set_permissions", "[--vhost <vhost>] <username> <conf> <write> <read>",
             "Sets user permissions for a vhost", _set_permissions, 4, 4, VHOST),
     Command("clear_permissions", "[--vhost <vhost>] <username>",
             "Revokes user permissions for a vhost", _clear_permissions, 1, 1, VHOST),
     Command("list_topic_permissions", "[--vhost <vhost>] [--no-table-headers]",
-            "Lists topic permissions in a virtual host", _list_topic_permissions, 0, 0, LISTED),
+            "Lists topic permissions in a virtual host",
+            _of_vhost("topic-permissions", ("user", *_OF_TOPICS)), 0, 0, LISTED),
     Command("list_user_topic_permissions", "[--no-table-headers] <username>",
-            "Lists user topic permissions", _list_user_topic_permissions, 1, 1, TABLE_OPTIONS),
+            "Lists user topic permissions",
+            _of_user("topic-permissions", ("vhost", *_OF_TOPICS)), 1, 1, TABLE_OPTIONS),
     Command("set_topic_permissions", "[--vhost <vhost>] <username> <exchange> <write> <read>",
             "Sets user topic permissions for an exchange", _set_topic_permissions, 4, 4, VHOST),
     Command("clear_topic_permissions", "[--vhost <vhost>] <username> [<exchange>]",

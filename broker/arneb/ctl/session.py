@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from arneb.ctl.calling import Answer, Body, Caller, path_of
-from arneb.ctl.exits import ExitCode, error, no_vhost
+from arneb.ctl.exits import ExitCode, Failed, error, no_vhost
 from arneb.ctl.output import Output, Row
 from arneb.visible import visible
 
@@ -125,6 +125,14 @@ class Session:
     def get(self, *parts: str, **query: str) -> Any:
         """What is there. Raises :class:`Failed`."""
         return self.checked(self.api("GET", *parts, query=query)).value
+
+    def of(self, missing: Failed, method: str, *parts: str) -> Any:
+        """What is answered about something; ``missing`` is raised if it is not there. Raises
+        :class:`Failed`."""
+        answer = self.api(method, *parts)
+        if answer.status == 404:
+            raise missing
+        return self.checked(answer).value
 
     def put(self, *parts: str, body: Body = None) -> Answer:
         """Make or change something. Raises :class:`Failed`."""
