@@ -6,12 +6,13 @@ ignored silently, and a value that cannot be is refused with the line where it s
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+from arneb.rabbitmq_file import ConfFile, Table, Take, Translation, setting
 from arneb.rabbitmq_ignored import IGNORED
+from arneb.rabbitmq_tls import finish_tls, tls_options
 from arneb.rabbitmq_values import (
     address_in,
     flag_in,
@@ -24,8 +25,6 @@ from arneb.rabbitmq_values import (
 )
 from arneb.settings import ConfigInvalid
 from arneb.sizes import parse_bytes
-
-Table = dict[str, Any]
 
 LINE: Final = re.compile(r"\s*([A-Za-z0-9_.\-$/\\]+)\s*=\s*(.*?)\s*")
 
@@ -45,59 +44,8 @@ LEVELS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-@dataclass
-class Translation:
-    """What a file comes to."""
-
-    table: Table = field(default_factory=dict)
-    """Settings, as they would stand in a TOML file."""
-    notes: list[str] = field(default_factory=list)
-    """What is ignored, one line each."""
-
-
-class _File:
-    """One file as it is read."""
-
-    def __init__(self, memory_bytes: Callable[[], int]) -> None:
-        self.memory_bytes = memory_bytes
-        self.result = Translation()
-        self.user: Table = {}
-        self.tags: list[str] = []
-        self.loopback: dict[str, bool] = {}
-        self.verifies = False
-        self.backends: dict[str, str] = {}
-        self.mechanisms: set[str] = set()
-        self.log_dir = Path("/var/log/rabbitmq")
-
-    def set(self, dotted: str, value: Any) -> None:
-        """One setting."""
-        table = self.result.table
-        *tables, name = dotted.split(".")
-        for each in tables:
-            table = table.setdefault(each, {})
-        table[name] = value
-
-    def get(self, dotted: str) -> Any:
-        table: Any = self.result.table
-        for each in dotted.split("."):
-            table = table.get(each, {}) if isinstance(table, dict) else {}
-        return None if table == {} else table
-
-    def note(self, key: str, why: str) -> None:
-        """Something is ignored."""
-        self.result.notes.append(f"{key} is ignored: {why}")
-
-
-Take = Callable[[_File, str, str], None]
-"""Takes a value; the text in between is what the key ends in."""
-
-
-def _setting(dotted: str, read: Callable[[str], Any]) -> Take:
-    return lambda file, _, value: file.set(dotted, read(value))
-
-
 def _listener(dotted: str) -> Take:
-    def take(file: _File, rest: str, value: str) -> None:
+    def take(file: ConfFile, rest: str, value: str) -> None:
         before = file.get(dotted)
         wanted = address_in(value)
         if before not in (None, "off", wanted):
@@ -108,7 +56,7 @@ def _listener(dotted: str) -> Take:
     return take
 
 
-def _memory(file: _File, rest: str, value: str) -> None:
+def _memory(file: ConfFile, rest: str, value: str) -> None:
     if rest == ".absolute":
         file.set("alarms.memory_high_watermark_bytes", parse_bytes(value))
     elif rest in ("", ".relative"):
@@ -117,7 +65,7 @@ def _memory(file: _File, rest: str, value: str) -> None:
         raise KeyError
 
 
-def _disk(file: _File, rest: str, value: str) -> None:
+def _disk(file: ConfFile, rest: str, value: str) -> None:
     if rest == ".absolute":
         file.set("alarms.disk_free_min_bytes", parse_bytes(value))
     elif rest == ".relative":
@@ -126,7 +74,7 @@ def _disk(file: _File, rest: str, value: str) -> None:
         raise KeyError
 
 
-def _loopback(file: _File, rest: str, value: str) -> None:
+def _loopback(file: ConfFile, rest: str, value: str) -> None:
     if rest == "" and value == "none":
         file.loopback["guest"] = False
     elif rest:
@@ -136,23 +84,23 @@ def _loopback(file: _File, rest: str, value: str) -> None:
 
 
 def _user(name: str) -> Take:
-    def take(file: _File, _: str, value: str) -> None:
+    def take(file: ConfFile, _: str, value: str) -> None:
         file.user[name] = value
 
     return take
 
 
-def _tag(file: _File, rest: str, value: str) -> None:
+def _tag(file: ConfFile, rest: str, value: str) -> None:
     if flag_in(value):
         file.tags.append(rest)
 
 
-def _permission(file: _File, rest: str, value: str) -> None:
+def _permission(file: ConfFile, rest: str, value: str) -> None:
     if value != ".*":
         file.note(f"default_permissions.{rest} = {value}", "the first user may do everything")
 
 
-def _message_bytes(file: _File, _: str, value: str) -> None:
+def _message_bytes(file: ConfFile, _: str, value: str) -> None:
     most = parse_bytes(value)
     file.set("amqp.message_bytes_max", most)
     for name, default in (("partial_bytes_max", 2 << 27), ("transaction_bytes_max", 2 << 27)):
@@ -160,15 +108,7 @@ def _message_bytes(file: _File, _: str, value: str) -> None:
             file.set(f"amqp.{name}", most)
 
 
-def _verify(file: _File, _: str, value: str) -> None:
-    file.verifies = one_of({"verify_peer": "peer", "verify_none": "none"})(value) == "peer"
-
-
-def _key_password(file: _File, _: str, value: str) -> None:
-    raise ValueError("keys with a passphrase are not read: keep the key in a file without one")
-
-
-def _backend(file: _File, rest: str, value: str) -> None:
+def _backend(file: ConfFile, rest: str, value: str) -> None:
     number, _, part = rest.partition(".")
     if part and part != "authn":
         file.note(f"auth_backends.{rest}", "who lets somebody in also says what he may do")
@@ -176,11 +116,11 @@ def _backend(file: _File, rest: str, value: str) -> None:
     file.backends[number] = one_of(BACKENDS)(value)
 
 
-def _mechanism(file: _File, _: str, value: str) -> None:
+def _mechanism(file: ConfFile, _: str, value: str) -> None:
     file.mechanisms.add(one_of({each: each for each in ("PLAIN", "AMQPLAIN", "EXTERNAL")})(value))
 
 
-def _log_file(file: _File, _: str, value: str) -> None:
+def _log_file(file: ConfFile, _: str, value: str) -> None:
     if value == "false":
         return
     if value == "true":
@@ -188,20 +128,58 @@ def _log_file(file: _File, _: str, value: str) -> None:
     file.set("log.file", value)
 
 
-def _console(file: _File, _: str, value: str) -> None:
+def _console(file: ConfFile, _: str, value: str) -> None:
     if not flag_in(value):
         file.note("log.console = false", "what is not written to log.file goes to standard error")
 
 
-def _log_dir(file: _File, _: str, value: str) -> None:
+def _log_dir(file: ConfFile, _: str, value: str) -> None:
     file.log_dir = Path(value)
 
 
-def _management(part: int) -> Take:
-    def take(file: _File, _: str, value: str) -> None:
-        host, _, port = (file.get("http.listen") or "*:15672").rpartition(":")
-        address = address_in(f"{value}:{port}" if part == 0 else f"{host}:{value}")
-        file.set("http.listen", address)
+def _part(dotted: str, port: int, part: int) -> Take:
+    """One half of an address, the other being what it was, or usual."""
+
+    def take(file: ConfFile, _: str, value: str) -> None:
+        before = file.get(dotted)
+        host, _, at = (before if before not in (None, "off") else f"*:{port}").rpartition(":")
+        file.set(dotted, address_in(f"{value}:{at}" if part == 0 else f"{host}:{value}"))
+
+    return take
+
+
+def _more_users(file: ConfFile, rest: str, value: str) -> None:
+    name, _, part = rest.partition(".")
+    user = file.users.setdefault(name, {"name": name, "tags": []})
+    if part == "password":
+        user["password"] = value
+    elif part == "tags":
+        user["tags"] = [each.strip() for each in value.split(",") if each.strip()]
+    elif part not in ("vhost_pattern", "configure", "read", "write"):
+        raise KeyError
+    elif value != ".*":
+        raise ValueError(
+            "who is named in settings may do everything everywhere: name such users, and their "
+            "permissions, in a file for load_definitions"
+        )
+
+
+def _signing_key(file: ConfFile, rest: str, value: str) -> None:
+    if file.get("logins.oauth.public_key") not in (None, path_in(value)):
+        raise ValueError("expected one key: publish several, and name auth_oauth2.jwks_url")
+    file.set("logins.oauth.public_key", path_in(value))
+
+
+def _claim(file: ConfFile, rest: str, value: str) -> None:
+    file.claims[rest] = value
+
+
+def _expected(only: str, why: str) -> Take:
+    """A key that may say one thing only."""
+
+    def take(file: ConfFile, _: str, value: str) -> None:
+        if value != only:
+            raise ValueError(f"expected {only}, got {value!r}: {why}")
 
     return take
 
@@ -217,67 +195,76 @@ _SAN_TYPES: Final = {each: each for each in ("dns", "ip", "email", "uri", "other
 TAKEN: Final[Mapping[str, Take]] = {
     "listeners.tcp*": _listener("amqp.listen"),
     "listeners.ssl*": _listener("amqp.tls.listen"),
-    "ssl_options.cacertfile": _setting("amqp.tls.client_ca", path_in),
-    "ssl_options.certfile": _setting("amqp.tls.certificate", path_in),
-    "ssl_options.keyfile": _setting("amqp.tls.key", path_in),
-    "ssl_options.password": _key_password,
-    "ssl_options.verify": _verify,
-    "ssl_options.fail_if_no_peer_cert": _setting("amqp.tls.require_client_certificate", flag_in),
+    **{f"ssl_options.{name}": take for name, take in tls_options("amqp.tls").items()},
+    **{f"management.ssl.{name}": take for name, take in tls_options("http.tls").items()},
+    "management.ssl.ip": _part("http.tls.listen", 15671, 0),
+    "management.ssl.port": _part("http.tls.listen", 15671, 1),
     "default_user": _user("name"),
     "default_pass": _user("password"),
     "default_vhost": lambda file, _, value: file.set("amqp.vhosts", [value]),
+    "default_users.*": _more_users,
     "default_user_tags.*": _tag,
     "default_permissions.*": _permission,
     "loopback_users*": _loopback,
-    "load_definitions": _setting("load_definitions", path_in),
-    "management.load_definitions": _setting("load_definitions", path_in),
+    "load_definitions": setting("load_definitions", path_in),
+    "definitions.import_backend": _expected("local_filesystem", "definitions are read from files"),
+    "definitions.local.path": setting("load_definitions", path_in),
+    "management.load_definitions": setting("load_definitions", path_in),
     "vm_memory_high_watermark*": _memory,
     "disk_free_limit*": _disk,
-    "heartbeat": _setting("amqp.heartbeat_s", whole_in),
-    "frame_max": _setting("amqp.frame_bytes_max", whole_in),
-    "channel_max": _setting("amqp.channel_max", whole_in),
+    "heartbeat": setting("amqp.heartbeat_s", whole_in),
+    "frame_max": setting("amqp.frame_bytes_max", whole_in),
+    "channel_max": setting("amqp.channel_max", whole_in),
     "max_message_size": _message_bytes,
-    "consumer_timeout": _setting("amqp.consumer_timeout_s", seconds_in),
-    "handshake_timeout": _setting("amqp.handshake_s", seconds_in),
-    "connection_max": _setting("amqp.connections_max", limit_in),
-    "channel_max_per_node": _setting("amqp.node_channels_max", limit_in),
-    "consumer_max_per_channel": _setting("amqp.channel_consumers_max", limit_in),
-    "vhost_max": _setting("amqp.vhosts_max", limit_in),
-    "cluster_queue_limit": _setting("amqp.queues_max", limit_in),
-    "proxy_protocol": _setting("amqp.proxy_protocol", flag_in),
-    "event_exchange.vhost": _setting("amqp.event_exchange_vhost", str),
-    "cluster_name": _setting("amqp.cluster_name", str),
-    "ssl_cert_login_from": _setting("amqp.certificate_login", one_of(_LOGIN_FROM)),
-    "ssl_cert_login_san_type": _setting("amqp.certificate_san_type", one_of(_SAN_TYPES)),
-    "ssl_cert_login_san_index": _setting("amqp.certificate_san_index", whole_in),
+    "consumer_timeout": setting("amqp.consumer_timeout_s", seconds_in),
+    "handshake_timeout": setting("amqp.handshake_s", seconds_in),
+    "connection_max": setting("amqp.connections_max", limit_in),
+    "channel_max_per_node": setting("amqp.node_channels_max", limit_in),
+    "consumer_max_per_channel": setting("amqp.channel_consumers_max", limit_in),
+    "vhost_max": setting("amqp.vhosts_max", limit_in),
+    "cluster_queue_limit": setting("amqp.queues_max", limit_in),
+    "proxy_protocol": setting("amqp.proxy_protocol", flag_in),
+    "event_exchange.vhost": setting("amqp.event_exchange_vhost", str),
+    "cluster_name": setting("amqp.cluster_name", str),
+    "ssl_cert_login_from": setting("amqp.certificate_login", one_of(_LOGIN_FROM)),
+    "ssl_cert_login_san_type": setting("amqp.certificate_san_type", one_of(_SAN_TYPES)),
+    "ssl_cert_login_san_index": setting("amqp.certificate_san_index", whole_in),
     "auth_mechanisms.*": _mechanism,
     "auth_backends.*": _backend,
     "auth_http.http_method": lambda file, _, value: file.set(
         "logins.http.post", one_of({"get": "get", "post": "post"})(value) == "post"
     ),
-    "auth_http.user_path": _setting("logins.http.user_url", str),
-    "auth_http.vhost_path": _setting("logins.http.vhost_url", str),
-    "auth_http.resource_path": _setting("logins.http.resource_url", str),
-    "auth_http.topic_path": _setting("logins.http.topic_url", str),
-    "auth_http.request_timeout": _setting("logins.http.timeout_s", seconds_in),
-    "auth_oauth2.resource_server_id": _setting("logins.oauth.resource_server_id", str),
-    "auth_oauth2.jwks_url": _setting("logins.oauth.jwks_url", str),
-    "auth_oauth2.issuer": _setting("logins.oauth.issuer", str),
-    "auth_oauth2.verify_aud": _setting("logins.oauth.verify_audience", flag_in),
-    "auth_oauth2.additional_scopes_key": _setting("logins.oauth.additional_scopes_key", str),
+    "auth_http.user_path": setting("logins.http.user_url", str),
+    "auth_http.vhost_path": setting("logins.http.vhost_url", str),
+    "auth_http.resource_path": setting("logins.http.resource_url", str),
+    "auth_http.topic_path": setting("logins.http.topic_url", str),
+    "auth_http.request_timeout": setting("logins.http.timeout_s", seconds_in),
+    "auth_oauth2.resource_server_id": setting("logins.oauth.resource_server_id", str),
+    "auth_oauth2.jwks_url": setting("logins.oauth.jwks_url", str),
+    "auth_oauth2.issuer": setting("logins.oauth.issuer", str),
+    "auth_oauth2.verify_aud": setting("logins.oauth.verify_audience", flag_in),
+    "auth_oauth2.additional_scopes_key": setting("logins.oauth.additional_scopes_key", str),
+    "auth_oauth2.preferred_username_claims.*": _claim,
+    "auth_oauth2.signing_keys.*": _signing_key,
     "log.console": _console,
-    "log.console.level": _setting("log.level", one_of(LEVELS)),
-    "log.file.level": _setting("log.level", one_of(LEVELS)),
-    "log.default.level": _setting("log.level", one_of(LEVELS)),
-    "log.console.formatter": _setting("log.format", one_of({"json": "json", "plaintext": "text"})),
-    "log.file.formatter": _setting("log.format", one_of({"json": "json", "plaintext": "text"})),
+    "log.console.level": setting("log.level", one_of(LEVELS)),
+    "log.file.level": setting("log.level", one_of(LEVELS)),
+    "log.default.level": setting("log.level", one_of(LEVELS)),
+    "log.console.formatter": setting("log.format", one_of({"json": "json", "plaintext": "text"})),
+    "log.file.formatter": setting("log.format", one_of({"json": "json", "plaintext": "text"})),
     "log.file": _log_file,
     "log.dir": _log_dir,
-    "management.tcp.ip": _management(0),
-    "management.tcp.port": _management(1),
-    "management.listener.ip": _management(0),
-    "management.listener.port": _management(1),
-    "management.http.max_body_size": _setting("http.body_bytes_max", parse_bytes),
+    "management.tcp.ip": _part("http.listen", 15672, 0),
+    "management.tcp.port": _part("http.listen", 15672, 1),
+    "management.listener.ip": _part("http.listen", 15672, 0),
+    "management.listener.port": _part("http.listen", 15672, 1),
+    "management.path_prefix": _expected("/", "the API is served at /api"),
+    "management.disable_basic_auth": _expected("false", "it is how users of the API log in"),
+    "prometheus.tcp.ip": _part("metrics.listen", 15692, 0),
+    "prometheus.tcp.port": _part("metrics.listen", 15692, 1),
+    "prometheus.path": _expected("/metrics", "Prometheus is told there"),
+    "prometheus.return_per_object_metrics": setting("metrics.per_object", flag_in),
+    "management.http.max_body_size": setting("http.body_bytes_max", parse_bytes),
 }
 """What becomes of a key; with a star, also of all that begin so."""
 
@@ -290,7 +277,7 @@ def translate(
 ) -> Translation:
     """The settings that a file comes to. ``where`` names it in errors. ``first_user`` is the one of
     the first start unless the file names another. Raises :class:`ConfigInvalid`."""
-    file = _File(memory_bytes)
+    file = ConfFile(memory_bytes)
     file.user = dict(first_user or {})
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith(("#", "%%")):
@@ -307,11 +294,14 @@ def translate(
             raise ConfigInvalid(f"{where}, line {number}: {_unknown(key)}") from None
         except ValueError as error:
             raise ConfigInvalid(f"{where}, line {number}: {key}: {error}") from None
-    _finish(file)
+    try:
+        _finish(file)
+    except ValueError as error:
+        raise ConfigInvalid(f"{where}: {error}") from None
     return file.result
 
 
-def _take(file: _File, key: str, value: str) -> None:
+def _take(file: ConfFile, key: str, value: str) -> None:
     if (take := TAKEN.get(key)) is not None:
         take(file, "", value)
         return
@@ -327,7 +317,7 @@ def _take(file: _File, key: str, value: str) -> None:
     raise KeyError(key)
 
 
-def _finish(file: _File) -> None:
+def _finish(file: ConfFile) -> None:
     """What follows from several keys together."""
     if file.user or file.loopback:
         name = file.user.get("name", "guest")
@@ -341,6 +331,15 @@ def _finish(file: _File) -> None:
         if file.tags:
             user["tags"] = file.tags
         file.set("amqp.users", [user])
+    if file.users:
+        # RabbitMQ's own first user is there beside those.
+        first = file.get("amqp.users") or [
+            {"name": "guest", "password": "guest", "loopback_only": True}
+        ]
+        without = [name for name, each in file.users.items() if "password" not in each]
+        if without:
+            raise ValueError(f"default_users.{without[0]}: expected a password")
+        file.set("amqp.users", [*first, *file.users.values()])
     if others := [name for name, local in file.loopback.items() if local]:
         file.set("amqp.loopback_users", others)
     if file.backends:
@@ -348,13 +347,13 @@ def _finish(file: _File) -> None:
         file.set("logins.backends", list(dict.fromkeys(name for _, name in order)))
     if "EXTERNAL" in file.mechanisms:
         file.set("amqp.external_login", True)
-    tls = file.get("amqp.tls")
-    if tls and not file.verifies:
-        # Without verify_peer the authorities are not asked about anybody.
-        tls.pop("client_ca", None)
-        tls.pop("require_client_certificate", None)
-    if tls and tls.get("listen", "off") == "off":
-        tls.pop("listen", None)
+    for table in ("amqp.tls", "http.tls"):
+        finish_tls(file, table)
+    if file.get("http.tls.listen") and file.get("http.listen") is None:
+        file.set("http.listen", "off")  # as RabbitMQ, which then has the one for TLS alone
+    if file.claims:
+        order = sorted(file.claims.items(), key=lambda each: (len(each[0]), each[0]))
+        file.set("logins.oauth.username_claims", [claim for _, claim in order])
     if (log := file.get("log.file")) is not None:
         file.set("log.file", str((file.log_dir / log).absolute()))
 

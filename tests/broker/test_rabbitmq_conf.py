@@ -1,6 +1,7 @@
 """RabbitMQ's settings: taken, ignored with a reason, or refused, and nothing else."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from arneb.sizes import parse_bytes
 from arneb_amqp.config import GUEST, CertificateLogin
 
 
-def translated(text: str) -> dict[str, object]:
+def translated(text: str) -> dict[str, Any]:
     return translate(text, "f", lambda: 1000).table
 
 
@@ -85,6 +86,72 @@ def test_the_authorities_count_only_where_clients_are_verified(tmp_path: Path) -
     assert translated(f"{ca}ssl_options.verify = verify_peer") == {"amqp": {"tls": verified}}
 
 
+def test_the_api_and_metrics_have_listeners_of_their_own() -> None:
+    files = "management.ssl.certfile = /c\nmanagement.ssl.keyfile = /k\n"
+    both = f"{files}management.ssl.port = 15671\nmanagement.tcp.port = 15672\n"
+    tls = {"certificate": "/c", "key": "/k", "listen": "*:15671"}
+    assert translated(both)["http"] == {"tls": tls, "listen": "*:15672"}
+    alone = f"{files}management.ssl.ip = 127.0.0.1\nmanagement.ssl.cacertfile = /ca"
+    of_loopback = {**tls, "listen": "127.0.0.1:15671"}
+    assert translated(alone)["http"] == {"tls": of_loopback, "listen": "off"}
+    metrics = "prometheus.tcp.port = 9999\nprometheus.return_per_object_metrics = true\n"
+    expected = {"listen": "*:9999", "per_object": True}
+    assert translated(f"{metrics}prometheus.path = /metrics")["metrics"] == expected
+
+
+def test_versions_of_tls_and_ciphers_are_taken() -> None:
+    text = (
+        "listeners.ssl.default = 5671\nssl_options.certfile = /c\n"
+        "ssl_options.versions.1 = tlsv1.3\nssl_options.versions.2 = tlsv1.2\n"
+        "ssl_options.versions.3 = tlsv1.1\nssl_options.ciphers.1 = ECDHE-RSA-AES256-GCM-SHA384\n"
+        "ssl_options.ciphers.2 = TLS_AES_256_GCM_SHA384\n"
+        "ssl_options.ciphers.3 = ECDHE-RSA-AES128-GCM-SHA256\n"
+    )
+    found = translate(text, "f", lambda: 1)
+    assert found.table["amqp"]["tls"] == {
+        "listen": "*:5671",
+        "certificate": "/c",
+        "minimum_version": "TLSv1.2",
+        "ciphers": "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-AES128-GCM-SHA256",
+    }
+    assert found.notes == ["TLSv1.1 for amqp.tls is ignored: TLS 1.2 and 1.3 are spoken"]
+    only = "ssl_options.certfile = /c\nssl_options.versions.1 = tlsv1.3\n"
+    assert translated(only)["amqp"]["tls"]["minimum_version"] == "TLSv1.3"
+
+
+def test_more_users_stand_beside_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "f.conf"
+    file.write_text(
+        "default_users.ops.password = o\ndefault_users.ops.tags = administrator, monitoring\n"
+        "default_users.app.password = a\ndefault_users.app.read = .*\n"
+    )
+    users = load_config(None, rabbitmq_conf=file).amqp.users
+    assert [(each.name, each.password, each.tags, each.loopback_only) for each in users] == [
+        ("guest", "guest", ("administrator",), True),
+        ("ops", "o", ("administrator", "monitoring"), False),
+        ("app", "a", (), False),
+    ]
+    file.write_text(file.read_text() + "default_user = me\ndefault_pass = p\n")
+    assert [each.name for each in load_config(None, rabbitmq_conf=file).amqp.users] == [
+        "me", "ops", "app"
+    ]  # fmt: skip
+
+
+def test_tokens_and_definitions_are_found_where_the_file_says() -> None:
+    found = translated(
+        "auth_oauth2.preferred_username_claims.2 = email\n"
+        "auth_oauth2.preferred_username_claims.1 = user_name\n"
+        "auth_oauth2.signing_keys.k1 = /key.pem\nauth_oauth2.default_key = k1\n"
+        "definitions.import_backend = local_filesystem\ndefinitions.local.path = /d.json\n"
+        "proxy_protocol = true\nevent_exchange.vhost = /\n"
+    )
+    assert found == {
+        "logins": {"oauth": {"public_key": "/key.pem", "username_claims": ["user_name", "email"]}},
+        "load_definitions": "/d.json",
+        "amqp": {"proxy_protocol": True, "event_exchange_vhost": "/"},
+    }
+
+
 def test_who_may_come_from_elsewhere(tmp_path: Path) -> None:
     file = tmp_path / "f.conf"
     for text, local in (
@@ -127,6 +194,14 @@ def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
         ("ssl_options.password = x", "keys with a passphrase are not read"),
         ("vm_memory_high_watermark.absolute = much", "expected bytes"),
         ("listeners.tcp.1 = here", "expected a port"),
+        ("default_users.u.read = ^a", "name such users, and their permissions, in a file"),
+        ("default_users.u.tags = x", "default_users.u: expected a password"),
+        ("default_users.u.colour = x", 'unknown key "default_users.u.colour"'),
+        ("management.path_prefix = /rabbit", "the API is served at /api"),
+        ("management.disable_basic_auth = true", "it is how users of the API log in"),
+        ("prometheus.path = /here", "Prometheus is told there"),
+        ("ssl_options.versions.1 = sslv3", "expected one of tlsv1.3"),
+        ("auth_oauth2.signing_keys.a = /a\nauth_oauth2.signing_keys.b = /b", "expected one key"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_line(line: str, part: str) -> None:

@@ -1,0 +1,67 @@
+"""A file rabbitmq.conf as it is read: what it has come to so far.
+
+The rule: what a key sets stands where a TOML file would have it; what several keys say together is
+kept apart until all of them are read.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Table = dict[str, Any]
+
+
+@dataclass
+class Translation:
+    """What a file comes to."""
+
+    table: Table = field(default_factory=dict)
+    """Settings, as they would stand in a TOML file."""
+    notes: list[str] = field(default_factory=list)
+    """What is ignored, one line each."""
+
+
+class ConfFile:
+    """One file as it is read."""
+
+    def __init__(self, memory_bytes: Callable[[], int]) -> None:
+        self.memory_bytes = memory_bytes
+        self.result = Translation()
+        self.user: Table = {}
+        self.tags: list[str] = []
+        self.loopback: dict[str, bool] = {}
+        self.verifies: set[str] = set()  # tables of TLS whose clients are verified
+        self.versions: dict[str, set[str]] = {}  # of TLS, by table
+        self.ciphers: dict[str, list[str]] = {}
+        self.users: dict[str, Table] = {}  # besides the first, by their keys' names
+        self.claims: dict[str, str] = {}
+        self.backends: dict[str, str] = {}
+        self.mechanisms: set[str] = set()
+        self.log_dir = Path("/var/log/rabbitmq")
+
+    def set(self, dotted: str, value: Any) -> None:
+        """One setting."""
+        table = self.result.table
+        *tables, name = dotted.split(".")
+        for each in tables:
+            table = table.setdefault(each, {})
+        table[name] = value
+
+    def get(self, dotted: str) -> Any:
+        table: Any = self.result.table
+        for each in dotted.split("."):
+            table = table.get(each, {}) if isinstance(table, dict) else {}
+        return None if table == {} else table
+
+    def note(self, key: str, why: str) -> None:
+        """Something is ignored."""
+        self.result.notes.append(f"{key} is ignored: {why}")
+
+
+Take = Callable[[ConfFile, str, str], None]
+"""Takes a value; the text in between is what the key ends in."""
+
+
+def setting(dotted: str, read: Callable[[str], Any]) -> Take:
+    return lambda file, _, value: file.set(dotted, read(value))
