@@ -29,9 +29,10 @@ HEAD: Final = """\
 `arneb serve --config arneb.toml` reads a [TOML](https://toml.io) file. Every key has a default, so
 a file needs to hold only what you change; options on the command line win over the file. A key
 that does not exist is refused, and the nearest one that does is named. The file is read once, when
-the broker starts. On SIGHUP it is read again: the level of the log and the certificates hold at
-once, log files are opened anew, and of everything else it is said that it needs a restart. The
-watermarks of `[alarms]` can be moved while the broker runs (`arneb alarms`, `arneb ctl`).
+the broker starts. On SIGHUP it is read again: the level of the log, the certificates, and the keys
+and passwords of `[pulsar.authentication]` hold at once, log files are opened anew, and of
+everything else it is said that it needs a restart. The watermarks of `[alarms]` can be moved while
+the broker runs (`arneb alarms`, `arneb ctl`).
 
 Every key that is one value has a variable of the environment, too, which wins over the file:
 `ARNEB_AMQP_HEARTBEAT_S` is `heartbeat_s` in `[amqp]`. `arneb serve --rabbitmq-conf FILE` takes

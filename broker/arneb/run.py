@@ -46,6 +46,8 @@ async def serve_all(
         if (passwords := shared.proofs.passwords) is not None:
             for line in shut_out(config, passwords.shut_out):
                 say(line)
+        if shared.proofs.required:
+            shared.follow_proofs()
         try:
             await shared.alarms.look()
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)

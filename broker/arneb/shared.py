@@ -245,6 +245,20 @@ class Shared:
 
         return read_proofs(self.config.pulsar.authentication)
 
+    def follow_proofs(self) -> None:
+        """Read those again when the settings are."""
+        files = ("token_secret_key", "token_public_key", "basic_file")
+        followed = [f"pulsar.authentication.{each}" for each in files]
+        self.node.follow("keys and passwords of Pulsar's clients", self._proofs_again, *followed)
+
+    async def _proofs_again(self, config: Config) -> None:
+        from arneb_pulsar.authentication.files import read_proofs
+
+        proofs = await trio.to_thread.run_sync(read_proofs, config.pulsar.authentication)
+        self.authenticator.use(proofs)
+        if not self.addresses.keys().isdisjoint(PULSARS):
+            self.pulsar.context.authenticator.use(proofs)
+
     @cached_property
     def pulsar(self) -> "PulsarServer":
         """Pulsar's server, whose context its administrators look after."""

@@ -1,22 +1,28 @@
 """Reloading: what can follow does at once, what cannot is told, what is wrong changes nothing."""
 
+import http.client
 import logging
 import signal
 import socket
 import ssl
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from conformance.brokers.certificates import make_certificate
+from passlib.hash import apr_md5_crypt
 from tests.broker.node_kit import steered
 
 from arneb import process
 from arneb.config import Config, ConfigInvalid, load_config
 from arneb.log_lines import LogLevel
 from arneb.reloading import Reloading, changed
+from arneb_pulsar.authentication.files import Proofs
+from arneb_pulsar.services.authenticator import Authenticator
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +137,54 @@ async def test_new_clients_get_the_new_certificate_and_a_broken_one_is_not_taken
                 await node.until(node.said[-1])
                 await trio.lowlevel.checkpoint()
         assert await trio.to_thread.run_sync(serial_at, port) == second
+
+
+def status_as(port: int, password: str) -> int:
+    """What an administrator hears who comes with that password."""
+    proof = b64encode(f"ann:{password}".encode()).decode()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/admin/v2/tenants", headers={"authorization": f"Basic {proof}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.real_time
+async def test_passwords_and_keys_of_pulsar_s_clients_are_read_again(tmp_path: Path) -> None:
+    users, file = tmp_path / "users", tmp_path / "arneb.toml"
+
+    def set_password(password: str) -> None:
+        users.write_text(f"ann:{apr_md5_crypt.hash(password)}\n")
+
+    set_password("first")
+    file.write_text('[pulsar.authentication]\nmethods = ["basic"]\nbasic_file = "users"\n')
+    listens = dict.fromkeys(("amqp", "pulsar", "http"), "off") | {"http_pulsar": "127.0.0.1:0"}
+
+    def load() -> Config:
+        return load_config(file, data_dir=tmp_path / "data", **listens)  # type: ignore[arg-type]
+
+    async with steered(load(), Reloading(load)) as node:
+        [line] = [each for each in node.said if each.startswith("http-pulsar ready on ")]
+        status = partial(trio.to_thread.run_sync, status_as, int(line.rpartition(":")[2]))
+        assert (await status("first"), await status("second")) == (200, 401)
+        set_password("second")
+        assert await status("first") == 200
+        node.signals.send(signal.SIGHUP)
+        await node.until("keys and passwords of Pulsar's clients: reloaded")
+        assert (await status("first"), await status("second")) == (401, 200)
+        users.write_text("no user here")
+        node.signals.send(signal.SIGHUP)
+        with trio.fail_after(10):
+            while not any(each.startswith("not reloaded") for each in node.said):
+                await node.until(node.said[-1])
+                await trio.lowlevel.checkpoint()
+        assert await status("second") == 200
+
+
+async def test_other_methods_of_authentication_need_a_restart() -> None:
+    authenticator = Authenticator(Proofs(certificates=True))
+    with pytest.raises(ValueError, match="need a restart"):
+        authenticator.use(Proofs())
+    authenticator.use(Proofs(certificates=True))
+    assert authenticator.asks

@@ -38,9 +38,14 @@ class Authenticator:
         """Passwords are slow to check; whoever guesses must not keep all threads busy."""
 
     def __repr__(self) -> str:
-        kinds = "token" * (self._proofs.token is not None), "basic" * bool(self._proofs.passwords)
-        named = [*filter(None, kinds), *["tls"] * self._proofs.certificates]
-        return f"<Authenticator by {', '.join(named) or 'nothing'}>"
+        return f"<Authenticator by {', '.join(_kinds(self._proofs)) or 'nothing'}>"
+
+    def use(self, proofs: Proofs) -> None:
+        """Check by these from now on; whoever is in stays in. Raises :class:`ValueError` for other
+        kinds than there are, which need a restart."""
+        if _kinds(proofs) != _kinds(self._proofs):
+            raise ValueError("other methods of authentication need a restart")
+        self._proofs = proofs
 
     @property
     def asks(self) -> bool:
@@ -101,3 +106,12 @@ class Authenticator:
             return None
         # A proxy that passes on the client's own proof says its role as well.
         return Caller(grant.role, "" if original == grant.role else original)
+
+
+def _kinds(proofs: Proofs) -> list[str]:
+    found = {
+        "token": proofs.token is not None,
+        "basic": proofs.passwords is not None,
+        "tls": proofs.certificates,
+    }
+    return [name for name, is_taken in found.items() if is_taken]
