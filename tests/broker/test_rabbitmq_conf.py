@@ -199,6 +199,8 @@ def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
         ("default_users.u.colour = x", 'unknown key "default_users.u.colour"'),
         ("management.path_prefix = /rabbit", "the API is served at /api"),
         ("management.disable_basic_auth = true", "it is how users of the API log in"),
+        ("default_limits.vhosts.1.max_queues = 9", "set_vhost_limits"),
+        ("default_policies.operator.1.max_length = 9", "set_operator_policy"),
         ("prometheus.path = /here", "Prometheus is told there"),
         ("ssl_options.versions.1 = sslv3", "expected one of tlsv1.3"),
         ("auth_oauth2.signing_keys.a = /a\nauth_oauth2.signing_keys.b = /b", "expected one key"),
