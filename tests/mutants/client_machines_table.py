@@ -9,6 +9,7 @@ from tests.mutants.table import Mutant
 
 CLIENT: Final = "pulsar_frontend/arneb_pulsar/client/"
 PRODUCER_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_machine.py",)
+ACK_TESTS: Final = ("tests/pulsar_frontend/client/trackers/test_ack_grouping.py",)
 PACKING_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_packing.py",)
 CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine.py",)
 
@@ -50,6 +51,63 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "        metadata.highest_sequence_id = last\n",
         "        metadata.highest_sequence_id = first\n",
         PACKING_TESTS,
+    ),
+    Mutant(
+        "the last message of a batch is no reason to tell the broker, the short way",
+        CLIENT + "trackers/ack_grouping.py",
+        "        if not left:\n            return False\n        self._batches[entry] = left\n"
+        "        return True\n",
+        "        self._batches[entry] = left\n        return True\n",
+        ACK_TESTS,
+    ),
+    Mutant(
+        "parts of batches go the short way though the broker wants their indexes",
+        CLIENT + "trackers/ack_grouping.py",
+        "        if self._batch_index_acks or (left := self._batches.get(entry)) is None:\n",
+        "        if (left := self._batches.get(entry)) is None:\n",
+        ACK_TESTS,
+    ),
+    Mutant(
+        "a message that is acknowledged after all comes again, where it is a part of a batch",
+        CLIENT + "consumer/acknowledging.py",
+        "        if self._unacked is not None or entry in self._given_back:\n",
+        "        if self._unacked is not None:\n",
+        ("tests/pulsar_frontend/client/testing/test_mechanisms.py",),
+    ),
+    Mutant(
+        "what is acknowledged of a batch takes back what was given back of it",
+        CLIENT + "consumer/acknowledging.py",
+        "            left = self._given_back[entry] & ~(1 << max(index, 0))\n",
+        "            left = 0\n",
+        ("tests/pulsar_frontend/client/testing/test_mechanisms.py",),
+    ),
+    Mutant(
+        "a message with an ack timeout goes the short way",
+        CLIENT + "consumer/acknowledging.py",
+        "        if self._unacked is not None or entry in self._given_back:\n",
+        "        if entry in self._given_back:\n",
+        ("tests/pulsar_frontend/client/testing/test_mechanisms.py",),
+    ),
+    Mutant(
+        "permits are asked for too late",
+        CLIENT + "trackers/receiver_queue.py",
+        "        self.half = self._target // 2\n",
+        "        self.half = self._target\n",
+        ("tests/pulsar_frontend/client/trackers/test_receiver_queue.py",),
+    ),
+    Mutant(
+        "nothing is compressed as well",
+        CLIENT + "producer/packing.py",
+        "        if self._compress is None or not payload:\n",
+        "        if self._compress is None:\n",
+        PACKING_TESTS,
+    ),
+    Mutant(
+        "a stream that was flushed and not finished is damage",
+        "pulsar_frontend/arneb_pulsar/wire/compression.py",
+        "    found = zlib.decompressobj().decompress(data, len(buffer) + 1)\n",
+        "    found = zlib.decompress(data)\n",
+        ("tests/pulsar_frontend/wire/test_compression.py",),
     ),
     Mutant(
         "all pieces of a message are its first",

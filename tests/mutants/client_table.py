@@ -229,15 +229,15 @@ CLIENT_MUTANTS: Final = (
     Mutant(
         "what nobody is given costs its permit for ever",
         TRACKERS + "receiver_queue.py",
-        'are parts of a larger one."""\n        self._earned += count\n',
+        'are parts of a larger one."""\n        self.earned += count\n',
         'are parts of a larger one."""\n',
         QUEUE_TESTS,
     ),
     Mutant(
         "a new broker is given what the old one was owed",
         TRACKERS + "receiver_queue.py",
-        "        self._earned = self._target - len(self._messages)\n",
-        "        self._earned += self._target - len(self._messages)\n",
+        "        self.earned = self._target - len(self._messages)\n",
+        "        self.earned += self._target - len(self._messages)\n",
         QUEUE_TESTS,
     ),
     Mutant(

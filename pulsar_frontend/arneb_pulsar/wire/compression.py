@@ -1,11 +1,13 @@
 """The four compressions of Pulsar payloads.
 
-Brokers store payloads as they come; only the codec looks inside. All four come from cramjam,
+Brokers store payloads as they come; only the codec looks inside. Three come from cramjam,
 one wheel without dependencies, instead of three packages (lz4, zstandard, python-snappy), of
-which the last needs a system library. It writes into a buffer of the size that the metadata
-promises, so a payload that grows further is refused before it can fill the memory.
+which the last needs a system library; ZLIB is Python's own, which reads what Java's client writes:
+a stream that is flushed and never finished. What is made has the size that the metadata promises,
+so a payload that grows further is refused before it can fill the memory.
 """
 
+import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -19,9 +21,19 @@ UNCOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 
 Fill = Callable[[bytes, bytearray], int]
 
+
+def _fill_from_zlib(data: bytes, buffer: bytearray) -> int:
+    # One byte more than there is room for shows that there is more. Java's client ends with a
+    # flush (Deflater.SYNC_FLUSH): no last block, and no checksum behind it.
+    found = zlib.decompressobj().decompress(data, len(buffer) + 1)
+    if len(found) <= len(buffer):
+        buffer[: len(found)] = found
+    return len(found)
+
+
 FILLS: Final[dict[int, tuple[str, Fill]]] = {
     pb.LZ4: ("LZ4", cramjam.lz4.decompress_block_into),
-    pb.ZLIB: ("ZLIB", cramjam.zlib.decompress_into),
+    pb.ZLIB: ("ZLIB", _fill_from_zlib),
     pb.ZSTD: ("ZSTD", cramjam.zstd.decompress_into),
     pb.SNAPPY: ("SNAPPY", cramjam.snappy.decompress_raw_into),
 }
@@ -42,7 +54,7 @@ def decompress(data: bytes, compression: int, size: int) -> bytes:
     buffer = bytearray(size)
     try:
         filled = fill(data, buffer)
-    except (cramjam.DecompressionError, ValueError, OverflowError) as error:
+    except (cramjam.DecompressionError, zlib.error, ValueError, OverflowError) as error:
         raise PayloadError(f"expected {size} bytes of {name}: {error}") from error
     if filled != size:
         raise PayloadError(f"expected {size} bytes of {name}, got {filled}")

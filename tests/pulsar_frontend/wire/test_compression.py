@@ -13,6 +13,13 @@ from arneb_pulsar.wire.compression import UNCOMPRESSED_BYTES_MAX, decompress
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.proto.pulsar_pb2 import CompressionType
 
+
+def flushed(data: bytes) -> bytes:
+    """As Java's client compresses: the stream is flushed and never finished."""
+    stream = zlib.compressobj()
+    return stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH)
+
+
 COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     CompressionType.LZ4: lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)),
     CompressionType.ZLIB: zlib.compress,
@@ -25,6 +32,16 @@ COMPRESS: dict[int, Callable[[bytes], bytes]] = {
 @given(data=st.one_of(st.binary(max_size=300), st.binary(max_size=20).map(lambda part: part * 90)))
 def test_compressed_bytes_come_back(compression: int, data: bytes) -> None:
     assert decompress(COMPRESS[compression](data), compression, len(data)) == data
+
+
+@given(data=st.binary(max_size=300), more=st.integers(-300, 300))
+def test_a_zlib_stream_without_an_end_is_read(data: bytes, more: int) -> None:
+    compressed, size = flushed(data), max(0, len(data) + more)
+    if size == len(data):
+        assert decompress(compressed, CompressionType.ZLIB, size) == data
+    else:
+        with pytest.raises(PayloadError):
+            decompress(compressed, CompressionType.ZLIB, size)
 
 
 @pytest.mark.parametrize("compression", COMPRESS)

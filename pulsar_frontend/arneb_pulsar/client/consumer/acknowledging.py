@@ -35,7 +35,8 @@ class Acknowledging:
     :class:`AckRequest` the answer is wanted.
 
     Invariant: ``_open`` has the messages of each batch that the application has and has not
-    acknowledged, and is only kept while there is an ack timeout.
+    acknowledged, and is only kept while there is an ack timeout. ``_given_back`` has the messages
+    of each entry in ``_nacks`` that were not acknowledged after all.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Acknowledging:
         self._nacks = NegativeAcksTracker(
             delay_s=options.negative_ack_delay_s, backoff=options.negative_ack_backoff
         )
+        self._given_back: dict[EntryId, int] = {}
         self._unacked: UnackedMessageTracker | None = None
         if options.ack_timeout_s:
             self._unacked = UnackedMessageTracker(
@@ -94,6 +96,7 @@ class Acknowledging:
             self._unacked.clear()
         self._open.clear()
         self._nacks.clear()
+        self._given_back.clear()
 
     def forget(self) -> list[Receipt]:
         """The subscription stands elsewhere; receipts that will never come."""
@@ -119,6 +122,18 @@ class Acknowledging:
         if full:
             self.flush(now)
 
+    def acknowledge_part(self, entry: EntryId, index: int) -> bool:
+        """A message of a batch, if that is all there is to it; see
+        :meth:`AckGroupingTracker.acknowledge_part`. False: nothing was done.
+
+        Hot path: neither a clock nor a timer is looked at."""
+        if self._unacked is not None or entry in self._given_back:
+            return False
+        if not self.tracker.acknowledge_part(entry, index):
+            return False
+        self._counts.acknowledged += 1
+        return True
+
     def acknowledge_cumulative(
         self, entry: EntryId, index: int, size: int, now: float, receipt: Receipt | None = None
     ) -> None:
@@ -139,7 +154,12 @@ class Acknowledging:
 
     def _let_go(self, entry: EntryId, index: int) -> None:
         """The application is done with a message."""
-        self._nacks.remove(entry)
+        if entry in self._given_back:
+            left = self._given_back[entry] & ~(1 << max(index, 0))
+            self._given_back[entry] = left
+            if not left:
+                del self._given_back[entry]
+                self._nacks.remove(entry)
         if self._unacked is None:
             return
         if index >= 0 and (left := self._open.get(entry, 0) & ~(1 << index)):
@@ -172,9 +192,12 @@ class Acknowledging:
 
     # Redelivery
 
-    def negative_acknowledge(self, entry: EntryId, redelivery_count: int, now: float) -> None:
+    def negative_acknowledge(
+        self, entry: EntryId, index: int, redelivery_count: int, now: float
+    ) -> None:
         """The application could not do it: deliver it again, later."""
         self._nacks.add(entry, now, redelivery_count)
+        self._given_back[entry] = self._given_back.get(entry, 0) | 1 << max(index, 0)
         self._open.pop(entry, None)
         if self._unacked is not None:
             self._unacked.remove(entry)
@@ -182,6 +205,8 @@ class Acknowledging:
     def take_due(self, now: float) -> list[EntryId]:
         """What is to be delivered again now."""
         found = self._nacks.expire(now)
+        for entry in found:
+            self._given_back.pop(entry, None)
         if self._unacked is not None and (late := self._unacked.expire(now)):
             for entry in late:
                 self._open.pop(entry, None)

@@ -80,7 +80,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             raise self._failure
         if machine.acks.output:
             self._changed()
-        elif message is not None and self._options.ack_timeout_s:
+        elif self._options.ack_timeout_s and message is not None:
             self._timer.set(machine.due())
         if self._interceptors and message is not None:
             for each in self._interceptors:
@@ -119,6 +119,12 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         durable when this returns: see :meth:`acknowledge_stored`. Raises
         :class:`PulsarError` of a consumer that has ended."""
         self._check_open()
+        if (
+            type(which) is Message
+            and not self._interceptors
+            and self._machine.acks.acknowledge_part(which.entry.id, which.batch_index)
+        ):
+            return
         self._acknowledge(which, None)
 
     def acknowledge_cumulative(self, which: "Message[T] | MessageId") -> None:
@@ -176,11 +182,11 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     def negative_acknowledge(self, which: "Message[T] | MessageId") -> None:
         """It could not be done: deliver it again, after the delay of the options."""
         self._check_open()
-        entry, *_ = _place_of(which)
+        entry, index, *_ = _place_of(which)
         count = which.redelivery_count if isinstance(which, Message) else 0
         for each in self._interceptors:
             guarded(each.on_negative_acknowledge, self.topic, which)
-        self._machine.acks.negative_acknowledge(entry, count, self._context.clock.now())
+        self._machine.acks.negative_acknowledge(entry, index, count, self._context.clock.now())
         self._changed()
 
     def redeliver_unacknowledged(self) -> None:

@@ -201,11 +201,10 @@ class ConsumerMachine(Generic[T]):
     def take(self, now: float) -> Message[T] | None:
         """The next message; None if there is none at the moment."""
         queue = self._queue
-        if not queue or self._seeking:
+        if self._seeking or (message := queue.take()) is None:
             return None
-        message = queue.pop()
-        if permits := queue.take_flow():
-            self._flow(permits)
+        if queue.earned >= queue.half:
+            self._flow(queue.take_flow())
         counts = self.counts
         counts.messages += 1
         counts.bytes += len(message.data)

@@ -165,7 +165,8 @@ class Packer:
 
     def _squeeze(self, metadata: MessageMetadata, payload: bytes) -> bytes:
         metadata.uncompressed_size = len(payload)
-        if self._compress is None:
+        if self._compress is None or not payload:
+            # The official C++ client takes nothing, compressed by zlib, for damage.
             return payload
         metadata.compression = self._compression
         return self._compress(payload)

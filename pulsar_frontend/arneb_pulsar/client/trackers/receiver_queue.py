@@ -43,7 +43,10 @@ class ReceiverQueue(Generic[T]):
         self._is_auto_scaled = auto_scaled
         self._target = min(AUTO_SCALED_SIZE_MIN, size) if auto_scaled else size
         self._messages: deque[T] = deque()
-        self._earned = 0
+        self.earned = 0
+        """Permits that are earned and not yet given back."""
+        self.half = self._target // 2
+        """While fewer are earned, :meth:`take_flow` gives none and need not be asked."""
         self._unasked = 0
         self._was_full = False
         self._is_waiting = False
@@ -51,7 +54,7 @@ class ReceiverQueue(Generic[T]):
 
     def __repr__(self) -> str:
         paused = ", paused" if self._is_paused else ""
-        return f"<ReceiverQueue {len(self)} of {self._target}, {self._earned} earned{paused}>"
+        return f"<ReceiverQueue {len(self)} of {self._target}, {self.earned} earned{paused}>"
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -63,14 +66,14 @@ class ReceiverQueue(Generic[T]):
 
     def connected(self) -> int:
         """There is a new subscription at a broker, which has no permits yet: those to give now."""
-        self._earned = self._target - len(self._messages)
+        self.earned = self._target - len(self._messages)
         self._was_full = False
         return self.take_flow()
 
     def push(self, messages: Sequence[T]) -> None:
         """Messages of an entry have come, each for one permit. Raises :class:`WireError` for what
         comes on and on without any."""
-        if len(self._messages) + self._earned < self._target or not self._target:
+        if len(self._messages) + self.earned < self._target or not self._target:
             self._unasked = 0
         else:
             self._unasked += 1
@@ -78,18 +81,19 @@ class ReceiverQueue(Generic[T]):
                 raise WireError(f"expected no more than was asked for, got {self._unasked} entries")
         self._messages.extend(messages)
         self._is_waiting = False
-        self._was_full = len(self._messages) + self._earned >= self._target
+        self._was_full = len(self._messages) + self.earned >= self._target
 
-    def pop(self) -> T:
-        """The next message; its permit is earned. Raises :class:`IndexError` if there is none."""
-        message = self._messages.popleft()
-        self._earned += 1
-        return message
+    def take(self) -> T | None:
+        """The next message, whose permit is earned; None if there is none."""
+        if not self._messages:
+            return None
+        self.earned += 1
+        return self._messages.popleft()
 
     def skip(self, count: int) -> None:
         """``count`` messages came for permits, and nobody is given them: they were filtered, or
         are parts of a larger one."""
-        self._earned += count
+        self.earned += count
 
     def waiting(self) -> int:
         """The application waits and the queue is empty: permits to give now."""
@@ -107,12 +111,12 @@ class ReceiverQueue(Generic[T]):
         of size 0, what makes the broker's permits one while the application waits."""
         if self._is_paused:
             return 0
-        given = self._earned
+        given = self.earned
         if not self._target:
             given = given + 1 if self._is_waiting and not self._messages else 0
         if given < max(self._target // 2, 1):
             return 0
-        self._earned -= given
+        self.earned -= given
         return given
 
     def pause(self) -> None:
@@ -126,19 +130,19 @@ class ReceiverQueue(Generic[T]):
     def shrink(self) -> None:
         """Ask for half as many in advance from now on: memory is short."""
         smaller = max(self._target // 2, min(AUTO_SCALED_SIZE_MIN, self._size_max))
-        self._earned -= self._target - smaller
-        self._target = smaller
+        self.earned -= self._target - smaller
+        self._target, self.half = smaller, smaller // 2
         self._was_full = False
 
     def clear(self) -> list[T]:
         """Take out everything unread; the permits are earned."""
         taken = list(self._messages)
         self._messages.clear()
-        self._earned += len(taken)
+        self.earned += len(taken)
         return taken
 
     def _grow(self) -> None:
         larger = min(self._target * 2, self._size_max)
-        self._earned += larger - self._target
-        self._target = larger
+        self.earned += larger - self._target
+        self._target, self.half = larger, larger // 2
         self._was_full = False

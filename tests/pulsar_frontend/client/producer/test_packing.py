@@ -1,5 +1,6 @@
 """Frames of what is sent, against protobuf and the codec that brokers read them with."""
 
+import zlib
 from base64 import b64decode
 
 import pytest
@@ -16,6 +17,7 @@ from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.metadata import parse_metadata
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandSend,
+    CompressionType,
     MessageMetadata,
     SingleMessageMetadata,
 )
@@ -101,3 +103,20 @@ def test_a_message_travels_whole_or_in_pieces_or_not_at_all(
             assert (metadata.chunk_id, metadata.num_chunks_from_msg) == (index, len(pieces))
             assert metadata.total_chunk_msg_size == len(message.payload)
             assert metadata.uuid == f"p-{message.sequence_id}"
+
+
+@pytest.mark.parametrize("payload", [b"", b"x" * 100])
+def test_nothing_is_not_compressed(payload: bytes) -> None:
+    """The official C++ client cannot read nothing that was compressed."""
+    made = Packer(7, compression=CompressionType.ZLIB, compress=zlib.compress)
+    made.name = "p"
+    message = OutgoingMessage(payload, sequence_id=1)
+    (packed,) = made.pack_single(message, 0, 1_000, 0)
+    _, metadata, found = opened(packed)
+    if payload:
+        assert metadata.compression == CompressionType.ZLIB
+        assert zlib.decompress(found) == payload
+    else:
+        assert metadata.compression == CompressionType.NONE
+        assert found == b""
+    assert metadata.uncompressed_size == len(payload)

@@ -125,6 +125,53 @@ async def test_negative_acks_are_merged_and_wait_for_a_minute() -> None:
         assert {each.redelivery_count for each in again} == {1}
 
 
+async def test_negative_acks_of_a_message_outlast_what_is_done_with_the_rest_of_its_batch() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce(client, 5, Batching())
+        consumer = await client.subscribe("orders", "billing", early())
+        messages = [await consumer.receive() for _ in range(5)]
+        assert len({each.entry.id for each in messages}) == 1
+        consumer.acknowledge(messages[0])
+        consumer.negative_acknowledge(messages[2])
+        for index in (1, 3, 4):
+            consumer.acknowledge(messages[index])
+        await anyio.sleep(61)
+        assert said(broker, REDELIVER) == 1
+        again = [await consumer.receive() for _ in range(5)]
+        assert [each.data for each in again] == [b"0", b"1", b"2", b"3", b"4"]
+        assert {each.redelivery_count for each in again} == {1}
+
+
+@pytest.mark.parametrize("batching", [None, Batching()])
+async def test_negative_acks_are_taken_back_by_an_acknowledgement(
+    batching: Batching | None,
+) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce(client, 3, batching)
+        consumer = await client.subscribe("orders", "billing", early())
+        messages = [await consumer.receive() for _ in range(3)]
+        consumer.acknowledge(messages[0])
+        consumer.negative_acknowledge(messages[1])
+        consumer.acknowledge(messages[1])
+        consumer.acknowledge(messages[2])
+        await anyio.sleep(120)
+        assert (said(broker, REDELIVER), broker.backlog("orders", "billing")) == (0, [])
+
+
+async def test_ack_timeout_ends_with_the_last_message_of_a_batch() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce(client, 3, Batching())
+        consumer = await client.subscribe("orders", "billing", early(ack_timeout_s=10.0))
+        messages = [await consumer.receive() for _ in range(3)]
+        for each in messages:
+            consumer.acknowledge(each)
+        await anyio.sleep(60)
+        assert (said(broker, REDELIVER), broker.backlog("orders", "billing")) == (0, [])
+
+
 async def test_ack_timeout_begins_when_the_application_gets_a_message() -> None:
     async with billing(3, early(ack_timeout_s=10.0)) as (broker, consumer):
         await anyio.sleep(600)

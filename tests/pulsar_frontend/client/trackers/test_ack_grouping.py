@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -322,3 +323,34 @@ def test_a_non_persistent_topic_wants_no_acknowledgements(method: str) -> None:
     assert given == [None]
     assert (tracker.flush(1.0), tracker.due(), tracker.clear()) == (None, None, [])
     assert not tracker.is_duplicate((1, 1))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    acks=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=20),
+    flushed_after=st.integers(0, 20),
+    by_index=st.booleans(),
+)
+def test_the_short_way_of_parts_of_batches_comes_to_the_same(
+    sizes: list[int], acks: list[tuple[int, int]], flushed_after: int, by_index: bool
+) -> None:
+    """``acknowledge_part``, and the long way where it does nothing, against the long way alone."""
+    short, long = (AckGroupingTracker(batch_index_acks=by_index) for _ in range(2))
+    for tracker in (short, long):
+        for entry, size in enumerate(sizes):
+            tracker.delivered((1, entry), (1 << size) - 1, size)
+    for number, (which, drawn) in enumerate(acks):
+        entry = which % len(sizes)
+        place, size = (1, entry), sizes[entry]
+        index = drawn % size
+        full = long.acknowledge(place, 0.0, index, size)
+        if short.acknowledge_part(place, index):
+            assert not full
+        else:
+            assert short.acknowledge(place, 0.0, index, size) == full
+        assert short.due() == long.due()
+        if number == flushed_after:
+            assert short.flush(1.0) == long.flush(1.0)
+        for each in range(size):
+            assert short.is_duplicate(place, each) == long.is_duplicate(place, each)
+    assert short.flush(2.0) == long.flush(2.0)
