@@ -45,7 +45,7 @@ class QueueMachine(RuleBasedStateMachine):
                 assert self.queue.take() == self.held.pop(0)
             else:
                 taken, self.held = self.held[:count_max], self.held[count_max:]
-                assert [self.queue.pop() for _ in taken] == taken
+                assert [self.queue.take() for _ in taken] == taken
             self.flow()
         else:
             self.is_waiting = True
@@ -196,7 +196,7 @@ def test_an_automatic_queue_doubles_when_it_was_full_and_is_empty() -> None:
     for _ in range(6):
         sizes.append(queue.size)
         queue.push(range(permits))
-        assert [queue.pop() for _ in range(permits)] == list(range(permits))
+        assert [queue.take() for _ in range(permits)] == list(range(permits))
         permits = queue.take_flow()
         permits += queue.waiting()
     assert sizes == [1, 2, 4, 6, 6, 6]
