@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt commit-logs check graph pages demo bench bench-client bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
+.PHONY: help run test hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
 	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make bench          measure against RabbitMQ on this machine, results in bench/results/"
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-client   the client library beside the official Python wheel: rates, CPU a message"
+	@echo "make bench-idle     what 10,000 idle consumers of one client take of its process"
 	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-spark    reading the log in Spark beside a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
 	@echo "make bench-spark-through  rows through a broker: service.url, streams, micro-batches, the sink"
@@ -101,6 +102,9 @@ bench-pairs: $(VENV)/.dev compiler broker-tools
 
 bench-client: $(VENV)/.dev
 	$(BIN)/python -m bench.client $(ARGS)
+
+bench-idle: $(VENV)/.dev
+	$(BIN)/python -m bench.idle_consumers $(ARGS)
 
 bench-pulsar: $(VENV)/.dev java client-tools
 	$(BIN)/python -m bench.pulsar $(ARGS)

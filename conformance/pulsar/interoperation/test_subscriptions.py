@@ -103,8 +103,8 @@ def test_what_one_leaves_the_other_gets(
     again = one.receive()
     assert again is not None
     assert (again.value, again.redelivery_count) == (given_back.value, 1)
-    one.close()
     two = libraries[second].receiver(topic, Receiving())
+    one.close()
     found = {each.value: each.redelivery_count for each in take(two, 2)}
     assert sorted(found) == [given_back.value, left.value]
     assert found[given_back.value] >= 1
