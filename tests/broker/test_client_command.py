@@ -15,7 +15,9 @@ WITHIN_S = 60
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arneb]:
-    made = Arneb(tmp_path_factory.mktemp("broker"), listeners=("pulsar",)).start()
+    made = Arneb(
+        tmp_path_factory.mktemp("broker"), listeners=("pulsar", "amqp", "http-pulsar")
+    ).start()
     yield made
     made.stop()
 
@@ -28,8 +30,14 @@ def topic() -> str:
 def played(
     broker: Arneb, *arguments: str, stdin: bytes = b"", status: int = 0
 ) -> subprocess.CompletedProcess[bytes]:
+    return played_at(broker.pulsar_url, *arguments, stdin=stdin, status=status)
+
+
+def played_at(
+    url: str, *arguments: str, stdin: bytes = b"", status: int = 0
+) -> subprocess.CompletedProcess[bytes]:
     done = subprocess.run(
-        [*arneb_command(), "client", "-b", broker.pulsar_url, *arguments],
+        [*arneb_command(), "client", "-b", url, *arguments],
         env=arneb_environment(),
         input=stdin,
         capture_output=True,
@@ -116,3 +124,34 @@ def test_a_broker_that_is_not_there_is_one_line() -> None:
     assert done.returncode == 2
     assert b"expected a Pulsar broker at pulsar://127.0.0.1:1" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_whoever_reads_no_more_ends_a_command_that_waits(broker: Arneb, topic: str) -> None:
+    said = played(broker, "produce", topic, stdin=b"1\n").stderr
+    assert said.startswith(b"1 message stored")
+    with subprocess.Popen(
+        [*arneb_command(), "client", "-b", broker.pulsar_url, "read", topic],
+        env=arneb_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        assert reading.stdout.readline() == b"1\n"
+        reading.stdout.close()
+        assert reading.wait(WITHIN_S) == 0
+        assert reading.stderr.read() == b"1 message\n"
+
+
+def test_a_wrong_port_is_told_by_what_it_speaks(broker: Arneb) -> None:
+    admin = broker.admin_url.removeprefix("http://")
+    for address, expected in (
+        (f"pulsar://{broker.address}", "speaks AMQP"),
+        (f"pulsar://{admin}", "speaks HTTP: a URL that begins with http://"),
+        ("amqp://127.0.0.1:1", "expected a URL that begins with one of pulsar"),
+    ):
+        done = played_at(address, "--timeout", "10", "ping", "-c", "1", status=2)
+        assert expected in done.stderr.decode()
+    said = played_at(broker.admin_url, "ping", "-c", "2", "-i", "0").stdout.decode().splitlines()
+    assert len(said) == 3
+    assert said[0].startswith(broker.pulsar_url)

@@ -18,6 +18,7 @@ import anyio
 import click
 
 from arneb.cli import INTERRUPTED_STATUS, Refused
+from arneb.commands.message_output import Progress, counted, print_messages, say
 from arneb_pulsar.client import (
     EARLIEST,
     LATEST,
@@ -26,7 +27,6 @@ from arneb_pulsar.client import (
     Compression,
     ConsumerOptions,
     InitialPosition,
-    Message,
     MessageId,
     ProducerOptions,
     SubscriptionType,
@@ -40,21 +40,16 @@ from arneb_pulsar.client.connection.authentication import (
     NoAuthentication,
     TokenAuthentication,
 )
-from arneb_pulsar.client.errors import PulsarError, QueueFull, TimedOut
+from arneb_pulsar.client.errors import PulsarError, QueueFull
 from arneb_pulsar.client.formats import (
     DEFAULT,
-    Format,
     Line,
-    json_of,
     line_of,
     line_of_json,
     parse_start,
 )
 
 URL: Final = "pulsar://127.0.0.1:6650"
-IDLE_S: Final = 0.5
-"""So long without a message, and a topic is looked at for its end."""
-
 FAILED_STATUS: Final = 1
 
 
@@ -167,7 +162,7 @@ def produce(
         chosen = Compression[compression.upper()] if compression else Compression.NONE
         options = ProducerOptions(pending_max=10_000)
         producer = await made.create_producer(topic, options, compression=chosen)
-        count, began = 0, time.monotonic()
+        count, began, progress = 0, time.monotonic(), Progress(quiet)
         async with producer:
             async for data in _inputs(files, line_by_line):
                 line = Line(data) if files and not line_by_line else parsed(data)
@@ -185,10 +180,13 @@ def produce(
                     except QueueFull:
                         await producer.wait_for_room()
                 count += 1
+                progress.show(count)
+        progress.end()
         if not quiet:
-            _say(f"{count - len(failures)} messages stored in {time.monotonic() - began:.2f} s")
+            stored = counted(count - len(failures))
+            say(f"{stored} stored in {time.monotonic() - began:.2f} s")
         if failures:
-            _say(f"{len(failures)} were not, the first: {failures[0]}")
+            say(f"{len(failures)} were not, the first: {failures[0]}")
             raise SystemExit(FAILED_STATUS)
 
     service.play(run)
@@ -232,13 +230,13 @@ def consume(
     pattern: bool,
     **output: Any,
 ) -> None:
-    r"""Print the messages of TOPICS as a consumer of a subscription, and acknowledge them.
+    """Print the messages of TOPICS as a consumer of a subscription, and acknowledge them.
 
     -o sets a subscription back or on that is there already.
 
     \b
     -f: %s value  %S its bytes  %k key  %K its bytes  %t topic  %p partition  %o id
-        %T publish time  %e event time  %h properties  %n redeliveries  \n \t \xHH
+        %T publish time  %e event time  %h properties  %n redeliveries  \\n \\t \\xHH
     """
 
     async def run(made: Client) -> None:
@@ -256,7 +254,7 @@ def consume(
             if start is not None:
                 await consumer.seek(start)
             done = None if peek else consumer.acknowledge
-            await _print(consumer.receive, consumer.has_message_available, done, **output)
+            await print_messages(consumer.receive, consumer.has_message_available, done, **output)
 
     service.play(run)
 
@@ -278,7 +276,7 @@ def read(service: Service, /, topic: str, **output: Any) -> None:
         async with await made.create_reader(topic, begin, options) as reader:
             if isinstance(start, int):
                 await reader.seek(start)
-            await _print(reader.read, reader.has_message_available, None, **output)
+            await print_messages(reader.read, reader.has_message_available, None, **output)
 
     service.play(run)
 
@@ -305,43 +303,6 @@ def ping(service: Service, count: int, interval_s: float) -> None:
         )
 
     service.play(run)
-
-
-async def _print(
-    receive: Callable[[float | None], Awaitable[Message[bytes]]],
-    available: Callable[[], Awaitable[bool]],
-    done: Callable[[Message[bytes]], None] | None,
-    *,
-    start: str | None,
-    count: int | None,
-    ends: bool,
-    text: str,
-    is_json: bool,
-    quiet: bool,
-) -> None:
-    """Messages to standard output, until there are enough."""
-    form = json_of if is_json else Format(text).of
-    out = sys.stdout.buffer
-    printed = 0
-    try:
-        while count is None or printed < count:
-            try:
-                message = await receive(IDLE_S)
-            except TimedOut:
-                out.flush()
-                if ends and not await available():
-                    break
-                continue
-            out.write(form(message))
-            printed += 1
-            if done is not None:
-                done(message)
-            if sys.stdout.isatty():
-                out.flush()
-    finally:
-        out.flush()
-        if not quiet:
-            _say(f"{printed} messages")
 
 
 async def _inputs(files: tuple[Path, ...], line_by_line: bool) -> AsyncIterator[bytes]:
@@ -385,7 +346,3 @@ async def _until_interrupted(command: Callable[[], Awaitable[None]]) -> None:
         raise raised
     if interrupted:
         raise SystemExit(INTERRUPTED_STATUS)
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)

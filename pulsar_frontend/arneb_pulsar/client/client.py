@@ -49,6 +49,9 @@ T = TypeVar("T")
 POLL_S: Final = 60.0
 """How often it is asked whether a topic has more partitions, as the official clients do."""
 
+ANY_TOPIC: Final = parse_topic("persistent://public/default/ping")
+"""What a service that is asked by HTTP is asked for, to know one of its brokers; it is not made."""
+
 MADE_MIN: Final = 64
 """Producers and consumers before those that are closed are let go of."""
 
@@ -292,7 +295,11 @@ class Client:
     async def ping(self) -> Pong:
         """Ask a broker of the service for a sign of life. Raises :class:`ConnectError`,
         :class:`TimedOut`."""
-        connection = await self._context.pool.any()
+        if self._service.by_http:
+            place = await self._context.lookup.broker_of(ANY_TOPIC)
+            connection = await self._context.pool.to(place.address, place.through)
+        else:
+            connection = await self._context.pool.any()
         began = self._context.clock.now()
         await connection.ping(self._context.operation_timeout_s)
         seconds = self._context.clock.now() - began

@@ -61,6 +61,13 @@ ANNOUNCED_BYTES_MAX: Final = UNCOMPRESSED_BYTES_MAX
 """A broker that announces larger messages gets no more room for its frames: nothing larger would
 be unpacked either."""
 
+STRANGERS: Final = (
+    (b"HTTP/", "speaks HTTP: a URL that begins with http:// is asked for the brokers"),
+    (b"AMQP", "speaks AMQP, not Pulsar's protocol"),
+    (b"\x15\x03", "speaks TLS: its URL begins with pulsar+ssl://"),
+)
+"""How others answer CONNECT, and what is said of them."""
+
 Reply = Callable[[Any, PulsarError | None], None]
 """Told the answer, or why there is none."""
 
@@ -230,7 +237,10 @@ class ConnectionMachine:
             if self._reader.error is not None:
                 raise self._reader.error
         except (WireError, DecodeError) as error:
-            self.lost(Disconnected(f"{self.where} sent what is not its protocol: {error}"))
+            what = f"sent what is not Pulsar's protocol: {error}"
+            if self.state is State.HANDSHAKE:
+                what = next((each for head, each in STRANGERS if data.startswith(head)), what)
+            self.lost(Disconnected(f"{self.where} {what}"))
         except Exception as error:
             # A mistake of ours that a broker's bytes have found costs their connection, and not
             # the application all its tasks.
