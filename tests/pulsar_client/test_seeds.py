@@ -1,0 +1,180 @@
+"""What two articles about Pulsar's client say of its mechanisms, each played at a real broker:
+grouping, receipts, batches, negative acknowledgements, the ack timeout, permits and the empty
+queue. What the client knows by itself counts for nothing here: it is what comes again that shows
+what a broker was told.
+"""
+
+import time
+from collections.abc import Sequence
+
+import anyio
+import pytest
+from tests.pulsar_client.conftest import Broker, until
+
+from arneb_pulsar.client import (
+    Client,
+    ConsumerOptions,
+    InitialPosition,
+    Message,
+    ProducerOptions,
+    SubscriptionType,
+    connect,
+)
+from arneb_pulsar.client.errors import TimedOut
+
+SILENCE_S = 0.25
+
+
+class GoneWithoutAWord(Exception):
+    """Ends a client that tells its broker nothing more."""
+
+
+def early(kind: SubscriptionType = SubscriptionType.SHARED, **more: object) -> ConsumerOptions:
+    position = InitialPosition.EARLIEST
+    return ConsumerOptions(type=kind, initial_position=position, **more)  # type: ignore[arg-type]
+
+
+async def produce(url: str, topic: str, count: int, *, batched: bool = False) -> None:
+    async with connect(url) as client:
+        producer = await client.create_producer(topic, ProducerOptions())
+        values = [b"%d" % number for number in range(count)]
+        if batched:
+            await producer.send_batch(values)
+        else:
+            for each in values:
+                await producer.send(each)
+
+
+async def left(client: Client, topic: str, kind: SubscriptionType) -> list[bytes]:
+    """What comes to a consumer that is new."""
+    found = []
+    consumer = await client.subscribe(topic, "s", early(kind))
+    try:
+        while True:
+            found.append((await consumer.receive(SILENCE_S if found else 2 * SILENCE_S)).data)
+    except TimedOut:
+        return found
+
+
+async def acknowledged(
+    url: str, topic: str, which: Sequence[int], count: int, wait_s: float, **options: object
+) -> list[bytes]:
+    """What comes again when some of ``count`` messages were acknowledged, and their client was gone
+    without a word ``wait_s`` later."""
+    with pytest.raises(GoneWithoutAWord):
+        async with connect(url) as client:
+            consumer = await client.subscribe(topic, "s", early(**options))  # type: ignore[arg-type]
+            messages = [await consumer.receive(10) for _ in range(count)]
+            for index in which:
+                consumer.acknowledge(messages[index])
+            await anyio.sleep(wait_s)
+            raise GoneWithoutAWord
+    async with connect(url) as client:
+        return await left(client, topic, SubscriptionType.SHARED)
+
+
+async def test_grouping_tells_the_broker_within_a_tenth_of_a_second(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 4)
+    again = await acknowledged(broker.pulsar_url, topic, [0, 2], 4, SILENCE_S)
+    assert sorted(again) == [b"1", b"3"]
+
+
+async def test_grouping_tells_the_broker_nothing_before_its_time(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 3)
+    again = await acknowledged(
+        broker.pulsar_url, topic, [0, 1, 2], 3, SILENCE_S, ack_group_s=3_600.0
+    )
+    assert sorted(again) == [b"0", b"1", b"2"]
+
+
+async def test_receipts_mean_that_it_does_not_come_again(broker: Broker, topic: str) -> None:
+    await produce(broker.pulsar_url, topic, 2)
+    with pytest.raises(GoneWithoutAWord):
+        async with connect(broker.pulsar_url) as client:
+            consumer = await client.subscribe(topic, "s", early())
+            await consumer.acknowledge_stored(await consumer.receive(10))
+            raise GoneWithoutAWord
+    async with connect(broker.pulsar_url) as client:
+        assert await left(client, topic, SubscriptionType.SHARED) == [b"1"]
+
+
+async def test_batch_indexes_off_a_batch_is_acknowledged_with_its_last_message(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 5, batched=True)
+    all_of_it = [b"%d" % number for number in range(5)]
+    url = broker.pulsar_url
+    assert await acknowledged(url, topic, [0, 1, 2, 4], 5, SILENCE_S) == all_of_it
+    assert await acknowledged(url, topic, [4, 0, 3, 1, 2], 5, SILENCE_S) == []
+
+
+async def test_batch_indexes_off_a_cumulative_one_inside_a_batch_means_the_entry_before(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 1)
+    await produce(broker.pulsar_url, topic, 3, batched=True)
+    async with connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", early(SubscriptionType.EXCLUSIVE))
+        messages = [await consumer.receive(10) for _ in range(4)]
+        consumer.acknowledge_cumulative(messages[2])
+        await consumer.close()
+        again = await left(client, topic, SubscriptionType.EXCLUSIVE)
+        assert again == [b"0", b"1", b"2"]
+
+
+async def test_negative_acks_of_one_message_bring_its_batch_again(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 3, batched=True)
+    async with connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", early(negative_ack_delay_s=0.5))
+        messages = [await consumer.receive(10) for _ in range(3)]
+        consumer.acknowledge(messages[0])
+        consumer.negative_acknowledge(messages[1])
+        began = time.monotonic()
+        consumer.acknowledge(messages[2])
+        again: list[Message[bytes]] = [await consumer.receive(10) for _ in range(3)]
+        assert time.monotonic() - began >= 0.45
+        assert [each.data for each in again] == [b"0", b"1", b"2"]
+        assert {each.redelivery_count for each in again} == {1}
+
+
+async def test_ack_timeout_is_not_for_what_waits_in_the_queue(broker: Broker, topic: str) -> None:
+    await produce(broker.pulsar_url, topic, 2)
+    async with connect(broker.pulsar_url) as client:
+        options = early(ack_timeout_s=1.0, ack_timeout_tick_s=0.1)
+        consumer = await client.subscribe(topic, "s", options)
+        await until(lambda: consumer.waiting == 2)
+        await anyio.sleep(1.3)
+        first, second = await consumer.receive(10), await consumer.receive(10)
+        assert (first.redelivery_count, second.redelivery_count) == (0, 0)
+        consumer.acknowledge(second)
+        again = await consumer.receive(10)
+        assert (again.data, again.redelivery_count) == (first.data, 1)
+
+
+async def test_permits_leave_to_others_what_a_short_queue_has_no_room_for(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 10)
+    async with connect(broker.pulsar_url) as client:
+        short = await client.subscribe(topic, "s", early(queue_size=2))
+        await until(lambda: short.waiting == 2)
+        others = await left(client, topic, SubscriptionType.SHARED)
+        assert len(others) == 8
+        assert short.waiting == 2
+
+
+async def test_zero_queue_nothing_is_fetched_before_it_is_asked_for(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 3)
+    async with connect(broker.pulsar_url) as client:
+        empty = await client.subscribe(topic, "s", early(queue_size=0))
+        assert (await empty.receive(10)).data == b"0"
+        others = await left(client, topic, SubscriptionType.SHARED)
+        assert (others, empty.waiting) == ([b"1", b"2"], 0)
