@@ -174,6 +174,10 @@ class PulsarConfig:
     hashes, the largest of which is split when a consumer joins. Pulsar's
     ``subscriptionKeySharedUseConsistentHashing``."""
 
+    expose_broker_entry_metadata: bool = False
+    """Tell clients that read it, with each message, when it was stored and its number in the topic.
+    Pulsar's ``exposingBrokerEntryMetadataToClientEnabled``; no interceptors are needed."""
+
     def __post_init__(self) -> None:
         for namespace in self.namespaces:
             parse_namespace(namespace)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import trio
 
-from arneb_core.api.consumers import Consumer, ConsumerSpec
+from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
 from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
@@ -25,6 +25,7 @@ from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.server.consumers import ConnectionConsumers, ConnectionSink
+from arneb_pulsar.server.numbering import NumberedSink, Start
 from arneb_pulsar.services.connections import ClientConnection, close_dead
 from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
@@ -44,10 +45,12 @@ class Attachments:
         context: BrokerContext,
         connection: ClientConnection,
         consumers: ConnectionConsumers,
+        start: Start,
     ) -> None:
         self._context = context
         self._connection = connection
         self._consumers = consumers
+        self._start = start
 
     def __repr__(self) -> str:
         return f"<Attachments to {self._consumers!r}>"
@@ -136,16 +139,21 @@ class Attachments:
             sharing=self._sharing(effect.sharing),
             properties=effect.properties,
         )
-        sink = ConnectionSink(self._connection, self._consumers, effect.key)
+        sink: Sink = ConnectionSink(self._connection, self._consumers, effect.key)
+        if config.expose_broker_entry_metadata and effect.reads_broker_metadata:
+            sink = NumberedSink(sink, topic, self._start)
         self._check_right(effect)
         try:
-            return subscription.attach(spec, sink)
+            consumer = subscription.attach(spec, sink)
         except (ConsumerBusy, KeyRangesRefused, SubscriptionTypeMismatch):
             present = self._context.consumers.connections(topic.name, subscription.name)
             if not await close_dead(present, self._connection):
                 raise
-        self._check_right(effect)
-        return subscription.attach(spec, sink)
+            self._check_right(effect)
+            consumer = subscription.attach(spec, sink)
+        if isinstance(sink, NumberedSink):
+            self._consumers.number(effect.key, sink)
+        return consumer
 
     def _check_right(self, effect: effects.AttachConsumer) -> None:
         """The right may have gone since it was asked for. Raises :class:`RequestRefused`."""

@@ -10,6 +10,7 @@ from itertools import islice
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
+from arneb_pulsar.server.numbering import NumberedSink
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
@@ -38,6 +39,8 @@ class ConnectionConsumers:
         self._context = context
         self._connection = connection
         self._by_key: dict[ConsumerKey, AttachedConsumer] = {}
+        self._numbered: dict[ConsumerKey, NumberedSink] = {}
+        """Of those whose clients are told which message is which."""
 
     def __repr__(self) -> str:
         return f"<ConnectionConsumers: {len(self._by_key)}>"
@@ -48,6 +51,10 @@ class ConnectionConsumers:
         """The consumer is attached."""
         self._by_key[attached.key] = attached
         self._context.consumers.add(attached)
+
+    def number(self, key: ConsumerKey, sink: NumberedSink) -> None:
+        """The consumer that was attached gets its deliveries through ``sink``."""
+        self._numbered[key] = sink
 
     def find(self, key: ConsumerKey) -> AttachedConsumer | None:
         """The consumer of that key, if it is still there."""
@@ -79,6 +86,8 @@ class ConnectionConsumers:
     def _forget(self, key: ConsumerKey) -> None:
         """It is detached. With the last one Pulsar's brokers forget how often they delivered
         what."""
+        if (numbered := self._numbered.pop(key, None)) is not None:
+            numbered.drop()
         attached = self._by_key.pop(key, None)
         if attached is not None:
             subscription = attached.subscription
@@ -140,7 +149,12 @@ class ConnectionConsumers:
         if attached is None:
             return
         if effect.positions is None:
+            numbered = self._numbered.get(effect.key)
+            # What its client never heard of has cost it nothing.
+            unheard = 0 if numbered is None else numbered.drop()
             attached.consumer.release_all(count=effect.count)
+            if unheard:
+                attached.consumer.flow(unheard)
         else:
             attached.consumer.release(effect.positions, count=effect.count)
 

@@ -52,7 +52,7 @@ class EffectRunner:
         self.tasks = RequestTasks()
         self.publishing = Publishing(context, connection)
         self.consumers = ConnectionConsumers(context, connection)
-        self._attachments = Attachments(context, connection, self.consumers)
+        self._attachments = Attachments(context, connection, self.consumers, self.tasks.start)
         self._listings = Listings(context, connection)
         self._requests = Requests(
             context, connection, endpoint, self.publishing, self.consumers, authenticated

@@ -40,6 +40,11 @@ class RequestTasks:
         self.pending_bytes += size
         self.nursery.start_soon(self._finish, request, effect, size)
 
+    def start(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run what no request asked for, for as long as the connection does."""
+        assert self.nursery is not None, "consumers come while the connection runs"
+        self.nursery.start_soon(task)
+
     async def one_done(self) -> None:
         """Wait for the end of some request."""
         await self._one_done.wait()

@@ -7,8 +7,8 @@ version that counts here is that of Pulsar's protocol which brought the command 
 from dataclasses import dataclass
 from typing import Final
 
-JAVA: Final = "Pulsar-Java"
-"""What Java clients call themselves, with their version behind it."""
+HEARERS: Final = ("Pulsar-Java", "Arneb-Python")
+"""What Java clients call themselves, with their version behind it, and our own library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,13 @@ class Client:
     """Its library and that one's version."""
     version: int = 0
     """The protocol's: the lower one of its own and ours."""
+    takes_broker_metadata: bool = False
+    """It said that it reads what a broker says of an entry, before the entry."""
+
+    @property
+    def reads_broker_metadata(self) -> bool:
+        """Java's clients say so by a flag, which came with this version."""
+        return self.version >= 16 and self.takes_broker_metadata
 
     @property
     def answers_pings(self) -> bool:
@@ -37,4 +44,4 @@ class Client:
     def hears_end_of_topic(self) -> bool:
         """From version 9 on, but C++ and Go clients close the connection when they are told, come
         again, are told again, and so on."""
-        return self.version >= 9 and self.name.startswith(JAVA)
+        return self.version >= 9 and self.name.startswith(HEARERS)

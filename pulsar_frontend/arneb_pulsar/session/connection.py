@@ -276,7 +276,8 @@ class ConnectionSession:
         Pulsar's broker does it."""
         name = text_of(command.client_version, "client_version")
         version = max(0, min(commands.PROTOCOL_VERSION, command.protocol_version))
-        self._output.client = Client(name, version)
+        flags = command.feature_flags
+        self._output.client = Client(name, version, flags.supports_broker_entry_metadata)
         if self._must_prove:
             self.state = ConnectionState.PROVING
             self._authentication.begin(command)

@@ -2,6 +2,7 @@
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.subscription_types import SubscriptionType
+from arneb_pulsar.packing.broker_metadata import with_broker_metadata
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
@@ -84,4 +85,6 @@ class Consumer:
         """The MESSAGE frames of a run, with checksums if they are to be ``checked``."""
         if is_foreign(run):
             return TranslatedRun(run, self.frames, checked=checked)
-        return self.frames.pack(run if checked else without_checksums(run))
+        if not checked:
+            run = without_checksums(run)
+        return self.frames.pack(run if run.offsets is None else with_broker_metadata(run))

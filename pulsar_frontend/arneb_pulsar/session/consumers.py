@@ -96,7 +96,7 @@ class Consumers:
                 pb.TooManyRequests, f"At most {CONSUMERS_MAX} consumers a connection"
             )
         key = ConsumerKey(self._next_key)
-        effect = attachment(key, command)
+        effect = attachment(key, command, self._output.client)
         self._next_key += 1
         consumer = Consumer(
             key,

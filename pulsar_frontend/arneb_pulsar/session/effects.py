@@ -93,6 +93,8 @@ class AttachConsumer:
     properties: dict[str, str]
     subscription_properties: dict[str, str]
     schema: Schema | None = None
+    reads_broker_metadata: bool = False
+    """Its client reads what the broker says of an entry, where the broker says it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.packing.places import place_of
+from arneb_pulsar.session.client import Client
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
@@ -18,8 +19,8 @@ TYPES: Final = {each.traits.number: each for each in SubscriptionType}
 """By their codes on the wire."""
 
 
-def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
-    """The attachment that SUBSCRIBE asks for. Raises :class:`RequestRefused`."""
+def attachment(key: ConsumerKey, command: CommandSubscribe, client: Client) -> AttachConsumer:
+    """The attachment that SUBSCRIBE of ``client`` asks for. Raises :class:`RequestRefused`."""
     subscription_type = TYPES.get(command.subType)
     if subscription_type is None:
         raise RemoteProtocolError(f"expected a subscription type, got {command.subType}")
@@ -44,6 +45,7 @@ def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
         properties=properties_of(command.metadata),
         subscription_properties=properties_of(command.subscription_properties),
         schema=schema_of(command.schema) if command.HasField("schema") else None,
+        reads_broker_metadata=client.reads_broker_metadata,
     )
 
 

@@ -13,6 +13,7 @@ from arneb_core.api.codec import Message, codecs
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
 from arneb_pulsar.codec import encode_messages
+from arneb_pulsar.packing.broker_metadata import with_broker_metadata
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.wire.checksum import metadata_bytes, without_checksum
 
@@ -75,8 +76,12 @@ class TranslatedRun:
                 entry = entry[:HEADER_BYTES] + body
                 units -= MESSAGE_UNITS + metadata_bytes(body) // METADATA_BYTES_A_UNIT
             entries.append(entry)
-        part = replace(run, positions=run.positions[start : self._at], entries=entries)
-        return self._frames.pack(part if self._checked else without_checksums(part)), units
+        offsets = None if run.offsets is None else run.offsets[start : self._at]
+        positions = run.positions[start : self._at]
+        part = replace(run, positions=positions, entries=entries, offsets=offsets)
+        if not self._checked:
+            part = without_checksums(part)
+        return self._frames.pack(part if offsets is None else with_broker_metadata(part)), units
 
 
 def without_checksums(run: Deliveries) -> Deliveries:
