@@ -152,7 +152,7 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "the end of a topic is told to clients that do not know it",
         PULSAR + "session/client.py",
-        "self.version >= 9 and self.name.startswith(JAVA)",
+        "self.version >= 9 and self.name.startswith(HEARERS)",
         "self.version >= 9",
         CLIENT_TESTS,
     ),

@@ -15,6 +15,7 @@ from arneb_pulsar.client.codec.schemas.schema import SchemaInfo
 from arneb_pulsar.client.connection.authentication import Authentication, NoAuthentication
 from arneb_pulsar.client.connection.dialling import TlsOptions
 from arneb_pulsar.client.errors import AdminError, ConnectError, InvalidTopic, TimedOut
+from arneb_pulsar.client.http_calls import call
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.lookup import path_of, quoted, schema_in
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
@@ -199,21 +200,15 @@ class Admin:
         """The answer to a request. Raises :class:`AdminError`, :class:`ConnectError`,
         :class:`TimedOut`."""
         where = f"{method} {base}/{path}"
-        try:
-            answer = await self._http.request(
-                method,
-                f"{base}/{path}",
-                json=body,
-                params={name: "true" for name, value in query.items() if value},
-                headers=await self._authentication.headers(),
-                follow_redirects=True,
-            )
-        except httpx.TimeoutException as error:
-            raise TimedOut(f"{where}: no answer of {self._http.base_url}: {error!r}") from error
-        except httpx.HTTPError as error:
-            raise ConnectError(
-                f"{where}: expected an answer of {self._http.base_url}, got {error!r}"
-            ) from error
+        answer = await call(
+            self._http,
+            self._authentication,
+            method,
+            f"{base}/{path}",
+            where,
+            query={name: "true" for name, value in query.items() if value},
+            body=body,
+        )
         if not answer.is_success:
             raise AdminError(answer.status_code, _reason(answer), where)
         if not answer.content:

@@ -17,17 +17,14 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
-    ConnectError,
     IncompatibleSchema,
     InvalidUrl,
     ProducerFenced,
     PulsarError,
-    ServerRefused,
     SubscriptionNotFound,
     TimedOut,
     TopicNotFound,
     TopicTerminated,
-    UnknownAddress,
 )
 from arneb_pulsar.names import TopicName
 
@@ -104,7 +101,7 @@ class Attachment:
                         if not self._lost:
                             return
                     except PulsarError as error:
-                        if is_final(error):
+                        if not error.retriable:
                             raise
                         last = error
                     await anyio.sleep(backoff.next_s())
@@ -201,14 +198,7 @@ async def patiently(context: ClientContext, ask: Callable[[], Awaitable[T]]) -> 
     while True:
         try:
             return await ask()
-        except (ServerRefused, ConnectError, TimedOut) as error:
-            if is_final(error) or context.clock.now() >= end:
+        except PulsarError as error:
+            if not error.retriable or context.clock.now() >= end:
                 raise
         await anyio.sleep(backoff.next_s())
-
-
-def is_final(error: PulsarError) -> bool:
-    """Another attempt to make something for the first time would not help."""
-    if isinstance(error, ServerRefused):
-        return not error.retriable
-    return isinstance(error, UnknownAddress) or not isinstance(error, ConnectError | TimedOut)

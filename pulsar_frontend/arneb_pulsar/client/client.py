@@ -218,7 +218,9 @@ class Client:
         """A consumer of all topics of a namespace whose names match, now and later:
         ``tenant/namespace/<regular expression>`` (RE2). ``domain`` empty = non-persistent ones as
         well. Raises as :meth:`create_producer`."""
-        wanted = options or ConsumerOptions()
+        self._check_open()
+        # Nobody's coming back is to make a topic anew that was deleted.
+        wanted = replace(options or ConsumerOptions(), create_topic=False)
         namespace, text = split_pattern(pattern)
         make = self._consumers(subscription, wanted, schema, key_reader, interceptors)
         found: PatternConsumer[Any] = PatternConsumer(
@@ -281,6 +283,7 @@ class Client:
     async def begin_transaction(self, timeout_s: float = TRANSACTION_TIMEOUT_S) -> Transaction:
         """A transaction, which its coordinator aborts after ``timeout_s``. Raises
         :class:`TransactionCoordinatorNotFound` of a service that has none."""
+        self._check_open()
         if self._coordinators is None:
             self._coordinators = Coordinators(self._context)
         return await begin(self._coordinators, timeout_s)
@@ -360,9 +363,14 @@ class Client:
         self._made.add(made)
         return made
 
-    def _name(self, topic: str) -> TopicName:
+    def _check_open(self) -> None:
         if self._closed:
-            raise ClientClosed("the client was closed")
+            raise ClientClosed(f"the client of {self._service} was closed")
+
+    def _name(self, topic: str) -> TopicName:
+        self._check_open()
+        if not isinstance(topic, str):
+            raise InvalidTopic(f"expected the name of a topic, got {type(topic).__name__}")
         try:
             return parse_topic(topic)
         except InvalidTopicName as error:

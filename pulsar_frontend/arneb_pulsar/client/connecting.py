@@ -7,8 +7,9 @@ waited for.
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 from typing import Final
 
@@ -79,19 +80,19 @@ async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterat
     ``http://`` or ``https://``, with several ``host:port`` parted by commas.
 
     No connection is made before one is needed. When the block ends, the client is closed: see the
-    rule. Raises :class:`InvalidUrl`, and what the block raises, as it is.
+    rule. Raises :class:`InvalidUrl`, :class:`ConfigurationError` for files of TLS that are none,
+    and what the block raises, as it is.
     """
     options = options or ClientOptions()
     service = parse_service_url(url)
     random = Random(options.seed)
     clock = Clock()
     raised: BaseException | None = None
-    async with (
-        httpx.AsyncClient(timeout=options.operation_timeout_s) as http,
-        anyio.create_task_group() as tasks,
-    ):
+    tls = cache(options.tls.context)
+    verify = tls() if service.tls else True
+    async with AsyncExitStack() as opened, anyio.create_task_group() as tasks:
         pool = Pool(
-            options.dial or dialler(options.tls, options.connect_timeout_s),
+            options.dial or dialler(tls, options.connect_timeout_s),
             options.authentication,
             clock,
             tasks,
@@ -102,6 +103,9 @@ async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterat
         )
         lookup: Lookup
         if service.by_http:
+            timeout_s = options.operation_timeout_s
+            http = httpx.AsyncClient(timeout=timeout_s, verify=verify)
+            await opened.enter_async_context(http)
             lookup = HttpLookup(
                 service, http, options.authentication, listener=options.listener_name
             )

@@ -7,6 +7,7 @@
         * :class:`InvalidUrl` - not the URL of a Pulsar service
     * :class:`ConnectError` - no broker could be reached
         * :class:`UnknownAddress` - a name that has no address
+        * :class:`TlsFailed` - no TLS with whoever listens there, or not the certificate expected
         * :class:`Disconnected` - a broker was reached, and went away
     * :class:`UnexpectedAnswer` - an answer that no broker gives
     * :class:`TimedOut` - no answer, or no receipt, within the time that was given
@@ -32,6 +33,9 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
 class PulsarError(Exception):
     """Any of them."""
 
+    retriable: ClassVar[bool] = False
+    """Whether the client tries again by itself before it makes something for the first time."""
+
 
 class ClientClosed(PulsarError):
     """Closed by the application, or its ``async with`` has ended."""
@@ -52,9 +56,19 @@ class InvalidUrl(ConfigurationError):
 class ConnectError(PulsarError):
     """No broker could be reached."""
 
+    retriable = True
+
 
 class UnknownAddress(ConnectError):
     """A name that has no address: nothing that another attempt would change."""
+
+    retriable = False
+
+
+class TlsFailed(ConnectError):
+    """Whoever listens there does not speak TLS, or its certificate is not to be trusted."""
+
+    retriable = False
 
 
 class Disconnected(ConnectError):
@@ -67,6 +81,8 @@ class UnexpectedAnswer(PulsarError):
 
 class TimedOut(PulsarError, TimeoutError):
     """What was waited for did not come in time. A send that timed out may still be stored."""
+
+    retriable = True
 
 
 class QueueFull(PulsarError):
@@ -110,8 +126,8 @@ class ServerRefused(PulsarError):
     """The broker said no."""
 
     code: ClassVar[int] = ServerError.UnknownError
-    retriable: ClassVar[bool] = True
-    """Whether the client tries again by itself, as the official clients do."""
+    retriable = True
+    """As the official clients, but for those classes that say otherwise."""
 
 
 class UnknownServerError(ServerRefused):

@@ -46,8 +46,8 @@ class ConsumerInterceptor:
 
 
 def guarded(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Call it, whatever it raises."""
+    """Call an application's own code, whatever it raises."""
     try:
         call(*args, **kwargs)
     except Exception:  # an application's own code: what it does wrong is not to reach others
-        LOG.exception("an interceptor raised")
+        LOG.exception("%r raised", call)

@@ -20,13 +20,13 @@ from arneb_pulsar.client.errors import (
     ConnectError,
     InvalidUrl,
     NotAuthorized,
-    PulsarError,
     ServiceNotReady,
     TimedOut,
     TopicNotFound,
     UnexpectedAnswer,
     UnknownServerError,
 )
+from arneb_pulsar.client.http_calls import call
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetSchema,
@@ -239,26 +239,20 @@ class HttpLookup:
 
     async def _get(self, path: str, query: dict[str, str], what: str) -> dict[str, object]:
         scheme, hosts = self._service.scheme, self._service.hosts
-        last: PulsarError | None = None
+        errors: list[ConnectError | TimedOut] = []
         first = self._first
         for offset in range(len(hosts)):
             which = (first + offset) % len(hosts)
             host, port = hosts[which]
+            url = f"{scheme}://{host}:{port}{path}"
             try:
-                answer = await self._http.get(
-                    f"{scheme}://{host}:{port}{path}",
-                    params=query,
-                    headers=await self._authentication.headers(),
-                    follow_redirects=True,
-                )
-            except httpx.TimeoutException as error:
-                last = TimedOut(f"{what}: no answer of {host}:{port} ({error!r})")
-            except httpx.HTTPError as error:
-                last = ConnectError(f"{what}: expected an answer of {host}:{port}, got {error!r}")
+                answer = await call(self._http, self._authentication, "GET", url, what, query=query)
+            except (ConnectError, TimedOut) as error:
+                errors.append(error)
             else:
                 self._first = which
                 return _content(answer, what)
-        raise last or ConnectError(f"{what}: nobody to ask")
+        raise next((each for each in reversed(errors) if each.retriable), errors[-1])
 
 
 def _content(answer: httpx.Response, what: str) -> dict[str, object]:
@@ -266,10 +260,11 @@ def _content(answer: httpx.Response, what: str) -> dict[str, object]:
         try:
             found = answer.json()
         except ValueError as error:
-            text = answer.text[:200]
-            raise UnexpectedAnswer(f"{what}: expected JSON, got {text!r}") from error
+            got = f"{answer.text[:200]!r} of {answer.url.netloc.decode()}"
+            raise UnexpectedAnswer(f"{what}: expected JSON, got {got}") from error
         return found if isinstance(found, dict) else {"list": found}
-    text = f"{what}: {answer.status_code} {answer.text[:200]}"
+    host = answer.url.netloc.decode()
+    text = f"{what}: {answer.status_code} of {host}: {answer.text[:200]}"
     kinds = {
         401: AuthenticationFailed,
         403: NotAuthorized,

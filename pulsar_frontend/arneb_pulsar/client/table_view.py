@@ -4,6 +4,7 @@ The rule: it shows what had been sent when it was made or last refreshed, and th
 comes; a message without a value takes its key away.
 """
 
+import logging
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -11,11 +12,13 @@ import anyio
 
 from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.message import Message
-from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.errors import ClientClosed, PulsarError, SchemaError
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.interceptors import guarded
 from arneb_pulsar.client.reader import Reader
 from arneb_pulsar.client.waiting import Bell
+
+LOG = logging.getLogger("arneb_pulsar.client")
 
 T = TypeVar("T")
 
@@ -99,8 +102,13 @@ class TableView(Closing, Mapping[str, T], Generic[T]):
                 self._take(await self._reader.read())
                 if not self._reader.waiting:
                     self._read.ring()
-        except PulsarError as error:
+        except ClientClosed as error:
             self._failure = error
+        except Exception as error:  # an application's own schema may raise anything
+            LOG.error("%r is out of date from now on: %r", self, error)
+            text = f"expected values of {self._reader.topic}, got {error!r}"
+            self._failure = error if isinstance(error, PulsarError) else SchemaError(text)
+        finally:
             self._read.ring()
 
     def _take(self, message: "Message[T]") -> None:

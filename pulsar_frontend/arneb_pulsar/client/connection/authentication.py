@@ -5,19 +5,26 @@ what expires may be renewed. Each method serves the binary protocol and HTTP ali
 """
 
 import json
+import ssl
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import anyio
 import httpx
 
-from arneb_pulsar.client.errors import AuthenticationFailed, ConfigurationError
+from arneb_pulsar.client.errors import AuthenticationFailed, ConfigurationError, PulsarError
+
+T = TypeVar("T")
 
 RENEW_BEFORE_S: Final = 30.0
 """A token of OAuth 2 is renewed so long before it expires."""
+
+ISSUER_TIMEOUT_S: Final = 30.0
+"""For an answer of the issuer of tokens."""
 
 
 class Authentication(Protocol):
@@ -32,6 +39,18 @@ class Authentication(Protocol):
 
     async def headers(self) -> dict[str, str]:
         """The same for HTTP."""
+
+
+async def proof(authentication: Authentication, ask: Callable[[], Awaitable[T]]) -> T:
+    """What ``ask``, a method of ``authentication``, gives. Raises :class:`AuthenticationFailed`,
+    whatever an application's own code has raised."""
+    try:
+        return await ask()
+    except PulsarError:
+        raise
+    except Exception as error:
+        method = authentication.method
+        raise AuthenticationFailed(f"expected a proof by {method!r}, got {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +130,6 @@ class BasicAuthentication:
 
     async def headers(self) -> dict[str, str]:
         """As HTTP's own."""
-        from base64 import b64encode
-
         return {"Authorization": f"Basic {b64encode(await self.data()).decode()}"}
 
 
@@ -125,6 +142,8 @@ class OAuth2Authentication:
     client_secret: str = field(repr=False)
     audience: str = ""
     scope: str = ""
+    trust_certificates: str | None = None
+    """A file of certificates that the issuer's is checked with; by default those of the system."""
     method: str = "token"
     _token: str = field(default="", init=False, repr=False)
     _renew_at: float = field(default=0.0, init=False, repr=False)
@@ -166,12 +185,13 @@ class OAuth2Authentication:
         if self.scope:
             form["scope"] = self.scope
         try:
-            async with httpx.AsyncClient(timeout=30.0) as http:
+            verify = ssl.create_default_context(cafile=self.trust_certificates)
+            async with httpx.AsyncClient(timeout=ISSUER_TIMEOUT_S, verify=verify) as http:
                 found = await http.get(f"{base}/.well-known/openid-configuration")
                 endpoint = found.raise_for_status().json()["token_endpoint"]
                 answer = (await http.post(endpoint, data=form)).raise_for_status().json()
                 token, expires_s = answer["access_token"], float(answer.get("expires_in", 3600))
-        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError) as error:
             raise AuthenticationFailed(
                 f"expected a token for {self.client_id!r} from {base}: {error!r}"
             ) from error

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import ByteStream, TaskGroup
 
 from arneb_pulsar.client.clock import Clock
-from arneb_pulsar.client.connection.authentication import Authentication
+from arneb_pulsar.client.connection.authentication import Authentication, proof
 from arneb_pulsar.client.connection.dialling import Address, Dial
 from arneb_pulsar.client.connection.machine import ConnectionMachine, State
 from arneb_pulsar.client.errors import (
@@ -135,16 +135,16 @@ class Connection:
         """Read and write until it ends. Whoever uses it then is told why."""
         try:
             with self._scope:
-                async with anyio.create_task_group() as both:
-                    both.start_soon(self._write)
-                    both.start_soon(self._read)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write)
+                    tasks.start_soon(self._read, tasks)
         finally:
             self.close()
             self._opened.fail(self.machine.failure or ClientClosed("the connection was closed"))
             with anyio.CancelScope(shield=True):
                 await anyio.aclose_forcefully(self._stream)
 
-    async def _read(self) -> None:
+    async def _read(self, tasks: TaskGroup) -> None:
         machine = self.machine
         try:
             while machine.state is not State.CLOSED:
@@ -156,7 +156,9 @@ class Connection:
                     self._opened.set(None)
                     self._keep_alive.set(machine.due())
                 if machine.challenges:
-                    await self._answer_challenges()
+                    # It may take long to find a proof, and the broker asks for signs of life.
+                    tasks.start_soon(self._answer, len(machine.challenges))
+                    machine.challenges.clear()
         except anyio.EndOfStream:
             self.close(Disconnected(f"{machine.where} closed the connection"))
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as reason:
@@ -177,20 +179,22 @@ class Connection:
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as reason:
             self.close(Disconnected(f"the connection to {machine.where} broke: {reason!r}"))
 
-    async def _answer_challenges(self) -> None:
-        challenges, self.machine.challenges = self.machine.challenges, []
-        for _ in challenges:
-            data = AuthData(
-                auth_method_name=self._authentication.method,
-                auth_data=await self._authentication.data(),
-            )
-            self.machine.send(
-                CommandAuthResponse(
-                    client_version=CLIENT_VERSION,
-                    response=data,
-                    protocol_version=PROTOCOL_VERSION,
+    async def _answer(self, challenges: int) -> None:
+        """Prove again, as often as the broker asked, who the client is."""
+        authentication = self._authentication
+        try:
+            for _ in range(challenges):
+                proved = await proof(authentication, authentication.data)
+                data = AuthData(auth_method_name=authentication.method, auth_data=proved)
+                self.machine.send(
+                    CommandAuthResponse(
+                        client_version=CLIENT_VERSION,
+                        response=data,
+                        protocol_version=PROTOCOL_VERSION,
+                    )
                 )
-            )
+        except PulsarError as reason:
+            self.close(reason)
         self.flush()
 
     def _tick(self, now: float) -> None:
@@ -231,7 +235,7 @@ async def open_connection(
     opening = CommandConnect(
         client_version=CLIENT_VERSION,
         auth_method_name=authentication.method,
-        auth_data=await authentication.data(),
+        auth_data=await proof(authentication, authentication.data),
         protocol_version=PROTOCOL_VERSION,
         feature_flags=FLAGS,
     )

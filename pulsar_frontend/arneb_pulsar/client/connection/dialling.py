@@ -16,7 +16,12 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from arneb_pulsar.client.connection.machine import not_connected
-from arneb_pulsar.client.errors import InvalidUrl, UnknownAddress
+from arneb_pulsar.client.errors import (
+    ConfigurationError,
+    InvalidUrl,
+    TlsFailed,
+    UnknownAddress,
+)
 
 PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 80, "https": 443}
 """The schemes of service URLs, and their ports where the URL names none."""
@@ -104,42 +109,55 @@ class TlsOptions:
     """Take any certificate. For experiments."""
 
     def context(self) -> ssl.SSLContext:
-        """Raises :class:`OSError` and :class:`ssl.SSLError` for files that are none."""
-        context = ssl.create_default_context(cafile=self.trust_certificates)
+        """Raises :class:`ConfigurationError` for files that are none."""
+        try:
+            context = ssl.create_default_context(cafile=self.trust_certificates)
+        except OSError as error:
+            where = self.trust_certificates
+            raise ConfigurationError(f"expected certificates in {where}: {error}") from error
         if self.allow_insecure or not self.verify_hostname:
             context.check_hostname = False
         if self.allow_insecure:
             context.verify_mode = ssl.CERT_NONE
         if self.certificate is not None:
-            context.load_cert_chain(self.certificate, self.key)
+            try:
+                context.load_cert_chain(self.certificate, self.key)
+            except OSError as error:
+                where = f"{self.certificate} and its key in {self.key or 'the same file'}"
+                raise ConfigurationError(f"expected a certificate in {where}: {error}") from error
         return context
 
 
-def dialler(tls: TlsOptions, timeout_s: float) -> Dial:
-    """Dials TCP, and TLS where the address wants it."""
-    context: ssl.SSLContext | None = None
+def dialler(context: Callable[[], ssl.SSLContext], timeout_s: float) -> Dial:
+    """Dials TCP, and TLS where the address wants it, with what ``context`` gives."""
 
     async def dial(address: Address) -> ByteStream:
-        nonlocal context
         try:
             with anyio.fail_after(timeout_s):
                 stream: ByteStream = await anyio.connect_tcp(address.host, address.port)
                 if address.tls:
-                    if context is None:
-                        context = tls.context()
-                    # Brokers end connections without TLS's farewell.
-                    stream = await TLSStream.wrap(
-                        stream,
-                        hostname=address.host,
-                        ssl_context=context,
-                        standard_compatible=False,
-                    )
+                    stream = await _secured(stream, address.host, context())
         except TimeoutError as error:
             raise not_connected(f"{address}, within {timeout_s} s", error) from error
         except socket.gaierror as error:
             raise UnknownAddress(f"expected the address of {address}: {error}") from error
+        except ssl.SSLError as error:
+            raise TlsFailed(f"expected TLS with {address}: {error}") from error
         except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
             raise not_connected(str(address), error) from error
         return stream
 
     return dial
+
+
+async def _secured(stream: ByteStream, host: str, context: ssl.SSLContext) -> ByteStream:
+    """TLS over a stream, which is closed where that fails. Raises as :meth:`TLSStream.wrap`."""
+    try:
+        # Brokers end connections without TLS's farewell.
+        return await TLSStream.wrap(
+            stream, hostname=host, ssl_context=context, standard_compatible=False
+        )
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await anyio.aclose_forcefully(stream)
+        raise

@@ -25,7 +25,7 @@ from arneb_pulsar.client.errors import (
     TimedOut,
 )
 from arneb_pulsar.client.ids import LATEST, MessageId
-from arneb_pulsar.client.interceptors import ConsumerInterceptor
+from arneb_pulsar.client.interceptors import ConsumerInterceptor, guarded
 from arneb_pulsar.client.producer.packing import pairs_of
 from arneb_pulsar.client.waiting import Bell
 from arneb_pulsar.names import TopicName
@@ -201,13 +201,13 @@ class ConsumerLink(Receiving[T]):
         """See ``connection.machine.Receiver``."""
         self.is_active = is_active
         if self._options.on_active is not None:
-            self._options.on_active(self, is_active)
+            guarded(self._options.on_active, self, is_active)
 
     def on_end_of_topic(self) -> None:
         """See ``connection.machine.Receiver``."""
         self.has_reached_end = True
         if self._options.on_end_of_topic is not None:
-            self._options.on_end_of_topic(self)
+            guarded(self._options.on_end_of_topic, self)
 
     def on_closed(self, hint: str) -> None:
         """See ``connection.machine.Receiver``."""

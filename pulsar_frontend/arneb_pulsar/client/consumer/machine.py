@@ -170,7 +170,7 @@ class ConsumerMachine(Generic[T]):
         if found.refused:
             LOG.error("%s cannot be decrypted, and will come again: %s", where, found.text)
             self.acks.hand_out(found.entry, -1, 0, now)
-        else:
+        elif self.attached:
             LOG.error("%s is of no use, and is acknowledged: %s", where, found.text)
             ids = [MessageIdData(ledgerId=found.entry[0], entryId=found.entry[1])]
             self.acks.output.append(

@@ -6,7 +6,7 @@ to the topic that it came from.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import anyio
 
@@ -29,6 +29,9 @@ Make = Callable[[TopicName], Awaitable[Consumer[T]]]
 
 class MultiTopicConsumer(Consuming[T]):
     """Consumes several topics, or the partitions of one. Made by ``Client.subscribe``."""
+
+    quiet_ends: ClassVar[tuple[type[PulsarError], ...]] = (ClientClosed,)
+    """What ends a topic's consumer without the application being told."""
 
     def __init__(self, context: ClientContext, subscription: str, make: "Make[T]") -> None:
         super().__init__()
@@ -132,7 +135,7 @@ class MultiTopicConsumer(Consuming[T]):
                 if self._consumers.get(consumer.topic) is not consumer:
                     continue  # it was removed
                 del self._consumers[consumer.topic]
-                if isinstance(error, ClientClosed):
+                if isinstance(error, self.quiet_ends):
                     continue
                 raise
             if message is not None:

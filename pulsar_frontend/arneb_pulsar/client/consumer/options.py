@@ -135,8 +135,9 @@ class ConsumerOptions:
     partition_poll_s: float = 60.0
     """How often it is asked whether topics, or partitions, were added."""
     on_active: Callable[[Any, bool], None] | None = None
-    """Told (consumer, is active) in a Failover subscription."""
+    """Told (consumer, is active) in a Failover subscription. What it raises is logged."""
     on_end_of_topic: Callable[[Any], None] | None = None
+    """Told (consumer) once all is acknowledged of a topic that was terminated."""
 
     def __post_init__(self) -> None:
         if self.queue_size < 0:

@@ -13,7 +13,12 @@ import anyio
 from arneb_pulsar.client.connection.connection import Connection
 from arneb_pulsar.client.consumer.multi_topic import Make, MultiTopicConsumer
 from arneb_pulsar.client.context import ClientContext
-from arneb_pulsar.client.errors import ConfigurationError, PulsarError
+from arneb_pulsar.client.errors import (
+    ClientClosed,
+    ConfigurationError,
+    PulsarError,
+    TopicNotFound,
+)
 from arneb_pulsar.client.waiting import Bell
 from arneb_pulsar.names import (
     NON_PERSISTENT,
@@ -33,12 +38,17 @@ LOG = logging.getLogger("arneb_pulsar.client")
 
 T = TypeVar("T")
 
+AGAIN_S: Final = 1.0
+"""Until a list that could not be read is asked for again."""
+
 SYSTEM_PREFIX: Final = "__"
 """Begins the names of topics that brokers keep for themselves."""
 
 
 class PatternConsumer(MultiTopicConsumer[T]):
     """Made by ``Client.subscribe_pattern``."""
+
+    quiet_ends = (ClientClosed, TopicNotFound)
 
     def __init__(
         self,
@@ -63,6 +73,8 @@ class PatternConsumer(MultiTopicConsumer[T]):
         self._watcher_id = next(context.numbers)
         self._watching: Connection | None = None
         self._changed = Bell()
+        self._is_stale = False
+        """Something came or went since the list was last asked for."""
 
     def __repr__(self) -> str:
         return f"<PatternConsumer {self._text!r}, {super().__repr__()}>"
@@ -84,13 +96,16 @@ class PatternConsumer(MultiTopicConsumer[T]):
         with self._scope:
             while True:
                 await self._watch()
-                with anyio.move_on_after(poll_s):
-                    await self._changed.wait()
+                if not self._is_stale:
+                    with anyio.move_on_after(poll_s):
+                        await self._changed.wait()
+                self._is_stale = False
                 try:
                     await self.refresh()
                 except PulsarError as error:
                     LOG.info("topics of %s: %s", self._namespace, error)
-                    self._hash = ""
+                    self._out_of_date()
+                    await anyio.sleep(AGAIN_S)
 
     async def close(self) -> None:
         """See :meth:`Consumer.close`."""
@@ -107,12 +122,16 @@ class PatternConsumer(MultiTopicConsumer[T]):
 
     def on_update(self, update: CommandWatchTopicUpdate) -> None:
         """See ``connection.machine.Watcher``."""
-        self._hash = ""
-        self._changed.ring()
+        self._out_of_date()
 
     def on_lost(self, error: PulsarError) -> None:
         """See ``connection.machine.Watcher``."""
         self._watching = None
+        self._out_of_date()
+
+    def _out_of_date(self) -> None:
+        # What comes while the list is being read, or a watch begun, is not waited for.
+        self._hash, self._is_stale = "", True
         self._changed.ring()
 
     async def _watch(self) -> None:

@@ -73,6 +73,11 @@ class Builder(Generic[T]):
             self._intercept(topic, message)
         return message
 
+    def refused(self, topic: str, message: OutgoingMessage, error: Exception) -> None:
+        """Tell those who saw it that it is not accepted."""
+        for each in reversed(self._interceptors):
+            guarded(each.after_send, topic, message, None, error)
+
     def _intercept(self, topic: str, message: OutgoingMessage) -> None:
         for each in self._interceptors:
             guarded(each.before_send, topic, message)

@@ -13,6 +13,7 @@ from typing import Final
 
 from arneb_pulsar.client.errors import (
     ChecksumRefused,
+    MessageTooLarge,
     NotAllowed,
     PulsarError,
     ServerRefused,
@@ -167,7 +168,7 @@ class ProducerMachine:
         self._packer.name = reply.producer_name
         if reply.schema_version:
             self._packer.schema_version = reply.schema_version
-        self.message_bytes_max = message_bytes_max
+        self.message_bytes_max = self._packer.message_bytes_max = message_bytes_max
         if not self._numbered:
             self._numbered = True
             self.last_sequence_id = max(reply.last_sequence_id, -1)
@@ -246,13 +247,24 @@ class ProducerMachine:
             messages = [each for each in taken if each.fate is Fate.HELD]
             if gone := [each for each in taken if each.fate is Fate.WITHDRAWN]:
                 self._uncount(gone)
-            if not messages:
-                continue
-            try:
-                packed = self._packer.pack_batch(messages, wall_ms, by_key=self._by_key)
-            except PulsarError as error:
+            self._close_batch(messages, now, wall_ms)
+
+    def _close_batch(self, messages: list[OutgoingMessage], now: float, wall_ms: int) -> None:
+        """Make an entry of them; two where their broker takes no entry so large."""
+        if not messages:
+            return
+        try:
+            packed = self._packer.pack_batch(messages, wall_ms, by_key=self._by_key)
+        except MessageTooLarge as error:
+            half = len(messages) // 2
+            if not half:
                 self._forget(messages, error)
-                continue
+                return
+            self._close_batch(messages[:half], now, wall_ms)
+            self._close_batch(messages[half:], now, wall_ms)
+        except PulsarError as error:
+            self._forget(messages, error)
+        else:
             self._add(packed, messages, now)
 
     def _send_single(self, message: OutgoingMessage, now: float, wall_ms: int) -> None:

@@ -14,7 +14,7 @@ from arneb_pulsar.client.errors import MessageTooLarge
 from arneb_pulsar.client.messages import OutgoingMessage, TransactionId
 from arneb_pulsar.wire.batch import SIZE
 from arneb_pulsar.wire.checksum import join_body
-from arneb_pulsar.wire.frame import payload_frame
+from arneb_pulsar.wire.frame import AROUND_BYTES_MAX, payload_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandSend,
     CompressionType,
@@ -69,6 +69,8 @@ class Packer:
     ) -> None:
         self.name = ""
         self.schema_version = b""
+        self.message_bytes_max = 0
+        """The payload of one entry, as the broker has announced it; 0 until it has."""
         self.producer_id = producer_id
         self._compression = compression
         self._compress = compress
@@ -85,7 +87,8 @@ class Packer:
     def pack_batch(
         self, messages: Sequence[OutgoingMessage], wall_ms: int, *, by_key: bool = False
     ) -> Packed:
-        """One entry of several messages, in their order; ``by_key``: all have one key."""
+        """One entry of several messages, in their order; ``by_key``: all have one key. Raises
+        :class:`MessageTooLarge`."""
         parts: list[bytes] = []
         pack = SIZE.pack
         for message in messages:
@@ -98,6 +101,11 @@ class Packer:
         if by_key:
             _set_keys(metadata, messages[0])
         payload = self._squeeze(metadata, b"".join(parts))
+        if 0 < self.message_bytes_max < len(payload):
+            raise MessageTooLarge(
+                f"expected a batch of at most {self.message_bytes_max} bytes, got {len(payload)} "
+                f"of {len(messages)} messages"
+            )
         send = CommandSend(
             producer_id=self.producer_id, sequence_id=first, num_messages=len(messages)
         )
@@ -174,7 +182,15 @@ class Packer:
     def _frame(self, send: CommandSend, metadata: MessageMetadata, payload: bytes) -> bytes:
         if self._encryptor is not None:
             payload = self._encryptor.encrypt(metadata, payload)
-        return payload_frame(command_of(send), join_body(metadata.SerializeToString(), payload))
+        frame = payload_frame(command_of(send), join_body(metadata.SerializeToString(), payload))
+        if 0 < self.message_bytes_max < len(frame) - AROUND_BYTES_MAX:
+            # Its broker would end the connection, and again whenever it is sent again.
+            raise MessageTooLarge(
+                f"expected at most {AROUND_BYTES_MAX} bytes around a payload of "
+                f"{self.message_bytes_max}, got {len(frame)} bytes in sum: keys and properties "
+                "count"
+            )
+        return frame
 
 
 def single_of(message: OutgoingMessage) -> bytes:

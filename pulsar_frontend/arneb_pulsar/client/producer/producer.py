@@ -5,6 +5,7 @@ has happened. ``send`` waits for room; ``send_nowait`` raises where there is non
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar, Unpack
 
 import anyio
@@ -16,7 +17,8 @@ from arneb_pulsar.client.errors import (
     Withdrawn,
 )
 from arneb_pulsar.client.ids import MessageId
-from arneb_pulsar.client.messages import Fate, OutgoingMessage
+from arneb_pulsar.client.interceptors import guarded
+from arneb_pulsar.client.messages import Fate, OutgoingMessage, SendCallback
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.link import ProducerLink
 from arneb_pulsar.client.producer.machine import MESSAGE_OVERHEAD_BYTES
@@ -80,9 +82,16 @@ class Producer(ProducerLink[T], Producing[T]):
         """
         message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
         size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
-        await self._take_room(1, size)
-        stored: Outcome[MessageId] = Outcome()
         told = message.callback
+        try:
+            await self._take_room(1, size)
+        except anyio.get_cancelled_exc_class():
+            self._withdrawn(message, told)
+            raise
+        except PulsarError as error:
+            self._builder.refused(self.topic, message, error)
+            raise
+        stored: Outcome[MessageId] = Outcome()
 
         def callback(found: MessageId | None, error: Exception | None) -> None:
             if found is not None:
@@ -102,8 +111,8 @@ class Producer(ProducerLink[T], Producing[T]):
                     self._close_batches()
             return await stored.wait()
         except anyio.get_cancelled_exc_class():
-            if self._machine.withdraw(message) and told is not None:
-                told(None, Withdrawn(f"message {message.sequence_id} to {self._topic}: cancelled"))
+            if self._machine.withdraw(message):
+                self._withdrawn(message, told)
             raise
 
     def send_nowait(self, value: T | None, **keywords: Unpack[Keywords]) -> OutgoingMessage:
@@ -112,12 +121,16 @@ class Producer(ProducerLink[T], Producing[T]):
         :class:`PulsarError` for what cannot be sent."""
         message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
         size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
-        self._check_open()
-        self._room.take_nowait(1)
         try:
-            self._context.memory.take_nowait(size)
-        except BaseException:
-            self._room.give_back(1)
+            self._check_open()
+            self._room.take_nowait(1)
+            try:
+                self._context.memory.take_nowait(size)
+            except BaseException:
+                self._room.give_back(1)
+                raise
+        except PulsarError as error:
+            self._builder.refused(self.topic, message, error)
             raise
         self._hand_over(message, size)
         return message
@@ -140,31 +153,32 @@ class Producer(ProducerLink[T], Producing[T]):
         ]
         if not messages:
             return []
-        size = sum(len(each.payload) + MESSAGE_OVERHEAD_BYTES for each in messages)
-        await self._take_room(len(messages), size)
         ids: list[MessageId] = []
         stored: Outcome[list[MessageId]] = Outcome()
 
-        def callback(found: MessageId | None, error: Exception | None) -> None:
+        def callback(
+            told: SendCallback | None, found: MessageId | None, error: Exception | None
+        ) -> None:
             if found is None:
                 stored.fail(error or Withdrawn("expected an id"))
-                return
-            ids.append(found)
+            else:
+                ids.append(found)
+            if told is not None:
+                guarded(told, found, error)
             if len(ids) == len(messages):
                 stored.set(ids)
 
-        for each in messages:
-            each.callback = callback
+        size = sum(len(each.payload) + MESSAGE_OVERHEAD_BYTES for each in messages)
         try:
-            self._check_open()
-            self._machine.send_batch(messages, self._context.clock.now(), wall_ms)
-        except BaseException:
-            self._room.give_back(len(messages))
-            self._context.memory.give_back(size)
+            await self._take_room(len(messages), size)
+            for each in messages:
+                each.callback = partial(callback, each.callback)
+            self._hand_over_batch(messages, size, wall_ms)
+        except BaseException as error:
+            why = error if isinstance(error, PulsarError) else Withdrawn("cancelled")
+            for each in messages:
+                self._builder.refused(self.topic, each, why)
             raise
-        self._room_taken += len(messages)
-        self._memory_taken += size
-        self._changed()
         return await stored.wait()
 
     def close_batches(self) -> None:
@@ -207,6 +221,12 @@ class Producer(ProducerLink[T], Producing[T]):
 
     # Helpers
 
+    def _withdrawn(self, message: OutgoingMessage, told: SendCallback | None) -> None:
+        """Its ``send`` was cancelled before it was sent."""
+        if told is not None:
+            text = f"expected {message!r} to be sent to {self._topic}, was cancelled before"
+            guarded(told, None, Withdrawn(text))
+
     async def _take_room(self, count: int, size: int) -> None:
         self._check_open()
         await self._room.take(count)
@@ -224,13 +244,32 @@ class Producer(ProducerLink[T], Producing[T]):
         now, wall_ms = self._context.clock.now(), self._context.wall_ms()
         try:
             self._machine.send(message, now, wall_ms)
-        except BaseException:
+        except BaseException as error:
             self._room.give_back(1)
             self._context.memory.give_back(size)
+            if isinstance(error, PulsarError):
+                self._builder.refused(self.topic, message, error)
+            self._changed()  # the batch before it was closed
             raise
         self._room_taken += 1
         self._memory_taken += size
         self._changed()
+
+    def _hand_over_batch(
+        self, messages: Sequence[OutgoingMessage], size: int, wall_ms: int
+    ) -> None:
+        try:
+            self._check_open()
+            self._machine.send_batch(messages, self._context.clock.now(), wall_ms)
+        except BaseException:
+            self._room.give_back(len(messages))
+            self._context.memory.give_back(size)
+            raise
+        else:
+            self._room_taken += len(messages)
+            self._memory_taken += size
+        finally:
+            self._changed()  # the batch before it was closed
 
     def _close_batches(self) -> None:
         self._machine.close_batches(self._context.clock.now(), self._context.wall_ms())

@@ -1,0 +1,65 @@
+"""Calls by HTTP: one request of a broker's HTTP port, and its answer.
+
+The rule: redirects are followed as brokers send them, with the proof of who asks at each (but never
+from HTTPS to HTTP); what goes wrong below HTTP is one of the client's own errors.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import httpx
+
+from arneb_pulsar.client.connection.authentication import Authentication, proof
+from arneb_pulsar.client.errors import ConnectError, TimedOut, TlsFailed, UnknownAddress
+
+REDIRECTS_MAX: Final = 20
+"""As by the binary protocol."""
+
+
+async def call(
+    http: httpx.AsyncClient,
+    authentication: Authentication,
+    method: str,
+    url: str,
+    what: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: Any = None,
+) -> httpx.Response:
+    """The answer, whatever its status; ``what`` names the call in errors. Raises
+    :class:`ConnectError`, :class:`TimedOut` and :class:`AuthenticationFailed`."""
+    request = http.build_request(method, url, params=query, json=body)
+    is_secret = request.url.scheme == "https"
+    for _ in range(REDIRECTS_MAX):
+        if not is_secret or request.url.scheme == "https":
+            request.headers.update(await proof(authentication, authentication.headers))
+        host = request.url.netloc.decode()
+        try:
+            answer = await http.send(request, follow_redirects=False)
+        except httpx.TimeoutException as error:
+            raise TimedOut(f"{what}: no answer of {host}: {error!r}") from error
+        except httpx.HTTPError as error:
+            text = f"{what}: expected an answer of {host}, got {error!r}"
+            raise _kind_of(error)(text) from error
+        if answer.next_request is None:
+            return answer
+        request = answer.next_request
+    raise ConnectError(f"{what}: redirected {REDIRECTS_MAX} times, last to {request.url}")
+
+
+def _kind_of(error: BaseException) -> type[ConnectError]:
+    for cause in _causes_of(error):
+        if isinstance(cause, ssl.SSLError):
+            return TlsFailed
+        if isinstance(cause, socket.gaierror):
+            return UnknownAddress
+    return ConnectError
+
+
+def _causes_of(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
