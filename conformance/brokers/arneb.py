@@ -140,6 +140,10 @@ class Arneb(OwnProcess):
         return f"pulsar+ssl://{self._addresses['pulsar-tls']}"
 
     @property
+    def admin_tls_url(self) -> str:
+        return f"https://{self._addresses['http-pulsar-tls']}"
+
+    @property
     def log(self) -> str:
         """Everything printed since the object was made."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""

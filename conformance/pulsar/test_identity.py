@@ -1,8 +1,5 @@
 """Clients prove who they are: tokens, passwords, certificates; and TLS."""
 
-import base64
-import hashlib
-import hmac
 import json
 import time
 import urllib.error
@@ -16,12 +13,9 @@ import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.certificates import make_certificate
+from conformance.brokers.guarded import guarded_arneb, guarded_pulsar, make_files, token
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.helpers import WITHIN_MS, assert_gets, take
-
-SECRET = bytes(range(32))
-USERS = "me:$apr1$arneb123$pMgERRWPzAMjnVuL4g.Fi.\n"
-"""Whose password is ``right``, as ``htpasswd`` writes it."""
 
 TOKEN_S = 4.0
 """How long a token is good that is to run out: it says so in whole seconds, and the first
@@ -29,24 +23,6 @@ connection takes one on a busy machine."""
 
 EARLIEST = pulsar.InitialPosition.Earliest
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-
-
-def token(expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
-    """A JSON Web Token, made by hand."""
-    return token_of("me", expires_in_s, secret)
-
-
-def token_of(role: str, expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
-    """The same of anybody."""
-
-    def part(data: bytes) -> str:
-        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-    claims: dict[str, Any] = {"sub": role}
-    if expires_in_s is not None:
-        claims["exp"] = int(time.time() + expires_in_s)
-    signed = part(b'{"alg":"HS256"}') + "." + part(json.dumps(claims).encode())
-    return f"{signed}.{part(hmac.new(secret, signed.encode(), hashlib.sha256).digest())}"
 
 
 @dataclass(frozen=True)
@@ -70,12 +46,7 @@ class Guarded:
 def guarded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
-    files = tmp_path_factory.mktemp("files")
-    (files / "secret.key").write_bytes(SECRET)
-    (files / "users").write_text(USERS)
-    root = make_certificate(files, "root")
-    make_certificate(files, "server", root)
-    make_certificate(files, "me", root)
+    files = make_files(tmp_path_factory.mktemp("files"))
     place = tmp_path_factory.mktemp("guarded")
     broker: Arneb | PulsarStandalone
     if request.param == "pulsar":
@@ -86,42 +57,6 @@ def guarded(
         admin = broker.admin_url
     yield Guarded(broker.pulsar_url, broker.pulsar_tls_url, admin, files)
     broker.stop()
-
-
-def guarded_arneb(place: Path, files: Path) -> Arneb:
-    settings = f"""
-[pulsar.authentication]
-methods = ["token", "basic", "tls"]
-token_secret_key = "{files}/secret.key"
-basic_file = "{files}/users"
-
-[pulsar.tls]
-listen = "127.0.0.1:0"
-certificate = "{files}/server.crt"
-key = "{files}/server.key"
-client_ca = "{files}/root.crt"
-"""
-    listeners = ["pulsar", "pulsar-tls", "http-pulsar"]
-    return Arneb(place, listeners=listeners, settings=settings).start()
-
-
-def guarded_pulsar(place: Path, files: Path) -> PulsarStandalone:
-    providers = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
-    return PulsarStandalone(
-        place,
-        token=token(),
-        tls=True,
-        authenticationEnabled="true",
-        authenticationProviders=",".join(providers + kind for kind in ("Token", "Basic", "Tls")),
-        authenticationRefreshCheckSeconds=1,
-        tokenSecretKey=f"file://{files}/secret.key",
-        basicAuthConf=f"file://{files}/users",
-        tlsCertificateFilePath=f"{files}/server.crt",
-        tlsKeyFilePath=f"{files}/server.key",
-        tlsTrustCertsFilePath=f"{files}/root.crt",
-        brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",
-        brokerClientAuthenticationParameters=f"token:{token()}",
-    ).start()
 
 
 def assert_works(client: pulsar.Client, topic: str) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.guarded import SECRET, token_of
 from conformance.brokers.pulsar_standalone import PulsarStandalone
-from conformance.pulsar.test_identity import QUIET, SECRET, token_of
+from conformance.pulsar.test_identity import QUIET
 
 NAMESPACE = "t/n"
 TOPIC = f"persistent://{NAMESPACE}/topic"

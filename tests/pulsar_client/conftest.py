@@ -108,6 +108,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [each for each in items if each not in peaceful]
 
 
+OF_ONE: Final = ("guarded", "telling")
+"""Brokers with settings of their own are single ones."""
+
+
 def _brokers(config: pytest.Config) -> Sequence[str]:
     names: str = config.getoption("--client-brokers", "arneb")
     return names.split(",")
@@ -117,9 +121,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if inspect.iscoroutinefunction(metafunc.function):
         metafunc.fixturenames.append("backend")
         metafunc.parametrize("backend", BACKENDS)
-    if "broker" in metafunc.fixturenames:
-        names = _brokers(metafunc.config)
-        metafunc.parametrize("broker", names, indirect=True, scope="session")
+    for fixture in ("broker", *OF_ONE):
+        if fixture in metafunc.fixturenames:
+            names = [
+                each
+                for each in _brokers(metafunc.config)
+                if fixture not in OF_ONE or each != "cluster"
+            ]
+            metafunc.parametrize(fixture, names, indirect=True, scope="session")
 
 
 @pytest.hookimpl(tryfirst=True)

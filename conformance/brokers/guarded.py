@@ -1,0 +1,91 @@
+"""Brokers that ask who comes, by token, password or certificate, on their own port of TLS too.
+
+The files that they, and their clients, need are made by :func:`make_files`.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.certificates import make_certificate
+from conformance.brokers.pulsar_standalone import PulsarStandalone
+
+SECRET = bytes(range(32))
+USERS = "me:$apr1$arneb123$pMgERRWPzAMjnVuL4g.Fi.\n"
+"""Whose password is ``right``, as ``htpasswd`` writes it."""
+
+
+def token(expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
+    """A JSON Web Token, made by hand."""
+    return token_of("me", expires_in_s, secret)
+
+
+def token_of(role: str, expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
+    """The same of anybody."""
+
+    def part(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    claims: dict[str, Any] = {"sub": role}
+    if expires_in_s is not None:
+        claims["exp"] = int(time.time() + expires_in_s)
+    signed = part(b'{"alg":"HS256"}') + "." + part(json.dumps(claims).encode())
+    return f"{signed}.{part(hmac.new(secret, signed.encode(), hashlib.sha256).digest())}"
+
+
+def make_files(directory: Path) -> Path:
+    """The secret of tokens, users and their passwords, certificates of a root, of the broker and of
+    ``me``."""
+    (directory / "secret.key").write_bytes(SECRET)
+    (directory / "users").write_text(USERS)
+    root = make_certificate(directory, "root")
+    make_certificate(directory, "server", root)
+    make_certificate(directory, "me", root)
+    return directory
+
+
+def guarded_arneb(place: Path, files: Path) -> Arneb:
+    settings = f"""
+[pulsar.authentication]
+methods = ["token", "basic", "tls"]
+token_secret_key = "{files}/secret.key"
+basic_file = "{files}/users"
+
+[http_pulsar.tls]
+listen = "127.0.0.1:0"
+certificate = "{files}/server.crt"
+key = "{files}/server.key"
+
+[pulsar.tls]
+listen = "127.0.0.1:0"
+certificate = "{files}/server.crt"
+key = "{files}/server.key"
+client_ca = "{files}/root.crt"
+"""
+    listeners = ["pulsar", "pulsar-tls", "http-pulsar", "http-pulsar-tls"]
+    return Arneb(place, listeners=listeners, settings=settings).start()
+
+
+def guarded_pulsar(place: Path, files: Path, **settings: object) -> PulsarStandalone:
+    providers = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+    return PulsarStandalone(
+        place,
+        token=token(),
+        tls=True,
+        authenticationEnabled="true",
+        authenticationProviders=",".join(providers + kind for kind in ("Token", "Basic", "Tls")),
+        authenticationRefreshCheckSeconds=1,
+        tokenSecretKey=f"file://{files}/secret.key",
+        basicAuthConf=f"file://{files}/users",
+        tlsCertificateFilePath=f"{files}/server.crt",
+        tlsKeyFilePath=f"{files}/server.key",
+        tlsTrustCertsFilePath=f"{files}/root.crt",
+        brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        brokerClientAuthenticationParameters=f"token:{token()}",
+        **settings,
+    ).start()
