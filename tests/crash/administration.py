@@ -195,11 +195,11 @@ class Administrator:
             gone = [key, *(each for each in state if each[0] == "bindings" and each[1] == vhost
                            and each[3:5] == ("queue", name))]  # fmt: skip
             return "queue deleted", "DELETE", path, None, lambda old: _less(old, gone)
-        body = {"durable": True, "auto_delete": False, "arguments": {"x-max-length": self._number}}
-        arguments = {"x-max-length": self._number}
-        if state[("vhosts", vhost)].get("default_queue_type") == "quorum":
-            arguments["x-queue-type"] = "quorum"  # type: ignore[assignment]
-            body["arguments"] = arguments
+        arguments: dict[str, Any] = {"x-max-length": self._number}
+        kind = state[("vhosts", vhost)]["default_queue_type"]
+        if kind in ("classic", "quorum"):  # what a queue is declared with, it says
+            arguments["x-queue-type"] = kind
+        body = {"durable": True, "auto_delete": False, "arguments": arguments}
         return self._put("queue", path, body, key, body)
 
     def _exchange(self, state: State) -> Change | None:
