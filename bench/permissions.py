@@ -94,11 +94,11 @@ def main() -> None:
             channel.exchange_declare(EXCHANGE, "topic", durable=True)
             channel.queue_declare("load", durable=True)
             channel.queue_bind("load", EXCHANGE, "#")
+            connection.close()
             for name, given in RUNS.items():
                 ratios = pairs(broker, load, client, options, given)
                 shown = " ".join(f"{each:.3f}" for each in sorted(ratios))
                 print(f"{name}: median {statistics.median(ratios):.3f} ({shown})", flush=True)
-            connection.close()
         finally:
             broker.stop()
 
