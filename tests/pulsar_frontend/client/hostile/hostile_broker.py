@@ -24,6 +24,9 @@ from arneb_pulsar.wire.frame import FrameReader, payload_frame, simple_frame
 WITHIN_S: Final = 300.0
 """Of the clock that jumps: an operation's 30 s, and liveness' 61."""
 
+DIALLED_MAX: Final = 2_000
+"""Connections to one broker: whoever comes back without a pause would never let the clock jump."""
+
 MEMORY_BYTES_MAX: Final = 48 * 1024 * 1024
 
 
@@ -71,6 +74,7 @@ class HostileBroker(FakeBroker):
 
     async def dial(self, address: Address) -> ByteStream:
         self.dialled += 1
+        assert self.dialled < DIALLED_MAX, "expected a client that does not hurry"
         stream = await super().dial(self._addresses[0])
         assert isinstance(stream, FakeStream)
         assert stream.session is not None
