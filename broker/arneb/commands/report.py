@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
@@ -21,6 +21,12 @@ from arneb.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.pipeline.report import HistoryReport, Report, TopicReport
+
+NAME_WIDTH: Final = 16
+"""Of a topic's name at least; longer ones are broken, never cut."""
+
+WIDTH_ELSEWHERE: Final = 180
+"""Of what does not go to a terminal."""
 
 
 @click.command(short_help="Show rates, sizes, dead letters, hot keys and latencies.")
@@ -67,7 +73,10 @@ def report(
 def show(made: "Report") -> None:
     """A table of topics, and one of histories if there are any."""
     console = Console()
-    table = Table("topic", box=None, header_style="bold")
+    if not console.is_terminal:
+        console = Console(width=WIDTH_ELSEWHERE)
+    table = Table(box=None, header_style="bold")
+    table.add_column("topic", min_width=NAME_WIDTH, overflow="fold")
     for name in ("messages", "bytes", "a second", "peak", "p50 B", "p99 B"):
         table.add_column(name, justify="right")
     for name in ("dead letters", "hottest keys"):
@@ -76,7 +85,8 @@ def show(made: "Report") -> None:
         table.add_row(*_cells(topic))
     console.print(table)
     if made.histories:
-        table = Table("history", box=None, header_style="bold")
+        table = Table(box=None, header_style="bold")
+        table.add_column("history", min_width=NAME_WIDTH, overflow="fold")
         for name in ("delivered", "again", "acked", "returned", "ack p50 ms", "p99", "most"):
             table.add_column(name, justify="right")
         table.add_column("departed")

@@ -63,8 +63,11 @@ class TopicReport:
 
     @property
     def per_s(self) -> float:
-        """Messages a second from the first to the last."""
-        return self.messages / max((self.last - self.first).total_seconds(), 1.0)
+        """Messages a second from the first point to the last, so that no peak is below it."""
+        if not self.over_time:
+            return 0.0
+        between = self.over_time[-1].at - self.over_time[0].at
+        return self.messages / (between.total_seconds() + self.point_s)
 
     @property
     def peak_per_s(self) -> float:
