@@ -6,7 +6,7 @@ figures are plain values, for a terminal, a page or anybody's own table.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
@@ -197,11 +197,21 @@ def _topics(kept: DataFrame) -> list[TopicReport]:
                 (bytes(each["key"]).decode("utf-8", "replace"), each["count"])
                 for each in keys.get(row["topic"], ())
             ],
-            [Point(each["at"], each["messages"]) for each in points.get(row["topic"], ())],
+            dense({each["at"]: each["messages"] for each in points.get(row["topic"], ())}, point_s),
             point_s,
         )
         for row in totals
     ]
+
+
+def dense(counted: Mapping[datetime, int], point_s: int) -> list[Point]:
+    """A point for each stretch from the first to the last, those without messages too."""
+    if not counted:
+        return []
+    first = min(counted)
+    points = int((max(counted) - first).total_seconds()) // point_s + 1
+    times = [first + timedelta(seconds=point_s * number) for number in range(points)]
+    return [Point(at, counted.get(at, 0)) for at in times]
 
 
 def _by_topic(found: DataFrame) -> dict[str, list[Row]]:

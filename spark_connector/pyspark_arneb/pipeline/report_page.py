@@ -110,14 +110,16 @@ def _over_time(topic: TopicReport) -> str:
         for each in points
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    last = points[-1].at
+    form = "%H:%M:%S" if first.date() == last.date() else "%Y-%m-%d %H:%M"
     return (
         f"<svg viewBox='0 0 {WIDTH} {HEIGHT + 16}' width='{WIDTH}' role='img' "
         f"aria-label='messages over time'>"
         f"<polygon class='area' points='0,{HEIGHT} {line} {WIDTH},{HEIGHT}'/>"
         f"<polyline class='line' points='{line}'/>"
         f"<text x='0' y='11'>{most / topic.point_s:,.1f} a second</text>"
-        f"<text x='0' y='{HEIGHT + 13}'>{points[0].at:%H:%M:%S}</text>"
-        f"<text x='{WIDTH}' y='{HEIGHT + 13}' text-anchor='end'>{points[-1].at:%H:%M:%S}</text>"
+        f"<text x='0' y='{HEIGHT + 13}'>{first:{form}}</text>"
+        f"<text x='{WIDTH}' y='{HEIGHT + 13}' text-anchor='end'>{last:{form}}</text>"
         "</svg>"
     )
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.commands.report import NAME_WIDTH, show
-from pyspark_arneb.pipeline.report import Point, Report, Spread, TopicReport
+from pyspark_arneb.pipeline.report import Report, Spread, TopicReport, dense
+from pyspark_arneb.pipeline.report_page import page
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 NAME = "persistent://public/shop/a-queue-with-a-name-that-is-rather-long-for-a-table"
@@ -15,11 +16,8 @@ NAME = "persistent://public/shop/a-queue-with-a-name-that-is-rather-long-for-a-t
 
 def topic_of(counts: list[int], point_s: int) -> TopicReport:
     """A topic of which so many messages came in each stretch of time."""
-    points = [
-        Point(BEGIN + timedelta(seconds=point_s * n), count)
-        for n, count in enumerate(counts)
-        if count
-    ]
+    begun = (BEGIN + timedelta(seconds=point_s * n) for n in range(len(counts)))
+    points = dense({at: count for at, count in zip(begun, counts, strict=True) if count}, point_s)
     first, last = points[0].at, points[-1].at
     reasons, keys = {"rejected": 12}, [("a-key", 3)]
     return TopicReport(
@@ -53,3 +51,15 @@ def test_a_narrow_terminal_has_it_whole_too(
     lines = capsys.readouterr().out.splitlines()
     begins = next(n for n, line in enumerate(lines) if line.startswith(" persistent:"))
     assert "".join(line[1 : 1 + NAME_WIDTH].strip() for line in lines[begins:]) == NAME
+
+
+def test_a_plot_falls_to_nothing_where_nothing_came() -> None:
+    topic = topic_of([20, 0, 0, 1], 2)
+    assert [each.messages for each in topic.over_time] == [20, 0, 0, 1]
+    assert "0.0,16.0 213.3,120.0 426.7,120.0 640.0,114.8" in page(Report([topic], []), BEGIN)
+
+
+def test_a_plot_of_more_than_a_day_has_the_dates() -> None:
+    shown = page(Report([topic_of([1, 0, 1], 3600), topic_of([1, 0, 1], 86_400)], []), BEGIN)
+    assert ">00:00:00<" in shown
+    assert ">2026-01-03 00:00<" in shown
