@@ -6,13 +6,12 @@ here travel pickled from driver to executors, so they hold plain values only.
 """
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pyspark_arneb.guest import step_back
+from pyspark_arneb.guest import cores, step_back
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.filters import (
@@ -140,12 +139,6 @@ class BatchReader(DataSourceReader):
         if not self._filters or len(ledgers) > LEDGERS_ASKED_MAX:
             return True
         return any(self._wants(loss.topic, ledger) for ledger in ledgers)
-
-
-def cores() -> int:
-    """The log is on this machine's disk, so this machine's cores will read it."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class PushdownReader(BatchReader):

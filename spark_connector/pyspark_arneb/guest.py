@@ -1,4 +1,5 @@
-"""Being a guest: how a reader on the broker's machine leaves the broker its processors.
+"""Being a guest: which processors a reader on the broker's machine has, and how it leaves them to
+the broker.
 
 The rule: a Python worker that reads a data directory steps back behind the broker before its first
 read. It stays so, for only the superuser may take that back: if Spark uses the worker again for
@@ -13,3 +14,9 @@ def step_back(niceness: int) -> None:
     missing = niceness - os.nice(0)
     if missing > 0:
         os.nice(missing)
+
+
+def cores() -> int:
+    """The log is on this machine's disk, so this machine's cores will read it."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

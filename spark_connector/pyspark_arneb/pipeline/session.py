@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyspark_arneb.guest import cores
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -22,6 +24,9 @@ MASTER: Final = re.compile(
     r"local(\[(\*|\d+)(,\s*\d+)?\])?|(spark|sc|k8s)://\S+|yarn|local-cluster\[[\d,\s]+\]"
 )
 """Every form that Spark 4 knows."""
+
+HERE: Final = re.compile(r"local(?:\[(\*|\d+).*\])?")
+"""Those on this machine, with their cores: one if they say nothing."""
 
 
 class JobFailed(Exception):
@@ -45,9 +50,8 @@ def spark_session(
     _set_up(master)
     try:
         builder = SparkSession.builder.appName(name)
-        is_remote = master.startswith(CONNECT)
-        builder = builder.remote(master) if is_remote else builder.master(master)
-        for key, value in {**({} if is_remote else QUIET), **(conf or {})}.items():
+        builder = builder.remote(master) if is_remote(master) else builder.master(master)
+        for key, value in {**settings_on(master), **(conf or {})}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     except Exception as error:
@@ -76,7 +80,28 @@ def _set_up(master: str) -> None:
 
 
 QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
-"""The commands draw progress themselves. A server of Spark Connect has settings of its own."""
+"""The commands draw progress themselves."""
+
+SHUFFLED_A_CORE: Final = 4
+"""Partitions of a shuffle on one machine. Spark's 200 are for clusters: each costs some 20 ms, and
+an audit shuffles often."""
+
+
+def is_remote(master: str) -> bool:
+    """It is a server of Spark Connect, which has settings of its own."""
+    return master.startswith(CONNECT)
+
+
+def settings_on(master: str) -> dict[str, str]:
+    """What a session is told there, unless the user says otherwise."""
+    if is_remote(master):
+        return {}
+    here = HERE.fullmatch(master)
+    if here is None:
+        return QUIET
+    own = cores() if here[1] == "*" else int(here[1] or 1)
+    return QUIET | {"spark.sql.shuffle.partitions": str(SHUFFLED_A_CORE * own)}
+
 
 _PYTHON: Final = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?(?P<kind>[A-Z]\w*(?:Error|Exception|Unusable|Failed|Invalid)): "

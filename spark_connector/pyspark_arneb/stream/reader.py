@@ -20,7 +20,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pyspark_arneb.batch import BatchReader, LogPartition, cores
+from pyspark_arneb.batch import BatchReader, LogPartition
+from pyspark_arneb.guest import cores
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.plan.partitions import divide
 from pyspark_arneb.schema import Column
