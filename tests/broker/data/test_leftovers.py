@@ -124,11 +124,12 @@ async def test_many_topics_are_told_of_a_few_at_a_turn(
         monkeypatch.setattr(directory, "document", counted)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
-            found = await directory.documents([topic] * (3 * TOLD_A_TURN))
+            found = await directory.documents([topic] * (6 * TOLD_A_TURN))
             nursery.cancel_scope.cancel()
-        assert len(found) == told == 3 * TOLD_A_TURN
+        assert len(found) == told == 6 * TOLD_A_TURN
+        # Of two that run in each pass of the loop one may be first, and then last.
+        assert max(map(sub, seen[1:], seen)) <= 2 * TOLD_A_TURN
         assert seen[-1] > TOLD_A_TURN
-        assert max(map(sub, seen[1:], seen)) <= TOLD_A_TURN
 
 
 async def test_rights_on_many_topics_are_looked_up_a_few_at_a_turn() -> None:
@@ -147,7 +148,7 @@ async def test_rights_on_many_topics_are_looked_up_a_few_at_a_turn() -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)
-        await expect_consume(Counted(), [A] * (3 * ASKED_A_TURN))
+        await expect_consume(Counted(), [A] * (6 * ASKED_A_TURN))
         nursery.cancel_scope.cancel()
-    assert asked == 3 * ASKED_A_TURN
-    assert max(map(sub, seen[1:], seen)) <= ASKED_A_TURN < seen[-1]
+    assert asked == 6 * ASKED_A_TURN
+    assert max(map(sub, seen[1:], seen)) <= 2 * ASKED_A_TURN < seen[-1]
