@@ -17,7 +17,7 @@ from typing import Final
 
 import crc32c
 from conformance.brokers.process import Address, BrokerFailed
-from conformance.wire.protobuf import varint
+from conformance.wire.protobuf import Fields, varint
 from conformance.wire.pulsar import Command, connect_frame, simple_frame
 
 BODY_BYTES: Final = 64
@@ -95,7 +95,7 @@ class Connection:
 
 def subscribe(connection: Connection, topic: str, subscription: str) -> None:
     """A Shared consumer, from the earliest message on."""
-    fields = [(1, topic), (2, subscription), (3, 1), (4, ID), (5, 1), (8, 1), (13, 1)]
+    fields: Fields = [(1, topic), (2, subscription), (3, 1), (4, ID), (5, 1), (8, 1), (13, 1)]
     connection.call(simple_frame(Command.SUBSCRIBE, fields), Command.SUCCESS)
 
 
@@ -110,7 +110,7 @@ def make_subscriptions(address: Address, topic: str, names: Iterable[str]) -> No
 def publish(address: Address, topic: str, times_ms: Iterable[int]) -> float:
     """One message for each time, 0 = not delayed; messages a second."""
     connection = Connection(address)
-    fields = [(1, topic), (2, ID), (3, 1)]
+    fields: Fields = [(1, topic), (2, ID), (3, 1)]
     connection.call(simple_frame(Command.PRODUCER, fields), Command.PRODUCER_SUCCESS)
     times, number, out = iter(times_ms), 0, 0
     began = time.perf_counter()

@@ -213,9 +213,9 @@ def spark_queries(
             if query != "properties":
                 cases.append(((kind, query, "parquet"), of_parquet))
     for number in range(rounds + 1):
-        for key, run in cases:
+        for key, query_once in cases:
             cpu, wall = cpu_seconds(jvm), time.perf_counter()
-            run()
+            query_once()
             if number:  # the first round warms up
                 measured = found.setdefault(key, Measured())
                 measured.wall_s.append(time.perf_counter() - wall)

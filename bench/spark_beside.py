@@ -94,7 +94,7 @@ def commits(report: Report, load: LoadGenerator, broker: Arneb, rows: int, secon
         batch = len(taken)
         stage = staged(staging, query, batch, rows, "into")
         begun = time.perf_counter()
-        staging.commit(query, batch, [stage], mandatory=False)
+        staging.commit(query, batch, [stage], mandatory=False, is_last=False)
         taken.append(time.perf_counter() - begun)
 
     alone = latency(load, broker, seconds)

@@ -68,7 +68,8 @@ def fill(load: LoadGenerator, broker: Arneb, rows: int) -> None:
             for body in encode_rows(part, [{"topic": "persistent://public/default/batches"}]):
                 staging.stage(query, batch, "s", pieces, body.data)
                 pieces, done = pieces + 1, done + body.rows
-        staging.commit(query, batch, [Stage(query, batch, "s", pieces, done)], mandatory=False)
+        whole = Stage(query, batch, "s", pieces, done)
+        staging.commit(query, batch, [whole], mandatory=False, is_last=False)
 
 
 def service(report: Report, broker: Arneb, rows: int, rounds: int) -> None:

@@ -217,8 +217,8 @@ class PulsarClient:
         """Send one message; the future is its receipt, or raises :class:`PulsarClosed`."""
         answer = self._promise()
         self._receipts[producer, sequence] = answer
-        described = [(1, f"raw-{producer}"), (2, sequence), (3, 1), *metadata]
-        fields = [(1, producer), (2, sequence), (3, 1), *more]
+        described: Fields = [(1, f"raw-{producer}"), (2, sequence), (3, 1), *metadata]
+        fields: Fields = [(1, producer), (2, sequence), (3, 1), *more]
         self._write(payload_frame(Command.SEND, fields, described, data))
         return answer
 

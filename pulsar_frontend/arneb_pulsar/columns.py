@@ -4,13 +4,14 @@ The rule: what :mod:`arneb_pulsar.codec` says of an entry is what is said here, 
 message of each; what cannot be read is raw, never an error. A property test holds the two against
 each other.
 
-Hot path of Spark's scans: one turn of the loop in :func:`_add_batch` is one message of a batch,
-so what most messages do not have is asked for once a batch, of the bytes.
+Hot path of Spark's scans: one turn of the loop in :func:`_add_piece` is one message of a batch,
+so what most messages do not have is asked for once for many, of the bytes.
 """
 
-from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from struct import Struct, error
+from types import MappingProxyType
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -33,7 +34,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata, SingleMessageMet
 
 _SIZE: Final = Struct(">I")
 
-_ENVELOPE: Final = itemgetter(slice(HEADER_BYTES, HEADER_BYTES + ENVELOPE.size))
+_METADATA_AT: Final = HEADER_BYTES + ENVELOPE.size
+_ENVELOPE: Final = slice(HEADER_BYTES, _METADATA_AT)
 _MAGIC: Final = MAGIC_NUMBER.to_bytes(2, "big")
 
 SEARCHED_BYTES_MAX: Final = 1024
@@ -41,6 +43,24 @@ SEARCHED_BYTES_MAX: Final = 1024
 
 BATCH_TAG: Final = b"\x58"
 """Begins the field ``num_messages_in_batch``: metadata without it is of no batch."""
+
+PROPERTIES_TAG: Final = b"\x0a"
+KEY_TAG: Final = b"\x12"
+EVENT_TIME_TAG: Final = b"\x28"
+BASE64_TAG: Final = b"\x30"
+ORDERING_KEY_TAG: Final = b"\x3a"
+SEQUENCE_ID_TAG: Final = b"\x40"
+NULL_VALUE_TAG: Final = b"\x48"
+"""Begin the fields of the metadata of one message of a batch. The byte may stand there for
+something else, but every encoder writes it for its field."""
+
+PIECE: Final = 1000
+"""Messages of a batch that are read at once: so much of their metadata is in memory."""
+
+_KEY: Final = attrgetter("partition_key")
+_IN_BASE64: Final = attrgetter("partition_key_b64_encoded")
+_SEQUENCE_ID: Final = attrgetter("sequence_id")
+_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def read_columns(entries: Sequence[bytes], *, properties: bool, bytes_max: int) -> MessageColumns:
@@ -75,31 +95,55 @@ def are_batches(entries: Sequence[bytes]) -> list[bool]:
 
 def _perhaps_batches(entries: Sequence[bytes]) -> Iterator[int]:
     """Those that have the tag in their metadata, or a little behind it. What is in the same place
-    of all entries is made one stretch of bytes, so that nothing is done once an entry."""
-    envelopes, width = b"".join(map(_ENVELOPE, entries)), ENVELOPE.size
-    sizes = [envelopes[at::width] for at in range(width - _SIZE.size, width)]
-    most = 0
-    if len(envelopes) == width * len(entries) and not any(map(any, sizes[:2])):
-        most = max(sizes[3], default=0) + 256 * max(sizes[2], default=0)
-    start = HEADER_BYTES + width
-    searched = b""
-    if 0 < most <= SEARCHED_BYTES_MAX:
-        searched = b"".join(map(itemgetter(slice(start, start + most)), entries))
-    if not searched or len(searched) != most * len(entries):
+    of all entries is made one stretch of bytes, so that nothing is done once an entry; it is as
+    long as the first one's metadata, which mostly is that of all."""
+    first = entries[0] if entries else b""
+    most = _longest(first[_ENVELOPE], ENVELOPE.size) if len(first) >= _METADATA_AT else 0
+    stretch = _stretch(entries, most)
+    longest = _longest(stretch, ENVELOPE.size + most)
+    if longest > most:
+        most = longest
+        stretch = _stretch(entries, most)
+    if not stretch:
         yield from _each_perhaps_batch(entries)
         return
-    if any(set(envelopes[at::width]) != {byte} for at, byte in enumerate(_MAGIC)):
-        yield from _each_perhaps_batch(entries)
-        return
-    at = searched.find(BATCH_TAG)
+    width = ENVELOPE.size + most
+    at = stretch.find(BATCH_TAG)
     while at >= 0:
-        yield at // most
-        at = searched.find(BATCH_TAG, (at // most + 1) * most)
+        index, place = divmod(at, width)
+        if place < ENVELOPE.size:  # as in a checksum
+            at = stretch.find(BATCH_TAG, index * width + ENVELOPE.size)
+            continue
+        yield index
+        at = stretch.find(BATCH_TAG, (index + 1) * width)
+
+
+def _stretch(entries: Sequence[bytes], metadata_bytes: int) -> bytes:
+    """The envelopes with so many bytes behind them, one behind the other; empty if one of the
+    entries is shorter or begins otherwise."""
+    if not 0 < metadata_bytes <= SEARCHED_BYTES_MAX:
+        return b""
+    width = ENVELOPE.size + metadata_bytes
+    cut = itemgetter(slice(HEADER_BYTES, HEADER_BYTES + width))
+    stretch = b"".join(map(cut, entries))
+    whole = len(stretch) == width * len(entries) and all(
+        stretch[at::width].count(byte) == len(entries) for at, byte in enumerate(_MAGIC)
+    )
+    return stretch if whole else b""
+
+
+def _longest(stretch: bytes, width: int) -> int:
+    """The most that an envelope of the stretch says of its metadata; of an empty one 0."""
+    columns = [stretch[at::width] for at in range(ENVELOPE.size - _SIZE.size, ENVELOPE.size)]
+    if all(column.count(column[:1]) == len(column) for column in columns):
+        return int.from_bytes(b"".join(column[:1] for column in columns), "big")
+    sizes = (bytes(size) for size in zip(*columns, strict=True))
+    return max((int.from_bytes(size, "big") for size in set(sizes)), default=0)
 
 
 def _each_perhaps_batch(entries: Sequence[bytes]) -> Iterator[int]:
     """The same for entries of any form, one by one."""
-    unpack, start = ENVELOPE.unpack_from, HEADER_BYTES + ENVELOPE.size
+    unpack, start = ENVELOPE.unpack_from, _METADATA_AT
     for index, entry in enumerate(entries):
         if len(entry) >= start:
             magic, _, size = unpack(entry, HEADER_BYTES)
@@ -152,33 +196,98 @@ def _add_batch(
     columns: MessageColumns, metadata: MessageMetadata, payload: bytes, properties: bool
 ) -> None:
     count, end, at = metadata.num_messages_in_batch, len(payload), 0
-    first_sequence, first_time = metadata.sequence_id, metadata.event_time
-    read, size_at = SingleMessageMetadata.FromString, _SIZE.unpack_from
-    add_value, add_key = columns.values.append, columns.keys.append
-    add_time, add_sequence = columns.event_times_ms.append, columns.sequence_ids.append
-    add_ordering_key = columns.ordering_keys.append
-    for index in range(count):
-        start = at + 4
-        at = start + size_at(payload, at)[0]
-        single = read(payload[start:at])
-        start = at
-        size = single.payload_size
-        at += size
-        if size < 0 or at > end:
-            raise PayloadError(f"expected {size} bytes of message {index}, got {end - start}")
-        add_value(None if single.null_value else payload[start:at])
-        add_key(key_of(single))
-        add_ordering_key(single.ordering_key or None)
-        add_time(single.event_time or first_time)
-        sequence = single.sequence_id
-        if not sequence and not single.HasField("sequence_id"):
-            sequence = first_sequence + index
-        add_sequence(sequence)
-        if properties:
-            columns.properties.append(properties_of(single.properties))
+    for first in range(0, count, PIECE):
+        at = _add_piece(
+            columns, metadata, payload, at, first, min(count - first, PIECE), properties
+        )
     if at != end:
         raise PayloadError(f"expected the end after {count} messages, got {end - at} bytes")
     columns.publish_times_ms += [metadata.publish_time] * count
     columns.producer_names += [text_of(metadata.producer_name)] * count
     columns.schema_versions += [metadata.schema_version or None] * count
     columns.batch_indexes += range(count)
+
+
+def _add_piece(
+    columns: MessageColumns,
+    metadata: MessageMetadata,
+    payload: bytes,
+    at: int,
+    first: int,
+    count: int,
+    properties: bool,
+) -> int:
+    """Add so many messages of the batch from index ``first`` on, which stand at ``at``; where they
+    end. A field whose tag does not occur in what all of them say, none of them is asked for."""
+    read, size_at, end = SingleMessageMetadata.FromString, _SIZE.unpack_from, len(payload)
+    singles: list[SingleMessageMetadata] = []
+    heads: list[bytes] = []
+    values: list[bytes | None] = []
+    for index in range(first, first + count):
+        start = at + 4
+        at = start + size_at(payload, at)[0]
+        head = payload[start:at]
+        single = read(head)
+        start = at
+        size = single.payload_size
+        at += size
+        if size < 0 or at > end:
+            raise PayloadError(f"expected {size} bytes of message {index}, got {end - start}")
+        singles.append(single)
+        heads.append(head)
+        values.append(payload[start:at])
+    said = b"".join(heads)
+    if NULL_VALUE_TAG in said:
+        pairs = zip(singles, values, strict=True)
+        values = [None if single.null_value else value for single, value in pairs]
+    columns.values += values
+    columns.keys += _keys(singles, said)
+    ordered = ORDERING_KEY_TAG in said
+    columns.ordering_keys += (
+        [single.ordering_key or None for single in singles] if ordered else [None] * count
+    )
+    time, timed = metadata.event_time, EVENT_TIME_TAG in said
+    columns.event_times_ms += (
+        [single.event_time or time for single in singles] if timed else [time] * count
+    )
+    columns.sequence_ids += _sequence_ids(singles, said, metadata.sequence_id + first)
+    if properties:
+        known = PROPERTIES_TAG in said and PROPERTIES_TAG in b"".join(map(_behind_key, heads))
+        columns.properties += (
+            [properties_of(single.properties) for single in singles]
+            if known
+            else [_NO_PROPERTIES] * count
+        )
+    return at
+
+
+def _behind_key(head: bytes) -> bytes:
+    """Without a key in front, whose length or letters may be any byte."""
+    return head[2 + head[1] :] if head[:1] == KEY_TAG and head[1] < 0x80 else head
+
+
+def _keys(singles: Sequence[SingleMessageMetadata], said: bytes) -> Iterable[bytes | None]:
+    if KEY_TAG not in said:
+        return [None] * len(singles)
+    keys = list(map(_KEY, singles))
+    in_base64 = BASE64_TAG in said and any(map(_IN_BASE64, singles))
+    # A field that is not UTF-8 comes as bytes, and an empty one may be one that is not there.
+    if in_base64 or not all(keys) or bytes in set(map(type, keys)):
+        return map(key_of, singles)
+    return map(str.encode, keys)
+
+
+def _sequence_ids(
+    singles: Sequence[SingleMessageMetadata], said: bytes, first: int
+) -> Iterable[int]:
+    """Their own; where there is none, counted on from the batch's."""
+    counted = range(first, first + len(singles))
+    if SEQUENCE_ID_TAG not in said:
+        return counted
+    own = list(map(_SEQUENCE_ID, singles))
+    if 0 not in own:
+        return own
+    return [
+        number if number or single.HasField("sequence_id") else instead
+        for single, number, instead in zip(singles, own, counted, strict=True)
+    ]

@@ -41,9 +41,30 @@ DATA_MUTANTS: Final = (
     Mutant(
         "of many entries only the first may be a batch",
         "pulsar_frontend/arneb_pulsar/columns.py",
-        "        at = searched.find(BATCH_TAG, (at // most + 1) * most)\n",
+        "        at = stretch.find(BATCH_TAG, (index + 1) * width)\n",
         "        at = -1\n",
         ("tests/spark_connector/test_decode.py",),
+    ),
+    Mutant(
+        "messages without a sequence id are counted anew in each piece of a batch",
+        "pulsar_frontend/arneb_pulsar/columns.py",
+        "_sequence_ids(singles, said, metadata.sequence_id + first)\n",
+        "_sequence_ids(singles, said, metadata.sequence_id)\n",
+        ("tests/pulsar_frontend/test_columns.py",),
+    ),
+    Mutant(
+        "properties are looked for in front of the key only",
+        "pulsar_frontend/arneb_pulsar/columns.py",
+        'PROPERTIES_TAG in b"".join(map(_behind_key, heads))\n',
+        "any(head[:1] == PROPERTIES_TAG for head in heads)\n",
+        ("tests/pulsar_frontend/test_columns.py",),
+    ),
+    Mutant(
+        "metadata longer than the first entry's is looked at as far as that goes",
+        "pulsar_frontend/arneb_pulsar/columns.py",
+        "    if longest > most:\n",
+        "    if longest > most > SEARCHED_BYTES_MAX:\n",
+        ("tests/pulsar_frontend/test_columns.py",),
     ),
     Mutant(
         "the store is not told what is written ahead",

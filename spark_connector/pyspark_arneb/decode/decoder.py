@@ -7,6 +7,7 @@ becomes follows from its header, so that it never depends on which columns are r
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from arneb_core.api.entry import EntryFlag, Origin
 from pyspark_arneb.decode.amqp_runs import amqp_run
 from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk, Damage
 from pyspark_arneb.decode.headers import DEATHS
-from pyspark_arneb.decode.heads import Heads
+from pyspark_arneb.decode.heads import Heads, different
 from pyspark_arneb.decode.places import NO_BATCH, PLACED, Places
 from pyspark_arneb.decode.rows import (
     FROM_PROPERTIES,
@@ -67,7 +68,7 @@ class Decoder:
 
         Raises :class:`LookupError` when the codec of an entry's origin is not installed.
         """
-        origins = set(chunk.heads.origins)
+        origins = different(chunk.heads.origins)
         if len(origins) == 1:
             (origin,) = origins
             for rows in self._rows(Origin(origin), chunk):
@@ -135,7 +136,7 @@ class Decoder:
         """The rows when nothing is asked for that stands in the bodies."""
         if chunk.heads.are_single:
             found = self._single_indexes(origin, chunk.entries)
-            yield SingleRows(chunk.positions, chunk.heads, found if 0 in found else None)
+            yield SingleRows(chunk.positions, chunk.heads, found)
             return
         messages = chunk.heads.messages
         for start, stop in groups(messages):
@@ -143,20 +144,19 @@ class Decoder:
             counts = messages[start:stop]
             singles = self._single_indexes(origin, chunk.entries[start:stop])
             indexes: list[int] = []
-            for count, single in zip(counts, singles, strict=True):
+            for count, single in zip(counts, singles or repeat(NO_BATCH), strict=False):
                 indexes += range(count) if count > 1 else (single,)
             places = each_repeated(chunk.positions[start:stop], counts)
             yield BatchRows(places, heads, counts, indexes)
 
-    def _single_indexes(self, origin: Origin, entries: Sequence[bytes]) -> Sequence[int]:
-        """For each entry the batch index of its message, if it has only one."""
+    def _single_indexes(self, origin: Origin, entries: Sequence[bytes]) -> Sequence[int] | None:
+        """For each entry the batch index of its message, if it has only one; None: none of them is
+        a batch, or nobody asks."""
         codec = self._codec(origin)
         if not self._needs_indexes or not isinstance(codec, ColumnCodec):
-            return [NO_BATCH] * len(entries)
+            return None
         found = codec.are_batches(entries)
-        if True not in found:
-            return [NO_BATCH] * len(entries)
-        return [NO_BATCH + each for each in found]
+        return [NO_BATCH + each for each in found] if any(found) else None
 
     def _short_cut(self, codec: Codec, chunk: Chunk) -> Rows | None:
         run = amqp_run(chunk.entries)

@@ -55,6 +55,10 @@ def texts(items: Sequence[str | None]) -> pa.Array:
 
 def property_maps(rows: Sequence[Mapping[str, str]]) -> pa.Array:
     """The properties of each row."""
+    if not any(rows):
+        nothing = pa.nulls(0, pa.string())
+        none = pa.MapArray.from_arrays(pa.array([0, 0], pa.int32()), nothing, nothing)
+        return pa.repeat(none.cast(PROPERTIES)[0], len(rows))
     names = texts(list(chain.from_iterable(rows)))
     values = texts(list(chain.from_iterable(row.values() for row in rows)))
     return pa.MapArray.from_arrays(_offsets(rows), names, values).cast(PROPERTIES)

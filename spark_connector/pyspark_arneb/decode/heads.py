@@ -47,12 +47,12 @@ class Heads:
             return None
         heads = cls(stretch)
         sound = (
-            set(heads._bytes(0)) <= _FORMATS
-            and set(heads.origins) <= _ORIGINS
+            different(heads._bytes(0)) <= _FORMATS
+            and different(heads.origins) <= _ORIGINS
             and is_zero(heads._bytes(RESERVED_OFFSET))
             and is_zero(heads._bytes(RESERVED_OFFSET + 1))
             and is_zero(heads._bytes(MESSAGES_OFFSET))
-            and 0 not in heads.messages
+            and 0 not in (heads._small_counts() or heads.messages)
         )
         return heads if sound else None
 
@@ -71,16 +71,16 @@ class Heads:
     @property
     def messages(self) -> list[int]:
         """How many messages each entry has; so many rows it becomes."""
-        low = self._bytes(MESSAGES_OFFSET + 3)
-        if all(map(is_zero, map(self._bytes, range(MESSAGES_OFFSET, MESSAGES_OFFSET + 3)))):
-            return list(low)
+        small = self._small_counts()
+        if small:
+            return list(small)
         counts: list[int] = self.numbers(MESSAGES_OFFSET, 4).to_pylist()
         return counts
 
     @property
     def are_single(self) -> bool:
         """Whether every entry has one message."""
-        return set(self.messages) == {1}
+        return self._small_counts().count(1) == self.count
 
     @property
     def published_ms(self) -> list[int]:
@@ -95,7 +95,7 @@ class Heads:
 
     def have(self, flag: EntryFlag) -> bool:
         """Whether any entry has the flag."""
-        return any(flags & flag for flags in set(self.flags))
+        return any(flags & flag for flags in different(self.flags))
 
     def deliver_at(self) -> pa.Array:
         """Before which time each is not to be delivered; null = at once."""
@@ -108,6 +108,12 @@ class Heads:
     def numbers(self, place: int, size: int) -> pa.Array:
         """A field of every header."""
         return columns_of_numbers(self._stretch, HEADER_BYTES, place, size, self.count)
+
+    def _small_counts(self) -> bytes:
+        """How many messages each entry has, as a byte; empty if one of them has more than that
+        holds."""
+        high = map(self._bytes, range(MESSAGES_OFFSET, MESSAGES_OFFSET + 3))
+        return self._bytes(MESSAGES_OFFSET + 3) if all(map(is_zero, high)) else b""
 
     def _times(self, place: int) -> pa.Array:
         if all(map(is_zero, map(self._bytes, range(place, place + 8)))):
@@ -122,6 +128,11 @@ class Heads:
 def is_zero(column: bytes) -> bool:
     """Whether all bytes are 0. ``any()`` would make a number of each."""
     return column.count(0) == len(column)
+
+
+def different(column: bytes) -> set[int]:
+    """The different bytes: mostly one, and ``count()`` makes no number of each."""
+    return set(column[:1]) if column.count(column[:1]) == len(column) else set(column)
 
 
 def columns_of_numbers(stretch: bytes, width: int, place: int, size: int, rows: int) -> pa.Array:
