@@ -205,7 +205,10 @@ CONSUMING: Final[dict[str, Any]] = {
 Run = Callable[[str, str, int, Clock], Awaitable[None]]
 
 
-def on(backend: str, run: Run) -> Callable[[str, str, int, Clock], None]:
+Play = Callable[[str, str, int, Clock], None]
+
+
+def on(backend: str, run: Run) -> Play:
     """``run`` in an event loop."""
 
     def play(url: str, topic: str, messages: int, clock: Clock) -> None:
@@ -214,7 +217,7 @@ def on(backend: str, run: Run) -> Callable[[str, str, int, Clock], None]:
     return play
 
 
-RUNS: Final = {
+RUNS: Final[dict[str, dict[str, Play]]] = {
     "ours, trio": {"produce": on("trio", produce_ours), "consume": on("trio", consume_ours)},
     "ours, asyncio": {
         "produce": on("asyncio", produce_ours),
