@@ -79,12 +79,18 @@ class BrokerProcess:
         return time.perf_counter() - begin
 
     def _wait(self) -> None:
+        assert self._process.stdout is not None
         try:
-            self.last_words = self._process.communicate(timeout=STOP_WITHIN_S)[0]
+            self._process.wait(timeout=STOP_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.communicate()
             raise
+        finally:
+            # Not communicate(): with a timeout it passes over what is in the file's buffer, where
+            # lines may stand that came together with the last address.
+            with self._process.stdout as left:
+                self.last_words = left.read()
+            self._process.wait()
 
     def _read_addresses(self) -> dict[str, Address]:
         found: dict[str, Address] = {}
