@@ -10,6 +10,7 @@ from tests.mutants.table import Mutant
 SHOVELS: Final = "amqp_frontend/arneb_amqp/shovels/"
 CLIENT: Final = "amqp_frontend/arneb_amqp/client/"
 SHOVEL_TESTS: Final = ("tests/broker/test_shovels.py",)
+REMOTE_TESTS: Final = ("tests/amqp_frontend/shovels/test_remote.py",)
 SESSION_TESTS: Final = ("tests/amqp_frontend/client/test_session.py",)
 
 SHOVEL_MUTANTS: Final = (
@@ -18,14 +19,14 @@ SHOVEL_MUTANTS: Final = (
         SHOVELS + "remote.py",
         "        refused = await self._channel.confirmed()\n",
         "        refused: set[int] = set()\n",
-        SHOVEL_TESTS,
+        REMOTE_TESTS,
     ),
     Mutant(
         "a source never hears that its messages were taken",
         SHOVELS + "remote.py",
         "            await self._channel.say(make(Basic.Ack, delivery_tag=last, multiple=True))\n",
         "",
-        SHOVEL_TESTS,
+        REMOTE_TESTS,
     ),
     Mutant(
         "what moves inside the broker is given up in a commit of its own",
