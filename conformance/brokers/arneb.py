@@ -18,7 +18,8 @@ from conformance.brokers.process import (
     environment_without,
 )
 
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
+REPOSITORY: Final = Path(os.environ.get("ARNEB_CHECKOUT") or Path(__file__).resolve().parents[2])
+"""The code that brokers run: this checkout, or a copy of it in which somebody makes mistakes."""
 SOURCE_ROOTS: Final = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
 
 PROTOCOLS: Final = ("amqp", "pulsar", "http")

@@ -199,6 +199,17 @@ def test_it_goes_when_it_has_moved_what_was_there(places: tuple[Place, Place]) -
     assert (there.ready("alive"), here.ready("dead")) == (7, 23)
 
 
+def test_it_moves_as_many_as_it_is_told_and_no_more(places: tuple[Place, Place]) -> None:
+    here, there = places
+    here.queue("many")
+    here.publish("many", *SOME[:10])
+    moves = {"src_uri": "amqp://", "src_queue": "many", "dest_uri": there.uri, "dest_queue": "few"}
+    assert here.shovel(**moves, src_delete_after=4) == 201
+    until(lambda: here.state() == "gone")
+    assert bodies(there.drained("few")) == SOME[:4]
+    until(lambda: here.ready("many") == 6)
+
+
 def test_an_exchange_is_a_source_and_a_destination(places: tuple[Place, Place]) -> None:
     here, there = places
     there.queue("all")

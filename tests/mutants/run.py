@@ -69,6 +69,7 @@ class Trials:
         """What these tests say to the copy as it is, and how they said it."""
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(str(self._directory / source) for source in SOURCES),
+            "ARNEB_CHECKOUT": str(self._directory),  # for tests that start brokers
             "PYTHONDONTWRITEBYTECODE": "1",
             # What one mutant was found by must not help to find the next.
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self._directory / ".hypothesis"),
