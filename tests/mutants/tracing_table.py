@@ -71,10 +71,10 @@ TRACING_MUTANTS: Final = (
         EVENT_TESTS,
     ),
     Mutant(
-        "a trace that nobody records is recorded",
+        "a span begins a trace of its own",
         "broker/arneb/traces.py",
-        "sampler=ParentBased(root=ALWAYS_OFF), ",
-        "",
+        "            _PROPAGATOR.extract(context),\n",
+        "            None,\n",
         ("tests/broker/test_traces.py",),
     ),
     Mutant(
