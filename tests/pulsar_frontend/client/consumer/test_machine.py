@@ -57,6 +57,9 @@ class ConsumerProgram(RuleBasedStateMachine):
         self.wire: deque[tuple[int, int | None, int]] = deque()
         # The application.
         self.hand: dict[tuple[int, int], Message[bytes]] = {}
+        self.again: set[tuple[int, int]] = set()
+        """What it has in hand and the broker sends again: that may come before the broker hears
+        of the acknowledgement, and then waits in the queue, as in the official clients."""
         self.acknowledged: set[tuple[int, int]] = set()
         self.given: list[tuple[int, int]] = []
         self.attach()
@@ -67,6 +70,7 @@ class ConsumerProgram(RuleBasedStateMachine):
     @rule()
     def attach(self) -> None:
         self.permits, self.epoch = 0, self.machine.epoch
+        self.send_all_again()
         self.flying.clear()
         self.wire.clear()
         self.machine.attach()
@@ -76,6 +80,7 @@ class ConsumerProgram(RuleBasedStateMachine):
     @rule()
     def lose(self) -> None:
         self.machine.detach()
+        self.wire.clear()
         self.given.clear()
         assert not self.machine.acks.output
 
@@ -127,8 +132,8 @@ class ConsumerProgram(RuleBasedStateMachine):
                 last = data.entryId if data.entryId < 1 << 63 else -1
                 entries = [each for each in self.left if each < last or (each == last)]
             for entry in entries:
-                if entry == data.entryId and left:
-                    self.left[entry] &= left
+                if entry == data.entryId and (rest := self.left.get(entry, 0) & left):
+                    self.left[entry] = rest
                 else:
                     self.left.pop(entry, None)
                     self.flying.discard(entry)
@@ -136,12 +141,24 @@ class ConsumerProgram(RuleBasedStateMachine):
     def redeliver(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
         if command.message_ids:
             assert self.kind.is_shared
-            self.flying -= {each.entryId for each in command.message_ids}
+            entries = {each.entryId for each in command.message_ids}
+            self.flying -= entries
+            self.again |= {place for place in self.hand if place[0] in entries}
             return
         self.flying.clear()
+        self.send_all_again()
         if command.HasField("consumer_epoch"):
             self.epoch = command.consumer_epoch
         self.given.clear()
+
+    def send_all_again(self) -> None:
+        """All that the broker has heard nothing of, whatever the application says meanwhile."""
+        self.again = set(self.hand)
+        self.acknowledged = {
+            (entry, index)
+            for entry, index in self.acknowledged
+            if not self.left.get(entry, 0) >> index & 1
+        }
 
     # The application
 
@@ -164,6 +181,7 @@ class ConsumerProgram(RuleBasedStateMachine):
                 assert not self.given or self.given[-1] < (entry, index)
                 self.given.append((entry, index))
             self.hand[entry, index] = message
+            self.again.discard((entry, index))
 
     @precondition(lambda self: self.hand)
     @rule(which=st.integers(0, 100))
@@ -171,7 +189,8 @@ class ConsumerProgram(RuleBasedStateMachine):
         place = sorted(self.hand)[which % len(self.hand)]
         message = self.hand.pop(place)
         entry = message.entry
-        self.acknowledged.add(place)
+        if place not in self.again:
+            self.acknowledged.add(place)
         self.machine.acks.acknowledge(entry.id, message.batch_index, entry.batch_size, self.now)
         self.read()
 
@@ -191,7 +210,8 @@ class ConsumerProgram(RuleBasedStateMachine):
         ]
         if not self.indexes and place[1] + 1 < SIZES[place[0]]:
             done = [each for each in done if each[0] < place[0]]
-        self.acknowledged |= set(done)
+        if place not in self.again:
+            self.acknowledged |= set(done)
         self.hand = {each: message for each, message in self.hand.items() if each > place}
         self.read()
 
