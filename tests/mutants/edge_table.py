@@ -94,7 +94,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "who comes by a proxy on this machine is on this machine",
-        AMQP + "server/listener.py",
+        AMQP + "server/remote.py",
         "        loopback=address.is_loopback,\n        port=source.port,\n",
         "        port=source.port,\n",
         ("tests/amqp_frontend/server/test_proxied.py",),

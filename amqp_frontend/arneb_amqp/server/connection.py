@@ -13,11 +13,11 @@ from typing import Final
 import trio
 
 from arneb_amqp.errors import AmqpError, internal_error
-from arneb_amqp.server.connection_events import Remote
 from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import ConsumerId

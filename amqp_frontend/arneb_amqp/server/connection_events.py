@@ -5,12 +5,12 @@ told. A connection that came before somebody did is told of when it goes.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.server.occupancy import Occupancy
+from arneb_amqp.server.remote import Remote
 from arneb_amqp.session.connection.lifecycle import Lifecycle
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.broker_events import BrokerEvents, Shown
@@ -23,29 +23,6 @@ from arneb_core.api.clock import wall_clock_ms
 
 PROTOCOL: Final = "{0,9,1}"
 """AMQP's version, as RabbitMQ's events say it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Where a client comes from."""
-
-    address: str = ""
-    loopback: bool = True
-    certificate: bytes | None = None
-    """That it has shown and TLS has verified, in DER."""
-    port: int = 0
-    local: tuple[str, int] = ("", 0)
-    """Where it reached us."""
-    secured: bool = False
-    """It speaks TLS."""
-    cipher: tuple[str, str] = ("", "")
-    """The cipher suite by OpenSSL's name, and the version of TLS."""
-
-    @property
-    def name(self) -> str:
-        """Both ends, as RabbitMQ names a connection."""
-        host, port = self.local
-        return f"{self.address}:{self.port} -> {host}:{port}"
 
 
 class ConnectionEvents:

@@ -8,8 +8,9 @@ hears which limit or right it was, and one that is refused a login hears nothing
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import not_allowed
 from arneb_amqp.server.certificates import NoName, name_of
-from arneb_amqp.server.connection_events import ConnectionEvents, Remote
+from arneb_amqp.server.connection_events import ConnectionEvents
 from arneb_amqp.server.occupancy import Occupancy, Place, refused
+from arneb_amqp.server.remote import Remote
 from arneb_amqp.session.connection.handshake import BY_PASSWORD, EXTERNAL, login_refused
 from arneb_amqp.session.context import Entered
 from arneb_amqp.session.effects import Enter, LogIn, Renew

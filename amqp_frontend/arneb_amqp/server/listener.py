@@ -5,7 +5,6 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final, NoReturn
 
@@ -13,11 +12,11 @@ import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.connection_events import Remote
 from arneb_amqp.server.context import ServerContext
 from arneb_amqp.server.entrance import Entrance
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.occupancy import Occupancy
+from arneb_amqp.server.remote import Remote, behind, peer_of
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Agreed, Unsecured, serve_secured
@@ -33,7 +32,7 @@ from arneb_core.api.core import Core
 from arneb_core.api.errors import describe
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.proxy_protocol import BadProxyHeader, Proxied, read_proxy_header
+from arneb_core.api.proxy_protocol import BadProxyHeader, read_proxy_header
 from arneb_core.api.resource_alarms import ResourceAlarms
 from arneb_core.api.supervision import shielded_nursery, supervise
 
@@ -166,11 +165,11 @@ async def _accepted(
 ) -> None:
     """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
     transport = stream.transport.socket if isinstance(stream, Unsecured) else stream.socket
-    peer = _peer_of(transport)
+    peer = peer_of(transport)
     if config.proxy_protocol:
         try:
             with trio.fail_after(config.handshake_s):
-                peer = _behind(peer, await read_proxy_header(transport))
+                peer = behind(peer, await read_proxy_header(transport))
         except (BadProxyHeader, OSError, trio.TooSlowError) as error:
             LOGGER.warning("refused %s, of the PROXY protocol: %s", peer.name, describe(error))
             await trio.aclose_forcefully(stream)
@@ -187,39 +186,3 @@ async def _accepted(
         return
     sock = socket.socket(fileno=stream.socket.detach())
     await server.serve(peer, sock)
-
-
-def _behind(proxy: Remote, proxied: Proxied | None) -> Remote:
-    """Who comes by a proxy; a proxy that names nobody comes itself."""
-    if proxied is None:
-        return proxy
-    source, reached = proxied.source, proxied.destination
-    address, own = _unmapped(source.address), _unmapped(reached.address)
-    return replace(
-        proxy,
-        address=str(address),
-        loopback=address.is_loopback,
-        port=source.port,
-        local=(str(own), reached.port),
-    )
-
-
-def _peer_of(sock: trio.socket.SocketType) -> Remote:
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return Remote()
-    try:
-        theirs, ours = sock.getpeername(), sock.getsockname()
-    except OSError:
-        return Remote("gone", loopback=False)
-    address, own = _address(theirs[0]), _address(ours[0])
-    return Remote(str(address), address.is_loopback, port=theirs[1], local=(str(own), ours[1]))
-
-
-def _address(text: str) -> IPv4Address | IPv6Address:
-    """Without the zone, and IPv4 as such."""
-    return _unmapped(ip_address(text.partition("%")[0]))
-
-
-def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address

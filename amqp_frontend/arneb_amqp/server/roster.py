@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.connection_events import Remote
 from arneb_amqp.server.occupancy import Occupancy
+from arneb_amqp.server.remote import Remote
 from arneb_amqp.session.channel.channel import Channel
 from arneb_amqp.session.connection.lifecycle import Terms
 from arneb_amqp.session.consume.deliverer import Deliverer

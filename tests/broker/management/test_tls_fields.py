@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from arneb.http.management.tls_fields import cipher_terms, shown, tls_fields
-from arneb_amqp.server.connection_events import Remote
+from arneb_amqp.server.remote import Remote
 
 
 @pytest.mark.parametrize(

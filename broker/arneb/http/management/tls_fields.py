@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from arneb.http.management.calls import Document
-from arneb_amqp.server.connection_events import Remote
+from arneb_amqp.server.remote import Remote
 
 CERTIFICATES_MAX: Final = 2_000
 """Remembered as they are shown: to read one takes longer than all else of a connection, and a list
