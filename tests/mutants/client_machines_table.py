@@ -19,9 +19,9 @@ POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
 CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "a client whose tasks ask at the same time goes round past the broker that is there",
-        CLIENT + "connection/pool.py",
-        "            which = (first + offset) % len(self._addresses)\n",
-        "            which = self._first = (self._first + 1) % len(self._addresses)\n",
+        CLIENT + "rotation.py",
+        "            which = (first + offset) % len(self._places)\n",
+        "            which = self._first = (self._first + 1) % len(self._places)\n",
         POOL_TESTS,
     ),
     Mutant(

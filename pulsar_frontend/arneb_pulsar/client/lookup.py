@@ -17,16 +17,15 @@ from arneb_pulsar.client.connection.dialling import Address, ServiceUrl, parse_a
 from arneb_pulsar.client.connection.pool import Pool
 from arneb_pulsar.client.errors import (
     AuthenticationFailed,
-    ConnectError,
     InvalidUrl,
     NotAuthorized,
     ServiceNotReady,
-    TimedOut,
     TopicNotFound,
     UnexpectedAnswer,
     UnknownServerError,
 )
 from arneb_pulsar.client.http_calls import call
+from arneb_pulsar.client.rotation import NO_ANSWER, Rotation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetSchema,
@@ -185,7 +184,7 @@ class HttpLookup:
         self._http = http
         self._authentication = authentication
         self._listener = listener
-        self._first = 0
+        self._hosts = Rotation(service.hosts, NO_ANSWER)
 
     def __repr__(self) -> str:
         return f"<HttpLookup at {self._service}>"
@@ -238,21 +237,12 @@ class HttpLookup:
         )
 
     async def _get(self, path: str, query: dict[str, str], what: str) -> dict[str, object]:
-        scheme, hosts = self._service.scheme, self._service.hosts
-        errors: list[ConnectError | TimedOut] = []
-        first = self._first
-        for offset in range(len(hosts)):
-            which = (first + offset) % len(hosts)
-            host, port = hosts[which]
-            url = f"{scheme}://{host}:{port}{path}"
-            try:
-                answer = await call(self._http, self._authentication, "GET", url, what, query=query)
-            except (ConnectError, TimedOut) as error:
-                errors.append(error)
-            else:
-                self._first = which
-                return _content(answer, what)
-        raise next((each for each in reversed(errors) if each.retriable), errors[-1])
+        async def ask(place: tuple[str, int]) -> httpx.Response:
+            host, port = place
+            url = f"{self._service.scheme}://{host}:{port}{path}"
+            return await call(self._http, self._authentication, "GET", url, what, query=query)
+
+        return _content(await self._hosts.ask(ask), what)
 
 
 def _content(answer: httpx.Response, what: str) -> dict[str, object]:

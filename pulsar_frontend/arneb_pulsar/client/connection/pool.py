@@ -16,7 +16,8 @@ from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import Authentication
 from arneb_pulsar.client.connection.connection import Connection, open_connection
 from arneb_pulsar.client.connection.dialling import Address, Dial
-from arneb_pulsar.client.errors import ClientClosed, ConnectError
+from arneb_pulsar.client.errors import ClientClosed
+from arneb_pulsar.client.rotation import NOBODY_THERE, Rotation
 
 IDLE_MAX: Final = 16
 """Connections that nobody uses at the moment, and that are kept all the same."""
@@ -46,8 +47,7 @@ class Pool:
         self._clock = clock
         self._tasks = tasks
         self._random = random
-        self._addresses = list(addresses)
-        self._first = 0
+        self._service = Rotation(addresses, NOBODY_THERE)
         self._per_broker = per_broker
         self._timeout_s = timeout_s
         self._open: dict[Key, Connection] = {}
@@ -59,21 +59,8 @@ class Pool:
         return f"<Pool of {len(self._open)} connections and {len(self._own)} of a producer's own>"
 
     async def any(self) -> Connection:
-        """A connection to any broker of the service. Raises the last of the errors that another
-        attempt may change, or else the last."""
-        # From a copy of what is first: others may be asking, and fail, at the same time.
-        first = self._first
-        errors: list[ConnectError] = []
-        for offset in range(len(self._addresses)):
-            which = (first + offset) % len(self._addresses)
-            try:
-                connection = await self.to(self._addresses[which])
-            except ConnectError as error:
-                errors.append(error)
-            else:
-                self._first = which
-                return connection
-        raise next((each for each in reversed(errors) if each.retriable), errors[-1])
+        """A connection to any broker of the service. Raises as :meth:`.Rotation.ask`."""
+        return await self._service.ask(self.to)
 
     async def to(self, address: Address, through: Address | None = None) -> Connection:
         """One of the connections to a broker. Raises as :func:`open_connection`."""
