@@ -60,11 +60,12 @@ def unlike(place: str) -> Refused:
 
 
 def _proof(parts: SplitResult) -> dict[str, str]:
-    token = os.environ.get(TOKEN, "")
-    if parts.username is None and token:
+    if parts.username is not None:
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    elif token := os.environ.get(TOKEN, ""):
         return {"authorization": f"Bearer {token}"}
-    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    user = f"{GUEST.name}:{GUEST.password}" if parts.username is None else user
+    else:
+        user = f"{GUEST.name}:{GUEST.password}"
     return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
 

@@ -127,13 +127,12 @@ class DataRoutes:
             listed = directory.listed(rights, namespaces=namespaces, internal=internal)
             topics += [topic async for topic in listed]
         missing = [name for name, each in found.items() if not each]
-        return await _rendered(
-            {
-                "topics": await directory.documents(dict.fromkeys(topics)),
-                "missing": missing,
-                "similar": await directory.similar(rights, missing) if missing else {},
-            }
-        )
+        answer = {
+            "topics": await directory.documents(dict.fromkeys(topics)),
+            "missing": missing,
+            "similar": await directory.similar(rights, missing) if missing else {},
+        }
+        return await _rendered(lambda: answer)
 
     async def _extents(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
@@ -141,8 +140,7 @@ class DataRoutes:
         body.end()
         await expect_consume(rights, names)
         found = await self._reading.extents(names)
-        documents = await trio.to_thread.run_sync(lambda: [asdict(each) for each in found])
-        return await _rendered({"extents": documents})
+        return await _rendered(lambda: {"extents": [asdict(each) for each in found]})
 
     async def _positions(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
@@ -277,9 +275,9 @@ class DataRoutes:
         return found
 
 
-async def _rendered(document: Any) -> Response:
-    """An answer that may be long: it is written by a thread."""
-    data = await trio.to_thread.run_sync(lambda: json.dumps(document).encode())
+async def _rendered(make: Callable[[], Any]) -> Response:
+    """An answer that may be long: it is made and written by a thread."""
+    data = await trio.to_thread.run_sync(lambda: json.dumps(make()).encode())
     return Response(data, media_type="application/json")
 
 
