@@ -14,9 +14,24 @@ PACKING_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_packing.py",
 CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine.py",)
 
 HOSTILE_TESTS: Final = ("tests/pulsar_frontend/client/hostile/test_hostile_broker.py",)
+WATCHING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_watching.py",)
 POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
+    Mutant(
+        "a client that may not watch a long pattern watches nothing",
+        CLIENT + "consumer/pattern.py",
+        "                await self._watch_by(connection, ALL_TOPICS)\n",
+        "                raise\n",
+        WATCHING_TESTS,
+    ),
+    Mutant(
+        "a client that watches all topics asks for the list whichever comes",
+        CLIENT + "consumer/pattern.py",
+        "        if self._chosen((*update.new_topics, *update.deleted_topics)):\n",
+        "        if True:\n",
+        WATCHING_TESTS,
+    ),
     Mutant(
         "a client whose tasks ask at the same time goes round past the broker that is there",
         CLIENT + "rotation.py",

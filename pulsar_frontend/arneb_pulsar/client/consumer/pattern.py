@@ -16,6 +16,7 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
+    NotAllowed,
     PulsarError,
     TopicNotFound,
 )
@@ -40,6 +41,10 @@ T = TypeVar("T")
 
 AGAIN_S: Final = 1.0
 """Until a list that could not be read is asked for again."""
+
+ALL_TOPICS: Final = ".*"
+"""Watched where a broker refuses a pattern: Apache Pulsar takes none over 50 characters
+(``subscriptionPatternMaxLength``), the namespace's name among them."""
 
 SYSTEM_PREFIX: Final = "__"
 """Begins the names of topics that brokers keep for themselves."""
@@ -122,7 +127,8 @@ class PatternConsumer(MultiTopicConsumer[T]):
 
     def on_update(self, update: CommandWatchTopicUpdate) -> None:
         """See ``connection.machine.Watcher``."""
-        self._out_of_date()
+        if self._chosen((*update.new_topics, *update.deleted_topics)):
+            self._out_of_date()
 
     def on_lost(self, error: PulsarError) -> None:
         """See ``connection.machine.Watcher``."""
@@ -143,22 +149,31 @@ class PatternConsumer(MultiTopicConsumer[T]):
             connected = connection.machine.connected
             if connected is None or not connected.feature_flags.supports_topic_watchers:
                 return
-            command = CommandWatchTopicList(
-                watcher_id=self._watcher_id,
-                namespace=self._namespace,
-                topics_pattern=self._text,
-            )
-            connection.machine.watchers[self._watcher_id] = self
-            self._watching = connection
-            await connection.request(
-                command, f"watch of {self._namespace}", self._context.operation_timeout_s
-            )
+            try:
+                await self._watch_by(connection, self._text)
+            except NotAllowed:
+                await self._watch_by(connection, ALL_TOPICS)
             # What came before it watched.
             self._hash = ""
             await self.refresh()
         except PulsarError as error:
             LOG.info("a watch of %s: %s", self._namespace, error)
+
+    async def _watch_by(self, connection: Connection, pattern: str) -> None:
+        """Be told of the topics that ``pattern`` means. Raises :class:`PulsarError`."""
+        command = CommandWatchTopicList(
+            watcher_id=self._watcher_id, namespace=self._namespace, topics_pattern=pattern
+        )
+        connection.machine.watchers[self._watcher_id] = self
+        self._watching = connection
+        try:
+            await connection.request(
+                command, f"watch of {self._namespace}", self._context.operation_timeout_s
+            )
+        except PulsarError:
+            connection.machine.watchers.pop(self._watcher_id, None)
             self._watching = None
+            raise
 
     async def _add_all(self, names: Iterable[str]) -> None:
         async with anyio.create_task_group() as tasks:

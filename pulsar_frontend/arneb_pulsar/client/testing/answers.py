@@ -23,8 +23,18 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 
+class Watcher(Protocol):
+    """Whoever is told of new topics."""
+
+    def on_made(self, topic: str) -> None:
+        """That one was made."""
+
+
 class Broker(Protocol):
     """What a session asks of its broker."""
+
+    pattern_characters_max: int
+    watchers: list[Watcher]
 
     def topic(self, name: str) -> FakeTopic: ...
 

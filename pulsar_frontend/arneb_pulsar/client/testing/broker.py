@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint
 from arneb_pulsar.client.connection.dialling import Address
 from arneb_pulsar.client.errors import ConnectError
 from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.testing.answers import Watcher
 from arneb_pulsar.client.testing.faults import Faults
 from arneb_pulsar.client.testing.session import FakeSession
 from arneb_pulsar.client.testing.stream import FakeStream
@@ -30,10 +31,15 @@ class FakeBroker:
     Not there: authentication, transactions, delayed delivery, quotas, compaction.
     """
 
+    pattern_characters_max = 50
+    """As Apache Pulsar's ``subscriptionPatternMaxLength``: of patterns that are watched."""
+
     def __init__(
         self, faults: Faults | None = None, *, brokers: int = 1, deduplication: bool = False
     ) -> None:
         self.faults = faults or Faults()
+        self.watchers: list[Watcher] = []
+        """Who is told of new topics."""
         self.is_down = False
         """Nobody accepts connections."""
         self.sessions: list[FakeSession] = []
@@ -86,6 +92,8 @@ class FakeBroker:
         name = _full(name)
         if name not in self._topics:
             self._topics[name] = FakeTopic(name, deduplication=self._deduplication)
+            for each in self.watchers:
+                each.on_made(name)
         return self._topics[name]
 
     def backlog(self, topic: str, subscription: str) -> list[EntryId]:

@@ -17,6 +17,7 @@ from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
 from arneb_pulsar.client.testing.answers import Broker, answer_of
 from arneb_pulsar.client.testing.subscription import Entry, FakeConsumer, FakeSubscription
 from arneb_pulsar.client.testing.topic import FakeProducer, FakeTopic
+from arneb_pulsar.client.testing.watchers import FakeWatchers
 from arneb_pulsar.wire.ack_sets import mask_of, words_of
 from arneb_pulsar.wire.commands import FIELD_OF, PROTOCOL_VERSION, parse_command
 from arneb_pulsar.wire.errors import ChecksumMismatch, WireError
@@ -45,6 +46,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandSubscribe,
     CommandSuccess,
     CommandUnsubscribe,
+    FeatureFlags,
     MessageIdData,
     ProducerAccessMode,
     ServerError,
@@ -73,6 +75,7 @@ class FakeSession:
         self._reader = FrameReader(MESSAGE_BYTES_MAX + 1024 * 1024)
         self._producers: dict[int, tuple[FakeTopic, FakeProducer]] = {}
         self._consumers: dict[int, tuple[FakeTopic, FakeSubscription, FakeConsumer]] = {}
+        self._watchers = FakeWatchers(broker, self._say)
         self._is_closed = False
         self.commands: list[str] = []
         """The names of all that has come, for tests that count."""
@@ -108,12 +111,17 @@ class FakeSession:
             topic.dismiss(producer)
         for topic, subscription, consumer in consumers.values():
             topic.leave(subscription, consumer)
+        self._watchers.end_all()
 
     def _take(self, command: Any, body: bytes) -> None:
         try:
             if isinstance(command, CommandSend):
                 self._send(command, body)
-            elif (reply := answer_of(self._broker, self._url, command)) is not None:
+                return
+            reply = answer_of(self._broker, self._url, command)
+            if reply is None:
+                reply = self._watchers.answer(command)
+            if reply is not None:
                 self._say(reply)
             else:
                 self._handle(command)
@@ -142,6 +150,7 @@ class FakeSession:
                 server_version="Fake-Broker",
                 protocol_version=PROTOCOL_VERSION,
                 max_message_size=MESSAGE_BYTES_MAX,
+                feature_flags=FeatureFlags(supports_topic_watchers=True),
             )
         )
 
