@@ -1,12 +1,19 @@
 """The event exchange: what both brokers tell of the same, key by key and header by header."""
 
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import chain, groupby
+from pathlib import Path
 from typing import Any, Final
 
 import pika
 import pytest
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.certificates import make_certificate
+from conformance.brokers.process import Address
+from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.management.conftest import Managed
 from pika.exceptions import AMQPConnectionError
 
@@ -33,6 +40,7 @@ SETTLE_S: Final = 1.0
 @pytest.mark.parametrize("name", ["topology", "clients", "access", "policies"])
 def test_the_same_is_told(pair: tuple[Managed, Managed], name: str) -> None:
     ours, theirs = (told_by(broker, PROGRAMS[name]) for broker in pair)
+    theirs = [last_limit_cleared(*each) for each in theirs]
     assert [key for key, _ in ours] == [key for key, _ in theirs]
     for (key, mine), (_, other) in zip(ours, theirs, strict=True):
         only = {(key, each) for each in mine.keys() - other.keys()}
@@ -40,6 +48,61 @@ def test_the_same_is_told(pair: tuple[Managed, Managed], name: str) -> None:
         assert (only - OURS_ALONE, missing - THEIRS_ALONE) == (set(), set())
         for header in mine.keys() & other.keys():
             assert mine[header] == other[header], f"{key}: {header}"
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[tuple[Managed, Managed]]:
+    """Both, by TLS, where certificates are looked at; in the directory of the test they are."""
+    if not RabbitMQ.installed():
+        pytest.skip("expected Debian's rabbitmq-server")
+    root = make_certificate(tmp_path, "root")
+    for name in ("server", "known"):
+        make_certificate(tmp_path, name, root, organization="us")
+    looked_at = "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = false\n"
+    theirs = RabbitMQ(
+        tmp_path / "rabbitmq", tmp_path, plugins=["rabbitmq_event_exchange"], settings=looked_at
+    )
+    settings = f"""
+[amqp]
+event_exchange_vhost = "/"
+
+[amqp.tls]
+listen = "127.0.0.1:0"
+certificate = "{tmp_path}/server.crt"
+key = "{tmp_path}/server.key"
+client_ca = "{tmp_path}/root.crt"
+"""
+    ours = Arneb(tmp_path / "arneb", listeners=["amqp", "amqp-tls"], settings=settings)
+    with ExitStack() as stack:
+        for broker in (theirs, ours):
+            broker.start()
+            stack.callback(broker.stop)
+        nowhere = Address("127.0.0.1", 0)
+        yield (
+            Managed("arneb", ours, ours.address, nowhere),
+            Managed("rabbitmq", theirs, theirs.address, nowhere),
+        )
+
+
+def test_the_same_is_told_of_tls(secured: tuple[Managed, Managed], tmp_path: Path) -> None:
+    context = ssl.create_default_context(cafile=tmp_path / "root.crt")
+    context.load_cert_chain(tmp_path / "known.crt", tmp_path / "known.key")
+
+    def log_in(broker: Managed, _: pika.BlockingConnection) -> None:
+        address = broker.process.amqps_address
+        options = pika.SSLOptions(context, address.host)
+        parameters = pika.ConnectionParameters(address.host, address.port, ssl_options=options)
+        with pika.BlockingConnection(parameters):
+            pass
+
+    def of_tls(broker: Managed) -> list[tuple[str, Any]]:
+        # The connection of the program that tells is not by TLS.
+        return [each for each in told_by(broker, log_in) if each[1].get("ssl") is True]
+
+    ours, theirs = map(of_tls, secured)
+    assert [key for key, _ in theirs] == ["user.authentication.success", "connection.created"]
+    assert "O=us" in theirs[1][1]["peer_cert_subject"]
+    assert ours == theirs
 
 
 def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tuple[str, Any]]:
@@ -69,6 +132,16 @@ def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tu
         ordered = [sorted(each, key=lambda told: str(told[1].get("name"))) for each in together]
         told = chain.from_iterable(ordered)
         return [each for each in told if each[1].get("source_name") != "amq.rabbitmq.event"]
+
+
+def last_limit_cleared(key: str, headers: dict[str, Any]) -> tuple[str, Any]:
+    """What RabbitMQ tells when the last limit of a vhost is taken away, limits being set of which
+    there are none, as we tell it."""
+    if headers.get("component") == "vhost-limits" and headers.get("value") == []:
+        return "parameter.cleared", {each: headers[each] for each in headers if each != "value"}
+    if key == "vhost.limits.set" and not headers.keys() & {"max-queues", "max-connections"}:
+        return "vhost.limits.cleared", headers
+    return key, headers
 
 
 def evened(key: str, headers: dict[str, Any]) -> dict[str, Any]:
@@ -141,6 +214,7 @@ def access(broker: Managed, _: pika.BlockingConnection) -> None:
     call("DELETE", "topic-permissions/ev/u")
     call("DELETE", "permissions/ev/u")
     call("PUT", "vhost-limits/ev/max-queues", {"value": 7})
+    call("DELETE", "vhost-limits/ev/max-queues")
     call("PUT", "user-limits/u/max-channels", {"value": 7})
     call("DELETE", "user-limits/u/max-channels")
     call("PUT", "permissions/ev/u", {"configure": "a", "write": "b", "read": "c"})

@@ -4,8 +4,9 @@ Rows of tables are compared without their order, which RabbitMQ leaves to a hash
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pika
 import pytest
@@ -23,10 +24,16 @@ PROCESS = re.compile(r"<NODE[\d.]+>")
 PROGRAM = re.compile(r"^(arneb ctl|rabbitmqctl) .*$", re.MULTILINE)
 
 
-def set_up(address: Address) -> list[Any]:
-    """Something to list. The connections are the caller's to keep."""
+@contextmanager
+def set_up(address: Address) -> Iterator[None]:
+    """Something to list, as long as the block runs."""
     parameters = pika.ConnectionParameters(address.host, address.port, heartbeat=0)
-    connection = pika.BlockingConnection(parameters)
+    with pika.BlockingConnection(parameters) as connection:
+        _declare(connection)
+        yield
+
+
+def _declare(connection: pika.BlockingConnection) -> None:
     channel = connection.channel()
     arguments = {"x-max-length": 10, "x-dead-letter-exchange": "amq.direct"}
     channel.queue_declare("q1", durable=True, arguments=arguments)
@@ -41,7 +48,6 @@ def set_up(address: Address) -> list[Any]:
     channel.basic_qos(prefetch_count=7)
     channel.basic_consume("q1", lambda *_: None, consumer_tag="tag", arguments={"x-priority": 3})
     connection.process_data_events(0.5)
-    return [connection]
 
 
 def ours(directory: Path) -> list[Said]:
@@ -70,18 +76,17 @@ def test_every_line_says_the_same_and_ends_the_same(tmp_path: Path) -> None:
         pytest.skip("expected Debian's rabbitmq-server")
     theirs = RabbitMQ(tmp_path / "rabbitmq").start()
     try:
-        kept = set_up(theirs.address)
-        wanted = Batch(tmp_path / "batch", theirs).run([each.words for each in LINES])
+        with set_up(theirs.address):
+            wanted = Batch(tmp_path / "batch", theirs).run([each.words for each in LINES])
     finally:
         theirs.stop()
     broker = Arneb(tmp_path / "arneb")
     broker.start()
     try:
-        kept += set_up(broker.address)
-        got = ours(broker.data)
+        with set_up(broker.address):
+            got = ours(broker.data)
     finally:
         broker.stop()
-    assert len(kept) == 2
     different = []
     for line, mine, other in zip(LINES, got, wanted, strict=True):
         if mine.code != (other.code if line.code is None else line.code):

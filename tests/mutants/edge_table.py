@@ -95,9 +95,20 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "who comes by a proxy on this machine is on this machine",
         AMQP + "server/remote.py",
-        "        loopback=address.is_loopback,\n        port=source.port,\n",
+        "        source.address.is_loopback,\n        port=source.port,\n",
         "        port=source.port,\n",
         ("tests/amqp_frontend/server/test_proxied.py",),
+    ),
+    Mutant(
+        "an address of IPv4 inside IPv6 is another one",
+        "core/arneb_core/api/ends.py",
+        "    return mapped or address\n",
+        "    return address\n",
+        (
+            "tests/core/api/test_ends.py",
+            "tests/core/api/test_proxy_protocol.py",
+            "tests/pulsar_frontend/server/test_proxied.py",
+        ),
     ),
     Mutant(
         "a proxy may go on for ever",

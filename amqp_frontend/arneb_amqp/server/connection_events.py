@@ -11,6 +11,7 @@ from typing import Final
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.tls_fields import tls_fields
 from arneb_amqp.session.connection.lifecycle import Lifecycle
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.broker_events import BrokerEvents, Shown
@@ -23,6 +24,11 @@ from arneb_core.api.clock import wall_clock_ms
 
 PROTOCOL: Final = "{0,9,1}"
 """AMQP's version, as RabbitMQ's events say it."""
+
+LOGIN_TLS: Final = (
+    "ssl_protocol", "ssl_cipher", "peer_cert_issuer", "peer_cert_subject", "peer_cert_validity",
+)  # fmt: skip
+"""What is told of TLS when somebody logs in, as far as there is something to tell."""
 
 
 class ConnectionEvents:
@@ -58,6 +64,7 @@ class ConnectionEvents:
             self._events.emit("user.authentication.failure", shown)
 
     def _login(self, user: str, mechanism: str) -> Shown:
+        tls = tls_fields(self._peer)
         return {
             "connection_type": "network",
             "name": user,
@@ -68,6 +75,7 @@ class ConnectionEvents:
             "protocol": PROTOCOL,
             "auth_mechanism": mechanism,
             "ssl": self._peer.secured,
+            **{name: value for name in LOGIN_TLS if (value := tls[name])},
         }
 
     def state_is(self, session: Lifecycle, before: ConnectionState) -> None:
@@ -89,14 +97,8 @@ class ConnectionEvents:
             "host": in_erlang(peer.local[0]),
             "peer_host": in_erlang(peer.address),
             "ssl": peer.secured,
-            "peer_cert_subject": "",
-            "peer_cert_issuer": "",
-            "peer_cert_validity": "",
             "auth_mechanism": terms.mechanism,
-            "ssl_protocol": "",
-            "ssl_key_exchange": "",
-            "ssl_cipher": "",
-            "ssl_hash": "",
+            **{name: value or "" for name, value in tls_fields(peer).items()},
             "protocol": PROTOCOL,
             "user": user,
             "vhost": self._vhost,

@@ -1,6 +1,5 @@
 """Serving: listeners in, connections out, and a polite end."""
 
-import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from arneb_amqp.server.context import ServerContext
 from arneb_amqp.server.entrance import Entrance
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.occupancy import Occupancy
-from arneb_amqp.server.remote import Remote, behind, peer_of
+from arneb_amqp.server.remote import Remote, remote_of
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Agreed, Unsecured, serve_secured
@@ -29,14 +28,10 @@ from arneb_core.access.internal import InternalBackend
 from arneb_core.access.records import Record, User, Vhost
 from arneb_core.access.tables import Changed
 from arneb_core.api.core import Core
-from arneb_core.api.errors import describe
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.proxy_protocol import BadProxyHeader, read_proxy_header
 from arneb_core.api.resource_alarms import ResourceAlarms
 from arneb_core.api.supervision import shielded_nursery, supervise
-
-LOGGER: Final = logging.getLogger(__name__)
 
 STOP: Final = Shutdown()
 
@@ -165,15 +160,10 @@ async def _accepted(
 ) -> None:
     """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
     transport = stream.transport.socket if isinstance(stream, Unsecured) else stream.socket
-    peer = peer_of(transport)
-    if config.proxy_protocol:
-        try:
-            with trio.fail_after(config.handshake_s):
-                peer = behind(peer, await read_proxy_header(transport))
-        except (BadProxyHeader, OSError, trio.TooSlowError) as error:
-            LOGGER.warning("refused %s, of the PROXY protocol: %s", peer.name, describe(error))
-            await trio.aclose_forcefully(stream)
-            return
+    peer = await remote_of(transport, config.handshake_s if config.proxy_protocol else None)
+    if peer is None:
+        await trio.aclose_forcefully(stream)
+        return
     if isinstance(stream, Unsecured):
 
         async def serve(inside: socket.socket, agreed: Agreed) -> None:

@@ -1,16 +1,16 @@
 """Remote: where a client comes from, and what TLS says of it.
 
-The rule: an address is written in one way, IPv4 as such and IPv6 without its zone, so that rules
-and slowed guesses know it again; who comes by a proxy is whom the proxy names.
+The rule: who comes by a proxy is whom the proxy names, wherever the proxy itself stands.
 """
 
 import socket
-from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from dataclasses import dataclass
+from typing import Final
 
 import trio
 
-from arneb_core.api.proxy_protocol import Proxied
+from arneb_core.api.ends import Ends, ends_of
+from arneb_core.api.proxy_protocol import ends_behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +36,31 @@ class Remote:
         return f"{self.address}:{self.port} -> {host}:{port}"
 
 
-def peer_of(sock: trio.socket.SocketType) -> Remote:
-    """Who is at the other end of a socket."""
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return Remote()
-    try:
-        theirs, ours = sock.getpeername(), sock.getsockname()
-    except OSError:
-        return Remote("gone", loopback=False)
-    address, own = _address(theirs[0]), _address(ours[0])
-    return Remote(str(address), address.is_loopback, port=theirs[1], local=(str(own), ours[1]))
+GONE: Final = Remote("gone", loopback=False)
+"""A client that has left before it was looked at."""
 
 
-def behind(proxy: Remote, proxied: Proxied | None) -> Remote:
-    """Who comes by a proxy; a proxy that names nobody comes itself."""
-    if proxied is None:
-        return proxy
-    source, reached = proxied.source, proxied.destination
-    address, own = _unmapped(source.address), _unmapped(reached.address)
-    return replace(
-        proxy,
-        address=str(address),
-        loopback=address.is_loopback,
+def remote_at(ends: Ends) -> Remote:
+    """The client at one end of a connection."""
+    source, reached = ends.source, ends.destination
+    return Remote(
+        str(source.address),
+        source.address.is_loopback,
         port=source.port,
-        local=(str(own), reached.port),
+        local=(str(reached.address), reached.port),
     )
 
 
-def _address(text: str) -> IPv4Address | IPv6Address:
-    """Without the zone, and IPv4 as such."""
-    return _unmapped(ip_address(text.partition("%")[0]))
-
-
-def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
+async def remote_of(sock: trio.socket.SocketType, proxy_within_s: float | None) -> Remote | None:
+    """Who is at the other end of a socket. ``proxy_within_s``: a proxy is to say so within that
+    time; None: none did, which is logged, and the connection is to be closed."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return Remote()
+    try:
+        ends = ends_of(sock)
+    except OSError:
+        return GONE if proxy_within_s is None else None
+    if proxy_within_s is None:
+        return remote_at(ends)
+    found = await ends_behind(ends, sock, proxy_within_s)
+    return None if found is None else remote_at(found)

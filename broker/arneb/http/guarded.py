@@ -6,7 +6,6 @@ anything else is looked at.
 
 from base64 import b64decode
 from collections.abc import Callable, Collection
-from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -18,6 +17,7 @@ from arneb.http.rules import VISITOR, Visitor
 from arneb_amqp.config import GUEST
 from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused
+from arneb_core.api.ends import address_of
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.authenticator import Authenticator
 
@@ -123,7 +123,4 @@ def is_loopback(client: tuple[str, int] | None) -> bool:
     """Does the client come from this machine?"""
     if client is None:
         return False
-    address = ip_address(client[0].partition("%")[0])
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return address.is_loopback
+    return address_of(client[0]).is_loopback

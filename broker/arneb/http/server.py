@@ -23,6 +23,7 @@ from arneb.http.connection import (
 )
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.room import Room
+from arneb_core.api.ends import Ends, ends_of
 from arneb_core.api.listening import serve_listeners
 
 SecuredStream = trio.SSLStream[trio.SocketStream]
@@ -96,11 +97,11 @@ class HttpServer:
     async def accepted(self, stream: trio.SocketStream) -> None:
         """Serve the client of a socket."""
         try:
-            theirs, ours = stream.socket.getpeername(), stream.socket.getsockname()
+            ends = ends_of(stream.socket)
         except OSError:
             await trio.aclose_forcefully(stream)  # it is gone again
         else:
-            await self.handle(stream, (theirs[:2], ours[:2]))
+            await self.handle(stream, _addresses(ends))
 
     def accepted_by(self, tls: ByTls) -> Callable[[trio.SocketStream], Awaitable[None]]:
         """What serves the clients that come by TLS."""
@@ -111,12 +112,12 @@ class HttpServer:
                 await trio.aclose_forcefully(stream)
                 return
             try:
-                theirs, ours = stream.socket.getpeername(), stream.socket.getsockname()
+                ends = ends_of(stream.socket)
             except OSError:
                 await trio.aclose_forcefully(stream)
             else:
                 shown = secured.getpeercert() or {}
-                await self.handle(Secured(secured), (theirs[:2], ours[:2]), "https", shown)
+                await self.handle(Secured(secured), _addresses(ends), "https", shown)
 
         return accepted
 
@@ -185,6 +186,11 @@ class HttpServer:
         del self.connections[longest]
         longest.cut()
         return True
+
+
+def _addresses(ends: Ends) -> Addresses:
+    source, reached = ends.source, ends.destination
+    return (str(source.address), source.port), (str(reached.address), reached.port)
 
 
 async def serve_http(

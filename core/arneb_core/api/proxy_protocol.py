@@ -9,12 +9,17 @@ there.
 Source: https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt
 """
 
+import logging
 import socket
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 
 import trio
+
+from arneb_core.api.ends import Address, Ends, Place, plain
+from arneb_core.api.errors import describe
+
+LOGGER: Final = logging.getLogger(__name__)
 
 BEGINNING_BYTES: Final = 12
 """Enough to tell the versions apart, and no more than the shortest header has."""
@@ -47,23 +52,7 @@ class BadProxyHeader(ValueError):
     """What came is no header of the PROXY protocol; the text says what was wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An end of a connection."""
-
-    address: IPv4Address | IPv6Address
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Proxied:
-    """Who comes, and what they meant to reach."""
-
-    source: Place
-    destination: Place
-
-
-def parse_text(header: bytes) -> Proxied | None:
+def parse_text(header: bytes) -> Ends | None:
     """A header of version 1, without its line end; None: it leaves the address open. Raises
     :class:`BadProxyHeader`."""
     words = header.split(b" ")
@@ -73,10 +62,10 @@ def parse_text(header: bytes) -> Proxied | None:
         raise BadProxyHeader(f"expected a family, two addresses and two ports, got {header!r}")
     ends = [_text_address(each, _TEXT_FAMILIES[words[1]]) for each in words[2:4]]
     ports = [_text_port(each) for each in words[4:]]
-    return Proxied(Place(ends[0], ports[0]), Place(ends[1], ports[1]))
+    return Ends(Place(ends[0], ports[0]), Place(ends[1], ports[1]))
 
 
-def parse_binary(head: bytes, rest: bytes) -> Proxied | None:
+def parse_binary(head: bytes, rest: bytes) -> Ends | None:
     """A header of version 2, without its signature: the four bytes that say what follows, and that;
     None: it leaves the address open. Raises :class:`BadProxyHeader`."""
     command, family = head[0], head[1]
@@ -91,12 +80,26 @@ def parse_binary(head: bytes, rest: bytes) -> Proxied | None:
         raise BadProxyHeader(f"expected an address of TCP, got family {family:#04x}")
     if len(rest) < 2 * size + 4:
         raise BadProxyHeader(f"expected {2 * size + 4} bytes of addresses, got {len(rest)}")
-    ends = [ip_address(rest[at : at + size]) for at in (0, size)]
+    ends = [plain(ip_address(rest[at : at + size])) for at in (0, size)]
     ports = [int.from_bytes(rest[at : at + 2]) for at in (2 * size, 2 * size + 2)]
-    return Proxied(Place(ends[0], ports[0]), Place(ends[1], ports[1]))
+    return Ends(Place(ends[0], ports[0]), Place(ends[1], ports[1]))
 
 
-async def read_proxy_header(sock: trio.socket.SocketType) -> Proxied | None:
+async def ends_behind(
+    proxy: Ends | None, sock: trio.socket.SocketType, within_s: float
+) -> Ends | None:
+    """Who comes by a proxy, or it itself if it leaves that open; None: the connection does not
+    begin with a header within that time, and is to be closed."""
+    try:
+        with trio.fail_after(within_s):
+            return await read_proxy_header(sock) or proxy
+    except (BadProxyHeader, OSError, trio.TooSlowError) as error:
+        shown = "a client" if proxy is None else proxy.source
+        LOGGER.warning("refused %s, of the PROXY protocol: %s", shown, describe(error))
+        return None
+
+
+async def read_proxy_header(sock: trio.socket.SocketType) -> Ends | None:
     """Read the header that a connection begins with; None: it leaves the address open. Raises
     :class:`BadProxyHeader`, and :class:`OSError`; how long it may take is the caller's to say."""
     beginning = await _exactly(sock, BEGINNING_BYTES)
@@ -136,14 +139,14 @@ async def _exactly(sock: trio.socket.SocketType, size: int) -> bytes:
     return found
 
 
-def _text_address(word: bytes, version: int) -> IPv4Address | IPv6Address:
+def _text_address(word: bytes, version: int) -> Address:
     try:
         address = ip_address(word.decode("ascii"))
     except ValueError:
         raise BadProxyHeader(f"expected an address, got {word!r}") from None
     if address.version != version or b"%" in word:
         raise BadProxyHeader(f"expected an address of TCP{version}, got {word!r}")
-    return address
+    return plain(address)
 
 
 def _text_port(word: bytes) -> int:

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
-from arneb_core.api.errors import describe
+from arneb_core.api.ends import Ends, ends_of, place_of
 from arneb_core.api.listening import serve_listeners
-from arneb_core.api.proxy_protocol import BadProxyHeader, read_proxy_header
+from arneb_core.api.proxy_protocol import ends_behind
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.server.connection import Connection
@@ -45,7 +45,7 @@ class PulsarServer:
         """
         urls = self.context.urls
         if not urls.plain and isinstance(listeners[0], trio.SocketListener):
-            urls.plain = f"pulsar://{_render(listeners[0].socket.getsockname())}"
+            urls.plain = f"pulsar://{place_of(listeners[0].socket.getsockname())}"
 
         async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
             await serve_connection(self.context, stream, f"pulsar://{url}", address)
@@ -62,7 +62,7 @@ class PulsarServer:
         """The same for clients that come by TLS, with whom ``secure`` shakes hands."""
         urls = self.context.urls
         if not urls.tls and isinstance(listeners[0], trio.SocketListener):
-            urls.tls = f"pulsar+ssl://{_render(listeners[0].socket.getsockname())}"
+            urls.tls = f"pulsar+ssl://{place_of(listeners[0].socket.getsockname())}"
 
         async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
             try:
@@ -89,25 +89,15 @@ class PulsarServer:
 
         async def accepted(stream: trio.SocketStream) -> None:
             try:
-                ours, theirs = stream.socket.getsockname(), stream.socket.getpeername()
+                ends: Ends | None = ends_of(stream.socket)
             except OSError:
-                await trio.aclose_forcefully(stream)  # it is gone again
+                ends = None  # it is gone again
+            if ends is not None and config.proxy_protocol:
+                ends = await ends_behind(ends, stream.socket, config.handshake_timeout_s)
+            if ends is None:
+                await trio.aclose_forcefully(stream)
                 return
-            if config.proxy_protocol:
-                try:
-                    with trio.fail_after(config.handshake_timeout_s):
-                        proxied = await read_proxy_header(stream.socket)
-                except (BadProxyHeader, OSError, trio.TooSlowError) as error:
-                    theirs_shown, why = _render(theirs), describe(error)
-                    logger.warning("refused %s, of the PROXY protocol: %s", theirs_shown, why)
-                    await trio.aclose_forcefully(stream)
-                    return
-                if proxied is not None:
-                    ours, theirs = (
-                        (str(each.address), each.port)
-                        for each in (proxied.destination, proxied.source)
-                    )
-            await handle(stream, _render(ours), _render(theirs))
+            await handle(stream, str(ends.destination), str(ends.source))
 
         async with trio.open_nursery() as connections:
             if not self._has_background:
@@ -147,8 +137,3 @@ async def serve_connection(
         logger.exception("unexpected error in the connection of %s", address)
     finally:
         context.connections.closed_total += 1
-
-
-def _render(address: tuple[str, int] | tuple[str, int, int, int]) -> str:
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

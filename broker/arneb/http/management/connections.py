@@ -15,8 +15,8 @@ from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST, is_administrator, is_monitor
 from arneb.http.management.site import Site
-from arneb.http.management.tls_fields import tls_fields
 from arneb_amqp.server.roster import ConnectionStatistics
+from arneb_amqp.server.tls_fields import tls_fields
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json
 

@@ -1,22 +1,25 @@
-"""What the handshake of a connection came to, in the words that RabbitMQ shows it in.
+"""What the handshake of a connection came to, in the words in which RabbitMQ shows it and tells of
+it.
 
 The rule: OpenSSL's names come in, Erlang's go out; a suite that is made otherwise than those that
 are known is shown by its own name and not guessed at.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from arneb.http.management.calls import Document
 from arneb_amqp.server.remote import Remote
+
+Fields = Mapping[str, str | None]
 
 CERTIFICATES_MAX: Final = 2_000
 """Remembered as they are shown: to read one takes longer than all else of a connection, and a list
 is asked for again and again."""
 
 _NONE: Final = ("", "", "")
-_PLAIN: Final[Document] = dict.fromkeys(
+_PLAIN: Final[Fields] = dict.fromkeys(
     (
         "ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash", "peer_cert_subject",
         "peer_cert_issuer", "peer_cert_validity",
@@ -31,7 +34,7 @@ _SUITE: Final = re.compile(
 )
 
 
-def tls_fields(peer: Remote) -> Document:
+def tls_fields(peer: Remote) -> Fields:
     """Of a connection; None in each of them without TLS."""
     if not peer.secured:
         return _PLAIN
