@@ -11,6 +11,7 @@ DATA: Final = "broker/arneb/data/"
 LEFTOVERS: Final = ("tests/broker/data/test_leftovers.py",)
 WRITING: Final = ("tests/broker/data/test_writing.py", "tests/broker/data/test_machine.py")
 CURSORS: Final = ("tests/broker/data/test_cursors.py",)
+ROOM: Final = ("tests/broker/data/test_room.py",)
 RUNS: Final = ("tests/core/engine/test_counted_runs.py",)
 ROLLING: Final = ("tests/core/engine/test_rolling.py",)
 AHEAD: Final = ("tests/core/engine/test_written_ahead.py",)
@@ -19,9 +20,9 @@ DATA_MUTANTS: Final = (
     Mutant(
         "a batch of any size is one commit",
         DATA + "commits.py",
-        "                async with self._core.written_ahead(unit):\n"
-        "                    with trio.CancelScope(shield=True):\n",
-        "                if True:\n                    with trio.CancelScope(shield=True):\n",
+        "            async with self._core.written_ahead(unit):\n"
+        "                with trio.CancelScope(shield=True), ",
+        "            if True:\n                with trio.CancelScope(shield=True), ",
         ("tests/broker/data/test_large_commits.py",),
     ),
     Mutant(
@@ -123,17 +124,10 @@ DATA_MUTANTS: Final = (
         AHEAD,
     ),
     Mutant(
-        "an index of delayed entries has what was written in vain",
-        CORE + "engine/delayed_indexes.py",
-        "snapshot.iter_blocks(topic_id, Position(after + 1), last)",
-        "snapshot.iter_blocks(topic_id, Position(after + 1))",
-        AHEAD,
-    ),
-    Mutant(
         "the mark of a batch is not in the commit of its rows",
         DATA + "commits.py",
-        "            unit = Unit(metadata=[(PREFIX + query, mark.pack())])\n",
-        "            unit = Unit()\n",
+        "        unit = Unit(metadata=[(PREFIX + batch[0], mark.pack())])\n",
+        "        unit = Unit()\n",
         WRITING,
     ),
     Mutant(
@@ -210,7 +204,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "a query that has ended keeps its place for months",
-        DATA + "commits.py",
+        DATA + "marks.py",
         "        kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s\n",
         "        kept_s = self._limits.mark_expiry_s\n",
         WRITING,
@@ -231,10 +225,50 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "small pieces of stages have no bound",
-        DATA + "commits.py",
-        "        if self.stages.pieces >= PIECES_IN_ALL_MAX:\n",
-        "        if False:\n",
+        DATA + "room.py",
+        "    wanted = used.stages + stages, used.pieces + 1, used.bytes + size\n",
+        "    wanted = used.stages + stages, 0, used.bytes + size\n",
         LEFTOVERS,
+    ),
+    Mutant(
+        "one user may stage as much as all together",
+        DATA + "room.py",
+        "        if user:\n",
+        "        if not user:\n",
+        ROOM,
+    ),
+    Mutant(
+        "what many stage at once is counted when it is stored",
+        DATA + "room.py",
+        "        self.count(user, stages, 1, size)\n"
+        "        try:\n"
+        "            yield\n"
+        "        except BaseException:\n"
+        "            self.count(user, -stages, -1, -size)\n"
+        "            raise\n",
+        "        yield\n        self.count(user, stages, 1, size)\n",
+        ROOM,
+    ),
+    Mutant(
+        "a batch without rows begins a query",
+        DATA + "commits.py",
+        "            if self._owner(query) is None:\n",
+        "            if False:\n",
+        ROOM,
+    ),
+    Mutant(
+        "one user may have all queries that are remembered",
+        DATA + "marks.py",
+        "        if owner and self._counts[owner] >= most:\n",
+        "        if False:\n",
+        ROOM,
+    ),
+    Mutant(
+        "who commits for another takes the query over",
+        DATA + "commits.py",
+        "self._owner(query) or rights.name)",
+        "rights.name)",
+        ROOM,
     ),
     Mutant(
         "what is left behind is looked for among all that is left, each time",

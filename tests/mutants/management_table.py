@@ -140,7 +140,7 @@ MANAGEMENT_MUTANTS: Final = (
     Mutant(
         "a query is nobody's after its first commit",
         "broker/arneb/data/commits.py",
-        "is_last, self._owner_after(query, rights))",
+        "is_last, self._owner(query) or rights.name)",
         "is_last)",
         DATA_TESTS,
     ),

@@ -5,7 +5,6 @@ So after any crash the mark is there with all of the rows, or neither is; and a 
 above the mark publishes nothing, however often it comes.
 """
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,27 +16,18 @@ from crc32c import crc32c
 
 from arneb.data.errors import DataError, bad_request
 from arneb.data.limits import DataLimits
+from arneb.data.marks import PREFIX, Mark, Marks
 from arneb.data.prepared import Prepared, stamped, unpack
 from arneb.data.preparing import prepare
 from arneb.data.publishing import Publishing
 from arneb.data.rights import Rights, forbidden
 from arneb.data.rows import Rows, parse_rows
-from arneb.data.stages import PIECES_IN_ALL_MAX, PIECES_MAX, STAGES_MAX, BatchId, Stage, Stages
+from arneb.data.stages import PIECES_MAX, BatchId, Stage, Stages
 from arneb.data.targets import Targets
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.errors import CoreError
 from arneb_core.api.name_locks import NameLocks
-
-PREFIX: Final = "data/mark/"
-"""Of the keys under which marks are kept; the query's name follows."""
-
-MARKS_MAX: Final = 10_000
-"""Queries of which the last batch is known."""
-
-ENDED_MARK_S: Final = 600.0
-"""For which the last batch of a query is known that has said it was its last: as long as somebody
-may ask again because the answer was lost."""
 
 LOOK_S: Final = 60.0
 """How often it is looked for stages and marks that nobody needs any more."""
@@ -46,28 +36,6 @@ PREPARED_AT_ONCE: Final = 4
 """Bodies of rows that are made entries at the same time: each is in memory a few times."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The last batch that a query has committed."""
-
-    batch: int
-    at_ms: int
-    is_last: bool = False
-    """The query has ended with it."""
-    owner: str = ""
-    """Who has committed; empty where nobody was asked."""
-
-    @classmethod
-    def unpack(cls, value: bytes) -> "Mark":
-        """The mark as it is kept."""
-        return cls(**json.loads(value))
-
-    def pack(self) -> bytes:
-        """The mark as it is kept."""
-        said = {"batch": self.batch, "at_ms": self.at_ms, "owner": self.owner}
-        return json.dumps(said | ({"is_last": True} if self.is_last else {})).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +58,24 @@ class Commits:
         self._limits = limits
         self._now_ms = now_ms
         self._publishing = Publishing(core, targets, now_ms)
-        self.stages = Stages(core, now_ms)
-        self._marks: dict[str, Mark] = {}
+        self.stages = Stages(core, limits, now_ms)
+        self._marks = Marks(core.metadata(PREFIX), limits)
         self._locks = NameLocks()
         """By query; by query and batch, for who adds a piece."""
         self._preparing = trio.CapacityLimiter(PREPARED_AT_ONCE)
-        for key, value in core.metadata(PREFIX).items():
-            self._marks[key.removeprefix(PREFIX)] = Mark.unpack(value)
 
     def __repr__(self) -> str:
-        return f"<Commits of {len(self._marks)} queries, {self.stages!r}>"
+        return f"<Commits: {self._marks!r}, {self.stages!r}>"
 
     def last_committed(self, query: str) -> int | None:
         """The last batch that a query has committed."""
-        mark = self._marks.get(query)
+        mark = self._marks.find(query)
         return None if mark is None else mark.batch
 
     def expect_own(self, query: str, rights: Rights) -> None:
         """Raise ``forbidden`` for a query that somebody else has begun: its stages and its mark are
         not for others to look at, to remove or to move."""
-        mark = self._marks.get(query)
-        staged = [] if mark is not None else self.stages.of_query(query)
-        owner = mark.owner if mark is not None else next((each.owner for each in staged), "")
-        if not rights.may_continue(owner):
+        if not rights.may_continue(self._owner(query) or ""):
             raise forbidden("write for", f"query {query}, which is somebody else's")
 
     async def publish(self, body: bytes, rights: Rights, *, mandatory: bool) -> tuple[int, int]:
@@ -143,11 +106,11 @@ class Commits:
                 return None
             if (known := self._known(batch, name, number, checksum)) is not None:
                 return known
-            self._expect_room(batch, name, len(body))
+            self._expect_room(batch, name, len(body), rights)
             async with self._preparing:
                 made = await self._prepared(body, rights)
                 data = await trio.to_thread.run_sync(made.pack)
-            self._expect_room(batch, name, len(data))
+            self._expect_room(batch, name, len(data), rights)
             return await self.stages.add(batch, name, made.rows, data, checksum, rights.name)
 
     async def commit(
@@ -165,34 +128,42 @@ class Commits:
             self.expect_own(query, rights)
             if self._is_committed(batch):
                 return {"committed": True, "already": True, "rows": 0, "unrouted": 0}
-            if query not in self._marks and len(self._marks) >= MARKS_MAX:
-                raise DataError(503, "busy", f"expected at most {MARKS_MAX} queries that commit")
             stages = [self._expected(batch, each) for each in wanted]
+            if self._owner(query) is None:
+                # A batch without rows. To remember it would let whoever may produce nowhere fill
+                # the broker with marks, and to do it again changes nothing.
+                return {"committed": True, "already": False, "rows": 0, "unrouted": 0}
             size = sum(each.size for each in stages)
             if size > self._limits.batch_bytes_max:
                 raise self._batch_too_large(size)
-            rows = sum(each.rows for each in stages)
-            entries = await self.stages.read(stages)
-            stamp_ms = self._publishing.stamp_ms(rows)
-            made = [
-                await trio.to_thread.run_sync(unpack, entry, HEADER_BYTES, stamp_ms)
-                for entry in entries
-            ]
-            del entries
-            mark = Mark(number, self._now_ms(), is_last, self._owner_after(query, rights))
-            unit = Unit(metadata=[(PREFIX + query, mark.pack())])
-            unrouted, admission = await self._publishing.fill(
-                unit, made, rights, mandatory=mandatory
-            )
-            del made
-            try:
-                async with self._core.written_ahead(unit):
-                    with trio.CancelScope(shield=True):
-                        await self.stages.drop(batch, unit)
-                        self._marks[query] = mark
-            finally:
-                admission.over()
+            # An administrator who helps out does not take the query over.
+            mark = Mark(number, self._now_ms(), is_last, self._owner(query) or rights.name)
+            self._marks.expect_room(query, mark.owner)
+            rows, unrouted = await self._publish(batch, stages, mark, rights, mandatory)
         return {"committed": True, "already": False, "rows": rows, "unrouted": unrouted}
+
+    async def _publish(
+        self, batch: BatchId, stages: Sequence[Stage], mark: Mark, rights: Rights, mandatory: bool
+    ) -> tuple[int, int]:
+        """Publish stages of a batch; how many rows there were, and how many no queue takes."""
+        rows = sum(each.rows for each in stages)
+        entries = await self.stages.read(stages)
+        stamp_ms = self._publishing.stamp_ms(rows)
+        made = [
+            await trio.to_thread.run_sync(unpack, entry, HEADER_BYTES, stamp_ms)
+            for entry in entries
+        ]
+        del entries
+        unit = Unit(metadata=[(PREFIX + batch[0], mark.pack())])
+        unrouted, admission = await self._publishing.fill(unit, made, rights, mandatory=mandatory)
+        del made
+        try:
+            async with self._core.written_ahead(unit):
+                with trio.CancelScope(shield=True), self._marks.changing(batch[0], mark):
+                    await self.stages.drop(batch, unit)
+        finally:
+            admission.over()
+        return rows, unrouted
 
     async def abort(self, batch: BatchId, name: str | None, rights: Rights) -> None:
         """Remove a stage, or all of a batch; whether there are any or not."""
@@ -221,28 +192,26 @@ class Commits:
                             "batch %d of query %s is removed: not committed", *batch[::-1]
                         )
                         await self.stages.drop(batch)
-            for query in [each for each, mark in self._marks.items() if self._is_old(mark, now_ms)]:
+            for query in self._marks.old(now_ms):
                 async with self._locks.holding(query):
-                    if self._is_old(self._marks[query], now_ms):
+                    if self._marks.is_old(query, now_ms):
                         await self._core.committed(Unit(metadata=[(PREFIX + query, None)]))
-                        del self._marks[query]
+                        self._marks.forget(query)
         except CoreError as error:  # it is tried again
             logger.warning("cannot remove old stages and marks: %s", error)
 
     # Inside
 
-    def _owner_after(self, query: str, rights: Rights) -> str:
-        """Whose the query is now: an administrator who helps out does not take it over."""
-        mark = self._marks.get(query)
-        return (mark.owner if mark is not None else "") or rights.name
+    def _owner(self, query: str) -> str | None:
+        """Whose the query is, empty if it is nobody's; None if it has not begun."""
+        mark = self._marks.find(query)
+        if mark is not None:
+            return mark.owner
+        return next((each.owner for each in self.stages.of_query(query)), None)
 
     def _is_committed(self, batch: BatchId) -> bool:
         last = self.last_committed(batch[0])
         return last is not None and batch[1] <= last
-
-    def _is_old(self, mark: Mark, now_ms: int) -> bool:
-        kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s
-        return mark.at_ms <= now_ms - int(1000 * kept_s)
 
     def _known(self, batch: BatchId, name: str, number: int, checksum: int) -> Stage | None:
         """The stage, if it has that piece. Raises ``stage_incomplete`` before its turn."""
@@ -258,23 +227,13 @@ class Commits:
             raise DataError(409, "stage_differs", reason)
         return stage
 
-    def _expect_room(self, batch: BatchId, name: str, size: int) -> None:
-        limits = self._limits
+    def _expect_room(self, batch: BatchId, name: str, size: int, rights: Rights) -> None:
         stage = self.stages.find(batch, name)
         own = size if stage is None else stage.size + size
-        if own > limits.batch_bytes_max:
+        if own > self._limits.batch_bytes_max:
             raise self._batch_too_large(own)
-        if self.stages.bytes + size > limits.staged_bytes_max:
-            raise DataError(
-                413, "staged_too_much",
-                f"expected at most {limits.staged_bytes_max} bytes staged in all "
-                "(data.staged_bytes_max)",
-            )  # fmt: skip
-        if stage is None and self.stages.count >= STAGES_MAX:
-            raise DataError(413, "staged_too_much", f"expected at most {STAGES_MAX} stages")
-        if self.stages.pieces >= PIECES_IN_ALL_MAX:
-            reason = f"expected at most {PIECES_IN_ALL_MAX} pieces of stages in all"
-            raise DataError(413, "staged_too_much", reason)
+        user = rights.name if stage is None else stage.owner
+        self.stages.room.expect(user, int(stage is None), size)
 
     def _expected(self, batch: BatchId, wanted: Wanted) -> Stage:
         stage = self.stages.find(batch, wanted.name)

@@ -18,8 +18,19 @@ class DataLimits:
     """The most bytes of rows in one batch of a query: it is one commit, which others wait for, and
     is in memory while it is made."""
 
-    staged_bytes_max: int = 4 * 1024 * 1024 * 1024
+    staged_bytes_max: int = 8 * 1024 * 1024 * 1024
     """The most bytes of rows that are staged and not committed, of all queries together."""
+
+    staged_bytes_per_user_max: int = 4 * 1024 * 1024 * 1024
+    """The most of these of the queries of one user or role."""
+
+    stages_per_user_max: int = 10_000
+    """The most stages of the queries of one user or role. A task of Spark makes one for each
+    micro-batch that it writes, or for each 8 MiB of a batch write."""
+
+    queries_per_user_max: int = 5_000
+    """The most queries of one user or role of which the last batch is known. One that is not
+    there any more counts until it is forgotten: ten minutes if it was a batch write."""
 
     stage_expiry_s: float = 86_400.0
     """Stages of a batch to which nothing was added for so long are removed."""

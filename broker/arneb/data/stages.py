@@ -10,6 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import trio
+
+from arneb.data.limits import DataLimits
+from arneb.data.room import Room
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import CommitFailed, StoreFailed, TopicNotFound
@@ -26,12 +30,6 @@ PREFIX: Final = "data/stage/"
 
 READ_BYTES: Final = 8 * 1024 * 1024
 """Of stages, at a time."""
-
-STAGES_MAX: Final = 20_000
-"""Each takes half a KiB of memory and more with its pieces."""
-
-PIECES_IN_ALL_MAX: Final = 100_000
-"""Each takes 200 bytes of memory, however few rows it has."""
 
 PIECES_MAX: Final = 4_096
 """Of one stage: its record is written anew with each."""
@@ -112,23 +110,23 @@ def batch_of(topic: str) -> BatchId:
 class Stages:
     """The stages of one broker.
 
-    Invariant: ``count``, ``pieces`` and ``bytes`` are the sums over all stages, the batches of
+    Invariant: ``room`` has counted all stages and those that are being written, the batches of
     ``_batches`` have some, and ``_logs`` are the batches that have a log.
     """
 
-    def __init__(self, core: Core, now_ms: Callable[[], int]) -> None:
+    def __init__(self, core: Core, limits: DataLimits, now_ms: Callable[[], int]) -> None:
         self._core = core
         self._now_ms = now_ms
+        self.room = Room(limits)
         self._batches: dict[BatchId, dict[str, Stage]] = {}
         self._logs = {batch_of(name) for name in core.topics if name.startswith(SCHEME)}
-        self.count = self.pieces = self.bytes = 0
         for key, value in core.metadata(PREFIX).items():
             stage = restored(key, value)
             self._batches.setdefault(stage.batch, {})[stage.name] = stage
             self._count(stage, 1)
 
     def __repr__(self) -> str:
-        return f"<Stages of {len(self._batches)} batches, {self.bytes} bytes>"
+        return f"<Stages of {len(self._batches)} batches, {self.room!r}>"
 
     def of_query(self, query: str) -> list[Stage]:
         """The stages of all batches of a query, in order."""
@@ -144,10 +142,18 @@ class Stages:
     async def add(
         self, batch: BatchId, name: str, rows: int, data: bytes, checksum: int, owner: str = ""
     ) -> Stage:
-        """Keep ``data`` as one piece more of a stage; it is on disk when this returns. Raises
-        :class:`.CommitFailed`."""
+        """Keep ``data`` as one piece more of a stage, of which there is room; it is on disk when
+        this returns. Raises :class:`.CommitFailed`."""
         stage = self.find(batch, name) or Stage(batch, name, owner=owner)
-        topic = await self._topic(batch)
+        with (
+            self.room.taken(stage.owner, int(not stage.pieces), len(data)),
+            trio.CancelScope(shield=True),
+        ):
+            await self._add(stage, rows, data, checksum)
+        return stage
+
+    async def _add(self, stage: Stage, rows: int, data: bytes, checksum: int) -> None:
+        topic = await self._topic(stage.batch)
         piece = Piece(topic.messages, rows, len(data), checksum)
         at_ms = self._now_ms()
         entry = EntryHeader(Origin.BROKER, publish_time_ms=at_ms).pack() + data
@@ -157,14 +163,9 @@ class Stages:
             self._core.append(topic, [entry], lambda error, _: done(error), 1, [record])
 
         await durable(submit)
-        known = self._batches.setdefault(batch, {})
-        self.count += name not in known
-        known[name] = stage
+        self._batches.setdefault(stage.batch, {})[stage.name] = stage
         stage.pieces.append(piece)
         stage.at_ms = at_ms
-        self.pieces += 1
-        self.bytes += piece.size
-        return stage
 
     async def read(self, stages: Sequence[Stage]) -> list[bytes]:
         """The pieces of stages of one batch, in the order of these, as entries of
@@ -228,9 +229,7 @@ class Stages:
         return all(each.at_ms <= older_than_ms for each in stages.values())
 
     def _count(self, stage: Stage, sign: int) -> None:
-        self.count += sign
-        self.pieces += sign * len(stage.pieces)
-        self.bytes += sign * stage.size
+        self.room.count(stage.owner, sign, sign * len(stage.pieces), sign * stage.size)
 
     async def _topic(self, batch: BatchId) -> Topic:
         name = topic_of(batch)

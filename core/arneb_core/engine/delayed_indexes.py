@@ -205,8 +205,7 @@ def _sealed(
 def _delayed(
     snapshot: Snapshot, topic_id: TopicId, after: Position, last: Position
 ) -> Iterator[list[DueKey]]:
-    """The keys of the delayed entries behind ``after``, block by block. What stands behind ``last``
-    was written ahead, and never became part of the log."""
+    """The keys of the delayed entries behind ``after`` and up to ``last``, block by block."""
     for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1), last):
         keys = keys_in(place, entries)
         if keys:

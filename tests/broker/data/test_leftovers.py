@@ -9,9 +9,10 @@ import pytest
 import trio
 from tests.broker.data.kit import Served, body_of, served
 
-from arneb.data import commits
+from arneb.data import room
 from arneb.data.limits import DataLimits
 from arneb.data.rights import ASKED_A_TURN, Everything, expect_consume
+from arneb.data.room import Staged
 from arneb.data.stages import BatchId, Stages
 from arneb.data.topics import TOLD_A_TURN, TopicDirectory
 from arneb_core.api.topics import Topic
@@ -32,7 +33,7 @@ async def stage(here: Served, query: str, name: str, piece: int = 0) -> None:
 async def test_small_pieces_have_a_bound_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "PIECES_IN_ALL_MAX", 5)
+    monkeypatch.setattr(room, "PIECES_MAX", 5)
     async with served(tmp_path) as here:
         for query in ("p", "q"):
             await stage(here, query, "s")
@@ -43,20 +44,20 @@ async def test_small_pieces_have_a_bound_too(
         assert refused.value.code == "staged_too_much"
         await here.ask("DELETE", "/stages", parameters={"query": "q", "batch": 1, "stage": "s"})
         await stage(here, "q", "t", piece=1)
-        stages = here.data.commits.stages
-        assert (stages.count, stages.pieces) == (2, 4)
+        used = here.data.commits.stages.room.used
+        assert (used.stages, used.pieces) == (2, 4)
     async with served(tmp_path) as here:
-        stages = here.data.commits.stages
-        assert (stages.count, stages.pieces) == (2, 4)
+        used = here.data.commits.stages.room.used
+        assert (used.stages, used.pieces) == (2, 4)
         for query in ("p", "q"):
             await here.ask("DELETE", "/stages", parameters={"query": query, "batch": 1})
-        assert (stages.count, stages.pieces, stages.bytes) == (0, 0, 0)
+        assert used == Staged()
 
 
 async def test_another_piece_of_a_stage_is_no_other_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "STAGES_MAX", 1)
+    monkeypatch.setattr(room, "STAGES_MAX", 1)
     async with served(tmp_path) as here:
         await stage(here, "q", "s")
         await stage(here, "q", "s", piece=1)
@@ -86,8 +87,8 @@ async def test_leftovers_go_without_being_looked_for_again_and_again(
         looks = 0
         await here.data.commits.sweep()
         assert looks <= 2 * 41
-        stages = here.data.commits.stages
-        assert (stages.count, stages.pieces) == (1, 1)
+        used = here.data.commits.stages.room.used
+        assert (used.stages, used.pieces) == (1, 1)
         left = [name for name in here.engine.topics if name.startswith("data-staged:")]
         assert left == ["data-staged://young/1"]
 

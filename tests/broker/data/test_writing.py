@@ -136,7 +136,7 @@ async def test_what_is_aborted_or_expires_is_gone_with_its_log(tmp_path: Path) -
             await here.ask("DELETE", "/stages", parameters=where)
         await refusal(commit(here, ("t2", 1, 1)), "stage_not_found")
         assert not [name for name in here.engine.topics if name.startswith("data-staged")]
-        assert here.data.commits.stages.bytes == 0
+        assert here.data.commits.stages.room.used.bytes == 0
         await stage(here, "t3", body_of([b"1"], target))
         now[0] += 99_000
         await here.data.commits.sweep()
@@ -253,7 +253,7 @@ async def test_bounds_have_names(tmp_path: Path) -> None:
         assert "maxOffsetsPerTrigger" in error.reason
         await commit(here, ("t1", 2, 2))
         assert len(await values(here.engine, A)) == 2
-        assert here.data.commits.stages.bytes == 0
+        assert here.data.commits.stages.room.used.bytes == 0
 
 
 async def test_rows_that_are_none_are_refused_and_nothing_is_made(tmp_path: Path) -> None:

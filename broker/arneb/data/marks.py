@@ -1,0 +1,106 @@
+"""Marks: which batch each query has committed last, and whose the query is.
+
+The rule: a mark is stored in the commit of its batch's rows, and is known here when that is done.
+It is kept for as long as the batch may come again.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from arneb.data.errors import DataError
+from arneb.data.limits import DataLimits
+
+PREFIX: Final = "data/mark/"
+"""Of the keys under which marks are kept; the query's name follows."""
+
+MARKS_MAX: Final = 10_000
+"""Queries of which the last batch is known."""
+
+ENDED_MARK_S: Final = 600.0
+"""For which the last batch of a query is known that has said it was its last: as long as somebody
+may ask again because the answer was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The last batch that a query has committed."""
+
+    batch: int
+    at_ms: int
+    is_last: bool = False
+    """The query has ended with it."""
+    owner: str = ""
+    """Who has committed; empty where nobody was asked."""
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "Mark":
+        """The mark as it is kept."""
+        return cls(**json.loads(value))
+
+    def pack(self) -> bytes:
+        """The mark as it is kept."""
+        said = {"batch": self.batch, "at_ms": self.at_ms, "owner": self.owner}
+        return json.dumps(said | ({"is_last": True} if self.is_last else {})).encode()
+
+
+class Marks:
+    """The marks of one broker.
+
+    Invariant: ``_counts`` has how many are each owner's, those that are under way among them.
+    """
+
+    def __init__(self, kept: Mapping[str, bytes], limits: DataLimits) -> None:
+        self._limits = limits
+        self._marks = {key.removeprefix(PREFIX): Mark.unpack(value) for key, value in kept.items()}
+        self._counts = Counter(each.owner for each in self._marks.values())
+
+    def __repr__(self) -> str:
+        return f"<Marks of {len(self._marks)} queries>"
+
+    def find(self, query: str) -> Mark | None:
+        """That of a query."""
+        return self._marks.get(query)
+
+    def expect_room(self, query: str, owner: str) -> None:
+        """Raise ``busy`` or ``not_allowed`` if a mark of that query would be one too many."""
+        if query in self._marks:
+            return
+        if self._counts.total() >= MARKS_MAX:
+            raise DataError(503, "busy", f"expected at most {MARKS_MAX} queries that commit")
+        most = self._limits.queries_per_user_max
+        if owner and self._counts[owner] >= most:
+            reason = f"expected at most {most} queries that commit by {owner}"
+            raise DataError(409, "not_allowed", f"{reason} (data.queries_per_user_max)")
+
+    @contextmanager
+    def changing(self, query: str, mark: Mark) -> Iterator[None]:
+        """The query has that mark, unless the block fails. Raises as :meth:`expect_room`."""
+        self.expect_room(query, mark.owner)
+        before = self._marks.get(query)
+        self._counts[mark.owner] += 1
+        try:
+            yield
+        except BaseException:
+            self._counts[mark.owner] -= 1
+            raise
+        self._marks[query] = mark
+        if before is not None:
+            self._counts[before.owner] -= 1
+
+    def old(self, now_ms: int) -> list[str]:
+        """The queries whose marks nobody needs any more."""
+        return [query for query in self._marks if self.is_old(query, now_ms)]
+
+    def is_old(self, query: str, now_ms: int) -> bool:
+        """The last batch of a query was committed too long ago to come again."""
+        mark = self._marks[query]
+        kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s
+        return mark.at_ms <= now_ms - int(1000 * kept_s)
+
+    def forget(self, query: str) -> None:
+        """What is not kept any more."""
+        self._counts[self._marks.pop(query).owner] -= 1
