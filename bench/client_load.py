@@ -64,7 +64,7 @@ class Clock:
     def stop(self, messages: int) -> None:
         """End, and print it."""
         passed = [now - began for now, began in zip(self._now(), self._began, strict=True)]
-        print(json.dumps([messages, *passed]))
+        print(json.dumps([messages, *passed]), flush=True)
 
     def _now(self) -> tuple[float, float, float]:
         return time.perf_counter(), time.process_time(), cpu_s(self._broker_pid)

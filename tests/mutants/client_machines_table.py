@@ -16,6 +16,8 @@ CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine
 HOSTILE_TESTS: Final = ("tests/pulsar_frontend/client/hostile/test_hostile_broker.py",)
 WATCHING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_watching.py",)
 POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
+FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",)
+TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
@@ -108,7 +110,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
         CLIENT + "trackers/receiver_queue.py",
         "        self.half = self._target // 2\n",
         "        self.half = self._target\n",
-        ("tests/pulsar_frontend/client/trackers/test_receiver_queue.py",),
+        ("tests/pulsar_frontend/client/testing/test_mechanisms.py",),
     ),
     Mutant(
         "nothing is compressed as well",
@@ -214,5 +216,41 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "        return await patiently(self._context, partial(self._request, command, what))\n",
         "        return await self._request(command, what)\n",
         HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a consumer that was let go of at once takes itself for attached",
+        CLIENT + "consumer/link.py",
+        "        if wire.receivers.get(self._id) is not self:\n",
+        "        if False:\n",
+        FAKE_TESTS,
+    ),
+    Mutant(
+        "a seek holds up whoever waits for a broker",
+        CLIENT + "consumer/consumer.py",
+        "        self._machine.begin_seek()\n        done,",
+        "        self._machine.begin_seek()\n        self._seeking = True\n        done,",
+        FAKE_TESTS,
+    ),
+    Mutant(
+        "what a transaction acknowledges times out all the same",
+        CLIENT + "consumer/consumer.py",
+        "        self._machine.acks.leave_to_transaction(entry, index, size, "
+        "cumulative=cumulative)\n",
+        "",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a transaction counts though a part of it could not be done",
+        CLIENT + "transactions.py",
+        "    State.FAILED: frozenset({State.ABORTING}),\n",
+        "    State.FAILED: frozenset({State.ABORTING, State.COMMITTING}),\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a transaction that could not be committed is left to its time",
+        CLIENT + "transactions.py",
+        "                await self._give_up()\n                raise\n",
+        "                raise\n",
+        TRANSACTION_TESTS,
     ),
 )

@@ -50,13 +50,28 @@ TIMEOUT_S: Final = 60.0
 
 
 class State(Enum):
-    """Where a transaction stands: ``OPEN -> COMMITTED | ABORTED | FAILED``."""
+    """Where a transaction stands."""
 
     OPEN = auto()
-    COMMITTED = auto()
-    ABORTED = auto()
     FAILED = auto()
     """Something in it could not be done: it can only be aborted."""
+    COMMITTING = auto()
+    """Its commit was asked for. When :meth:`Transaction.commit` did not return it counts, or does
+    not: it may be asked for again."""
+    ABORTING = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+
+
+MOVES: Final = {
+    State.OPEN: frozenset({State.FAILED, State.COMMITTING, State.ABORTING}),
+    State.FAILED: frozenset({State.ABORTING}),
+    State.COMMITTING: frozenset({State.COMMITTING, State.COMMITTED}),
+    State.ABORTING: frozenset({State.ABORTING, State.ABORTED}),
+    State.COMMITTED: frozenset[State](),
+    State.ABORTED: frozenset[State](),
+}
+"""From where to where."""
 
 
 class Coordinators:
@@ -141,8 +156,15 @@ class Transaction:
         if self.state in (State.COMMITTED, State.ABORTED):
             return
         if error is None:
-            await self.commit()
-            return
+            try:
+                await self.commit()
+            except TransactionEnded:
+                await self._give_up()
+                raise
+        else:
+            await self._give_up()
+
+    async def _give_up(self) -> None:
         # If it cannot, its time will be up; what the block raised is what matters.
         with anyio.move_on_after(TIMEOUT_S, shield=True), suppress(PulsarError):
             await self.abort()
@@ -164,37 +186,38 @@ class Transaction:
 
     async def commit(self) -> None:
         """Have all of it count. Raises :class:`TransactionEnded`, and what the coordinator says;
-        cancelled or timed out, it may count or not."""
-        self._check_open()
-        await self._end(State.COMMITTED, pb.COMMIT)
+        cancelled or timed out, or when an answer was lost and the coordinator then knows the
+        transaction no more (:class:`TransactionNotFound`), it may count or not."""
+        await self._end(State.COMMITTING, State.COMMITTED, pb.COMMIT)
 
     async def abort(self) -> None:
-        """Have nothing of it count."""
-        if self.state not in (State.OPEN, State.FAILED):
-            raise TransactionEnded(f"expected {self!r} to be open")
-        await self._end(State.ABORTED, pb.ABORT)
+        """Have nothing of it count. Raises as :meth:`commit`."""
+        await self._end(State.ABORTING, State.ABORTED, pb.ABORT)
 
-    async def _end(self, state: State, action: "pb.TxnAction") -> None:
+    async def _end(self, ending: State, ended: State, action: "pb.TxnAction") -> None:
+        self._check(ending)
         async with self._settled:
             while self._under_way:
                 await self._settled.wait()
-        if state is State.COMMITTED:
-            self._check_open()
-        self.state = state
+        self._move(ending)
         command = CommandEndTxn(
             txnid_most_bits=self.id.most_bits,
             txnid_least_bits=self.id.least_bits,
             txn_action=action,
         )
         await self._ask(command, f"end of transaction {self.id}")
+        # Who asked twice at the same time is answered twice.
+        if self.state is ending:
+            self._move(ended)
 
     async def _do(self, do: Callable[[], Awaitable[T]]) -> T:
-        self._check_open()
+        self._check(State.FAILED)  # as only one that is open can
         self._under_way += 1
         try:
             return await do()
         except PulsarError:
-            self.state = State.FAILED
+            if self.state is State.OPEN:
+                self._move(State.FAILED)
             raise
         finally:
             self._under_way -= 1
@@ -234,11 +257,16 @@ class Transaction:
     async def _ask(self, command: Any, what: str) -> None:
         await self._coordinators.ask(self._coordinator, command, what)
 
-    def _check_open(self) -> None:
-        if self.state is not State.OPEN:
+    def _check(self, wanted: State) -> None:
+        """Raises :class:`TransactionEnded` where that cannot come next."""
+        if wanted not in MOVES[self.state]:
             raise TransactionEnded(
                 f"expected transaction {self.id} to be open, it is {self.state.name}"
             )
+
+    def _move(self, wanted: State) -> None:
+        self._check(wanted)
+        self.state = wanted
 
 
 async def begin(coordinators: Coordinators, timeout_s: float) -> Transaction:

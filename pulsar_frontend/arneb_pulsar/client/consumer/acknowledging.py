@@ -7,9 +7,11 @@ for a message begins when it gets it.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from google.protobuf.message import Message as Command
 
+from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.ids import EntryId
 from arneb_pulsar.client.statistics import ReceiveCounts
@@ -20,6 +22,8 @@ from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
 
 LOG = logging.getLogger("arneb_pulsar.client")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,16 @@ class Acknowledging:
         if full:
             self.flush(now)
 
+    def pass_over(self, messages: Sequence[Message[T]], now: float) -> None:
+        """Messages that the application does not want are done."""
+        for each in messages:
+            entry = each.entry
+            for piece in entry.chunks[:-1]:
+                self.tracker.acknowledge(piece, now)
+            self.tracker.acknowledge(entry.id, now, each.batch_index, entry.batch_size)
+        if messages:
+            self.flush(now)
+
     def acknowledge_part(self, entry: EntryId, index: int) -> bool:
         """A message of a batch, if that is all there is to it; see
         :meth:`AckGroupingTracker.acknowledge_part`. False: nothing was done.
@@ -140,12 +154,19 @@ class Acknowledging:
         """Everything up to a message."""
         self._counts.acknowledged += 1
         full = self.tracker.acknowledge_cumulative(entry, now, index, size, receipt)
-        if self._unacked is not None:
-            whole = entry if index + 1 >= size else (entry[0], entry[1] - 1)
-            self._unacked.remove_up_to(whole)
-            self._open = {each: bits for each, bits in self._open.items() if each > whole}
+        self._let_go_up_to(entry, index, size)
         if full:
             self.flush(now)
+
+    def leave_to_transaction(
+        self, entry: EntryId, index: int, size: int, *, cumulative: bool
+    ) -> None:
+        """The broker has an acknowledgement that counts with its transaction."""
+        self._counts.acknowledged += 1
+        if cumulative:
+            self._let_go_up_to(entry, index, size)
+        else:
+            self._let_go(entry, index)
 
     def flush(self, now: float) -> None:
         """Send the acknowledgements that wait."""
@@ -167,6 +188,14 @@ class Acknowledging:
             return
         self._open.pop(entry, None)
         self._unacked.remove(entry)
+
+    def _let_go_up_to(self, entry: EntryId, index: int, size: int) -> None:
+        """The application is done with a message and all before it."""
+        if self._unacked is None:
+            return
+        whole = entry if index + 1 >= size else (entry[0], entry[1] - 1)
+        self._unacked.remove_up_to(whole)
+        self._open = {each: bits for each, bits in self._open.items() if each > whole}
 
     def _send_acks(self, acks: Acks) -> None:
         commands = []

@@ -160,7 +160,8 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         *,
         cumulative: bool = False,
     ) -> None:
-        """Acknowledge as a part of a transaction. Raises :class:`PulsarError`."""
+        """Acknowledge as a part of a transaction: neither an ack timeout nor an earlier negative
+        acknowledgement has it delivered again then, its abort has. Raises :class:`PulsarError`."""
         self._check_open()
         entry, index, size, _ = _place_of(which)
         data = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
@@ -178,6 +179,9 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             txnid_least_bits=transaction.id.least_bits,
         )
         await self._request(command, f"acknowledgement in transaction {transaction.id}")
+        for each in self._interceptors:
+            guarded(each.on_acknowledge, self.topic, which, cumulative=cumulative)
+        self._machine.acks.leave_to_transaction(entry, index, size, cumulative=cumulative)
 
     def negative_acknowledge(self, which: "Message[T] | MessageId") -> None:
         """It could not be done: deliver it again, after the delay of the options."""
@@ -220,11 +224,13 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             command.message_id.CopyFrom(where.to_wire())
         else:
             command.message_publish_time = where
-        self._seeking = True
         self._machine.begin_seek()
-        done = False
+        done, what = False, f"seek of {self._topic}"
         try:
-            await self._request(command, f"seek of {self._topic}")
+            connection, left_s = await self._connection(what)
+            # From now on, and not before: whoever waits for a broker has to come back to one.
+            self._seeking = True
+            await connection.request(command, what, left_s)
             done = True
         finally:
             start = where if isinstance(where, MessageId) else None

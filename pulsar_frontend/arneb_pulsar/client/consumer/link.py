@@ -124,6 +124,9 @@ class ConsumerLink(Receiving[T]):
             if found.HasField("consumer_mark_delete_position"):
                 place = found.consumer_mark_delete_position
                 self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
+        if wire.receivers.get(self._id) is not self:
+            # Its answer was read, and its end as well: what is sent now would go nowhere.
+            raise Disconnected(f"{what}: expected to stay, was let go of at once")
         self._machine.attach()
         self._attached.ring()
         self._changed()
@@ -229,6 +232,12 @@ class ConsumerLink(Receiving[T]):
 
     async def _request(self, command: Any, what: str) -> Any:
         """Ask, as soon as it is attached. Raises the broker's refusal and :class:`TimedOut`."""
+        connection, left_s = await self._connection(what)
+        return await connection.request(command, what, left_s)
+
+    async def _connection(self, what: str) -> tuple[Connection, float]:
+        """Where it is attached, as soon as it is, and what is left of the operation's time. Raises
+        :class:`Disconnected` when that is up."""
         limit_s = self._context.operation_timeout_s
         end = self._context.clock.now() + limit_s
         with anyio.move_on_after(limit_s):
@@ -238,8 +247,7 @@ class ConsumerLink(Receiving[T]):
         connection = self._attachment.connection
         if connection is None or not self._machine.attached:
             raise Disconnected(f"{what}: expected a connection within {limit_s} s, got none")
-        left_s = max(end - self._context.clock.now(), 0.0)
-        return await connection.request(command, what, left_s)
+        return connection, max(end - self._context.clock.now(), 0.0)
 
     def _tick(self, now: float) -> None:
         self._machine.tick(now)

@@ -131,7 +131,7 @@ class ConsumerMachine(Generic[T]):
             return 0
         if found.left is not None:
             self._tracker.delivered(found.entry, found.left, found.batch_size)
-        messages = self._wanted(found)
+        messages = self._wanted(found, now)
         if (skipped := found.permits - len(messages)) > 0:
             self._skip(skipped)
         if not messages:
@@ -143,7 +143,7 @@ class ConsumerMachine(Generic[T]):
         self._queue.push(messages)
         return len(messages)
 
-    def _wanted(self, found: Unpacked[T]) -> list[Message[T]]:
+    def _wanted(self, found: Unpacked[T], now: float) -> list[Message[T]]:
         """Those that the application is to get."""
         messages = found.messages
         if self._tracker.is_duplicate(found.entry):
@@ -158,11 +158,16 @@ class ConsumerMachine(Generic[T]):
         if found.entry > start.entry:
             return messages
         if found.entry < start.entry:
-            return []
-        if start.batch_index < 0:
-            return messages if self.start_is_inclusive else []
-        first = start.batch_index + (0 if self.start_is_inclusive else 1)
-        return [each for each in messages if each.batch_index >= first]
+            # A reader knows where it is; a subscription may have been set back by others.
+            return [] if self._is_reader else messages
+        first = max(start.batch_index, 0) + (0 if self.start_is_inclusive else 1)
+        wanted = [each for each in messages if max(each.batch_index, 0) >= first]
+        if start.batch_index < 0 and not self.start_is_inclusive:
+            wanted = []
+        if not self._is_reader:
+            # Who stands behind it is done with it: else it would wait in the backlog for ever.
+            self.acks.pass_over(messages[: len(messages) - len(wanted)], now)
+        return wanted
 
     def _take_fault(self, found: Unpacked[T], now: float) -> None:
         self.counts.damaged += 1

@@ -109,6 +109,11 @@ class ProducerLink(Generic[T]):
             if isinstance(error, TimedOut | anyio.get_cancelled_exc_class()):
                 self._send_close(connection)
             raise
+        if wire.senders.get(self._id) is not self:
+            # Its answer was read, and its end as well: it is nowhere.
+            raise Disconnected(
+                f"producer of {self._topic}: expected to stay, was let go of at once"
+            )
         if reply.HasField("topic_epoch"):
             self._topic_epoch = reply.topic_epoch
         self._machine.attach(reply, wire.message_bytes_max)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from google.protobuf.message import Message as Command
 
 from arneb_pulsar.client.testing.topic import FakeTopic
+from arneb_pulsar.client.testing.transactions import FakeTransactions
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetSchema,
     CommandGetSchemaResponse,
@@ -49,6 +50,11 @@ class Broker(Protocol):
     def is_doubled(self) -> bool: ...
 
     def is_not_ready(self) -> bool: ...
+
+    def expire(self) -> None: ...
+
+    @property
+    def transactions(self) -> FakeTransactions: ...
 
 
 def answer_of(broker: Broker, url: str, command: Any) -> Command | None:

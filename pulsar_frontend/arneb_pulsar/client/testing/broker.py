@@ -18,6 +18,7 @@ from arneb_pulsar.client.testing.faults import Faults
 from arneb_pulsar.client.testing.session import FakeSession
 from arneb_pulsar.client.testing.stream import FakeStream
 from arneb_pulsar.client.testing.topic import FakeTopic
+from arneb_pulsar.client.testing.transactions import COORDINATORS, FakeTransactions, Part
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
@@ -28,14 +29,20 @@ EPOCH_MS = 1_700_000_000_000
 class FakeBroker:
     """``brokers`` of them share the topics; which has one changes when it is unloaded.
 
-    Not there: authentication, transactions, delayed delivery, quotas, compaction.
+    ``coordinators`` of them coordinate transactions. Not there: authentication, delayed delivery,
+    quotas, compaction.
     """
 
     pattern_characters_max = 50
     """As Apache Pulsar's ``subscriptionPatternMaxLength``: of patterns that are watched."""
 
     def __init__(
-        self, faults: Faults | None = None, *, brokers: int = 1, deduplication: bool = False
+        self,
+        faults: Faults | None = None,
+        *,
+        brokers: int = 1,
+        deduplication: bool = False,
+        coordinators: int = 0,
     ) -> None:
         self.faults = faults or Faults()
         self.watchers: list[Watcher] = []
@@ -49,6 +56,10 @@ class FakeBroker:
         self._topics: dict[str, FakeTopic] = {}
         self._partitions: dict[str, int] = {}
         self._streams: list[FakeStream] = []
+        self.transactions = FakeTransactions(self._part_of)
+        """Those that are open, and those that counted."""
+        if coordinators:
+            self._partitions[COORDINATORS] = coordinators
 
     def __repr__(self) -> str:
         return f"<FakeBroker {len(self._topics)} topics, {len(self.open_streams)} connections>"
@@ -91,7 +102,9 @@ class FakeBroker:
         """What it keeps of a topic."""
         name = _full(name)
         if name not in self._topics:
-            self._topics[name] = FakeTopic(name, deduplication=self._deduplication)
+            self._topics[name] = FakeTopic(
+                name, deduplication=self._deduplication, is_open=self.transactions.is_open
+            )
             for each in self.watchers:
                 each.on_made(name)
         return self._topics[name]
@@ -144,6 +157,14 @@ class FakeBroker:
     def now_ms(self) -> int:
         """The time of day."""
         return EPOCH_MS + int(anyio.current_time() * 1000)
+
+    def expire(self) -> None:
+        """Abort the transactions whose time is up."""
+        self.transactions.expire(self.now_ms())
+
+    def _part_of(self, topic: str, subscription: str) -> Part:
+        found = self.topic(topic)
+        return found.subscriptions[subscription] if subscription else found
 
     def is_doubled(self) -> bool:
         """The next receipt comes twice."""

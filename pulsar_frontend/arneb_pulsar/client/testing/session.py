@@ -12,11 +12,18 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Command
 
 from arneb_pulsar.client.connection.commands import command_of, frame_of
-from arneb_pulsar.client.errors import ServerRefused, ServiceNotReady
-from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
+from arneb_pulsar.client.errors import (
+    NotAllowed,
+    ServerRefused,
+    ServiceNotReady,
+    TransactionNotFound,
+)
+from arneb_pulsar.client.ids import EntryId, MessageId
+from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.testing.answers import Broker, answer_of
 from arneb_pulsar.client.testing.subscription import Entry, FakeConsumer, FakeSubscription
 from arneb_pulsar.client.testing.topic import FakeProducer, FakeTopic
+from arneb_pulsar.client.testing.transactions import coordinated
 from arneb_pulsar.client.testing.watchers import FakeWatchers
 from arneb_pulsar.wire.ack_sets import mask_of, words_of
 from arneb_pulsar.wire.commands import FIELD_OF, PROTOCOL_VERSION, parse_command
@@ -88,6 +95,7 @@ class FakeSession:
 
     def receive(self, data: bytes) -> None:
         """Bytes of the client."""
+        self._broker.expire()
         commands, bodies = self._reader.receive(data)
         try:
             for raw, body in zip(commands, bodies, strict=True):
@@ -119,8 +127,8 @@ class FakeSession:
                 self._send(command, body)
                 return
             reply = answer_of(self._broker, self._url, command)
-            if reply is None:
-                reply = self._watchers.answer(command)
+            reply = reply or self._watchers.answer(command)
+            reply = reply or coordinated(self._broker, self._url, command)
             if reply is not None:
                 self._say(reply)
             else:
@@ -214,15 +222,12 @@ class FakeSession:
         number, highest = command.sequence_id, command.highest_sequence_id
         try:
             entry = topic.append(producer.name, number, highest, body, self._broker.now_ms())
-        except ChecksumMismatch as error:
-            self._say(
-                CommandSendError(
-                    producer_id=command.producer_id,
-                    sequence_id=number,
-                    error=ServerError.ChecksumError,
-                    message=str(error),
-                )
-            )
+        except (ChecksumMismatch, NotAllowed) as error:
+            is_over = isinstance(error, NotAllowed)
+            refused = CommandSendError(producer_id=command.producer_id, sequence_id=number)
+            refused.error = ServerError.NotAllowedError if is_over else ServerError.ChecksumError
+            refused.message = str(error)
+            self._say(refused)
             return
         receipt = CommandSendReceipt(
             producer_id=command.producer_id,
@@ -259,7 +264,7 @@ class FakeSession:
             partial(self._consumer_ended, number),
             epoch=command.consumer_epoch,
         )
-        subscription = topic.subscribe(command, _start_of(topic, command), consumer)
+        subscription = topic.subscribe(command, consumer)
         self._consumers[number] = topic, subscription, consumer
         self._say(CommandSuccess(request_id=command.request_id))
 
@@ -299,22 +304,40 @@ class FakeSession:
         if found is None:
             return
         topic, subscription, _ = found
-        for each in command.message_id:
-            left = mask_of(each.ack_set)
-            entry = MessageId.from_wire(each).entry
-            index = topic.index_of(entry)
-            is_there = index < len(topic.entries) and topic.entries[index].id == entry
-            if command.ack_type == CommandAck.Cumulative:
-                if is_there:
-                    subscription.acknowledge_up_to(index, left)
-                else:
-                    subscription.acknowledge_up_to(index, -1)
-            elif is_there:
-                subscription.acknowledge(index, left)
-        if command.HasField("request_id"):
-            self._say(
-                CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
+        reply = CommandAckResponse(consumer_id=command.consumer_id)
+        try:
+            for each in command.message_id:
+                self._acknowledge(topic, subscription, command, each)
+        except ServerRefused as error:
+            code = ServerError.ValueType(error.code)
+            reply = CommandAckResponse(
+                consumer_id=command.consumer_id, error=code, message=str(error)
             )
+        if command.HasField("request_id"):
+            reply.request_id = command.request_id
+            self._say(reply)
+
+    def _acknowledge(
+        self,
+        topic: FakeTopic,
+        subscription: FakeSubscription,
+        command: CommandAck,
+        place: MessageIdData,
+    ) -> None:
+        left, entry = mask_of(place.ack_set), MessageId.from_wire(place).entry
+        index = topic.index_of(entry)
+        is_there = index < len(topic.entries) and topic.entries[index].id == entry
+        is_cumulative = command.ack_type == CommandAck.Cumulative
+        if command.HasField("txnid_least_bits"):
+            transaction = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
+            if not self._broker.transactions.is_open(transaction):
+                raise TransactionNotFound(f"no transaction {transaction}")
+            claim = subscription.claim_up_to if is_cumulative else subscription.claim
+            claim(transaction, index, left)
+        elif is_cumulative:
+            subscription.acknowledge_up_to(index, left if is_there else -1)
+        elif is_there:
+            subscription.acknowledge(index, left)
 
     @_handle.register
     def _(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
@@ -331,7 +354,7 @@ class FakeSession:
     def _(self, command: CommandSeek) -> None:
         topic, subscription, _ = self._consumer(command.consumer_id)
         if command.HasField("message_id"):
-            index = _index_of(topic, command.message_id)
+            index = topic.place_of(MessageId.from_wire(command.message_id))
         else:
             index = topic.index_at(command.message_publish_time)
         subscription.end_all()
@@ -342,8 +365,7 @@ class FakeSession:
     def _(self, command: CommandGetLastMessageId) -> None:
         topic, subscription, _ = self._consumer(command.consumer_id)
         last = MessageIdData(ledgerId=UNSIGNED - 1, entryId=UNSIGNED - 1)
-        if topic.entries:
-            entry = topic.entries[-1]
+        if (entry := topic.last) is not None:
             last = _wire(entry.id)
             last.batch_index = entry.messages - 1 if entry.is_batch else -1
         reply = CommandGetLastMessageIdResponse(request_id=command.request_id, last_message_id=last)
@@ -375,19 +397,3 @@ class FakeSession:
 
 def _wire(entry: EntryId) -> MessageIdData:
     return MessageIdData(ledgerId=entry[0] % UNSIGNED, entryId=entry[1] % UNSIGNED)
-
-
-def _start_of(topic: FakeTopic, command: CommandSubscribe) -> int:
-    """Where a new subscription begins."""
-    if command.HasField("start_message_id"):
-        return _index_of(topic, command.start_message_id)
-    is_earliest = command.initialPosition == CommandSubscribe.Earliest
-    return 0 if is_earliest else len(topic.entries)
-
-
-def _index_of(topic: FakeTopic, place: MessageIdData) -> int:
-    """Where to begin for a message id, ends of the log included."""
-    entry = MessageId.from_wire(place).entry
-    if entry == EARLIEST.entry:
-        return 0
-    return len(topic.entries) if entry == LATEST.entry else topic.index_of(entry)

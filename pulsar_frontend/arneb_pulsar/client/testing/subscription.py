@@ -4,12 +4,14 @@ The rule: an entry goes to one consumer at a time, in order, as long as that has
 again when it is asked for or its consumer is gone, and never once it is acknowledged.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
+from arneb_pulsar.client.errors import TransactionConflict
 from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
 
 
@@ -24,6 +26,19 @@ class Entry:
     key: bytes
     """What orders it; empty if nothing does."""
     publish_time_ms: int
+    transaction: TransactionId | None = None
+
+
+class Log(Protocol):
+    """The entries of a topic, as a subscription sees them."""
+
+    entries: list[Entry]
+    aborted: set[int]
+    """Places of entries that never counted."""
+
+    @property
+    def end(self) -> int:
+        """Where reading ends: at the first entry of a transaction that is open."""
 
 
 SHARING: Final = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
@@ -59,21 +74,23 @@ class FakeSubscription:
     """One subscription. Entries are named by their place in the topic's list.
 
     Invariant: what is neither acknowledged, nor pending at a consumer, nor in ``_again`` is read
-    next, from ``_next`` on.
+    next, from ``_next`` on. ``_claims`` has what transactions that are open acknowledge: nobody
+    gets it meanwhile.
     """
 
-    def __init__(self, name: str, kind: int, entries: Sequence[Entry], start: int) -> None:
+    def __init__(self, name: str, kind: int, log: Log, start: int) -> None:
         self.name = name
         self.kind = kind
         self.is_durable = True
         self.consumers: list[FakeConsumer] = []
-        self._entries = entries
-        self._next = start
+        self._log = log
+        self._entries = log.entries
         self._again: set[int] = set()
-        self._done_before = start
         self._left: dict[int, int] = {}
+        self._claims: dict[TransactionId, dict[int, int]] = {}
         self._redeliveries: dict[int, int] = {}
         self._turn = 0
+        self.reset(start)
 
     def __repr__(self) -> str:
         return (
@@ -119,6 +136,34 @@ class FakeSubscription:
                 del self._left[self._done_before]
                 self._done_before += 1
 
+    def claim(self, transaction: TransactionId, index: int, left: int) -> None:
+        """The messages of an entry that are not in ``left`` are done once the transaction counts.
+        Raises :class:`TransactionConflict` where they are done, or another claims them."""
+        everything = (1 << self._entries[index].messages) - 1
+        wanted = everything & ~left
+        mine = self._claims.get(transaction, {}).get(index, 0)
+        if wanted & ~mine & ~self._open(index):
+            raise TransactionConflict(f"{self._entries[index].id} is acknowledged by others")
+        self._claims.setdefault(transaction, {})[index] = mine | wanted
+
+    def claim_up_to(self, transaction: TransactionId, index: int, left: int) -> None:
+        """The same of every entry before ``index``, and of its messages. Raises as that does."""
+        for each in range(self._done_before, index):
+            if self._open(each):
+                self.claim(transaction, each, self._unacknowledged(each) ^ self._open(each))
+        self.claim(transaction, index, left | ~self._open(index))
+
+    def settle(self, transaction: TransactionId, *, commit: bool) -> None:
+        """What it claimed is done, or comes again."""
+        for index, bits in self._claims.pop(transaction, {}).items():
+            if commit:
+                self.acknowledge(index, ~bits)
+                continue
+            for consumer in self.consumers:
+                if consumer.pending.pop(index, None) is not None:
+                    self._again.add(index)
+        self.dispatch()
+
     def acknowledge_up_to(self, index: int, left: int) -> None:
         """Every entry before ``index`` is done, and its messages that are not in ``left``; -1:
         all of them are left."""
@@ -146,9 +191,12 @@ class FakeSubscription:
         self._next = self._done_before = index
         self._again.clear()
         self._left.clear()
+        self._claims.clear()
         self._redeliveries.clear()
         for consumer in self.consumers:
             consumer.pending.clear()
+        for each in sorted(self._log.aborted):
+            self.acknowledge(each, 0)
         if left != -1 and index < len(self._entries):
             self.acknowledge(index, left)
 
@@ -173,14 +221,19 @@ class FakeSubscription:
     def dispatch(self) -> None:
         """Hand out what can be handed out."""
         for index in sorted(self._again):
+            if not self._open(index):
+                continue
             if (consumer := self._whom(index)) is not None:
                 self._again.discard(index)
                 self._hand_out(index, consumer)
             elif self.kind != CommandSubscribe.Key_Shared:
                 return
-        while self._next < len(self._entries) and any(each.permits > 0 for each in self.consumers):
+        while self._next < self._log.end and any(each.permits > 0 for each in self.consumers):
             index, self._next = self._next, self._next + 1
             if self.is_done(index):
+                continue
+            if not self._open(index):
+                self._again.add(index)
                 continue
             if (consumer := self._whom(index)) is not None:
                 self._hand_out(index, consumer)
@@ -190,7 +243,7 @@ class FakeSubscription:
                     return
 
     def _hand_out(self, index: int, consumer: FakeConsumer) -> None:
-        left = self._unacknowledged(index)
+        left = self._open(index)
         consumer.permits -= left.bit_count()
         consumer.pending[index] = left
         redelivered = self._redeliveries.get(index, 0)
@@ -225,6 +278,13 @@ class FakeSubscription:
             if any(self._entries[each].key == key for each in consumer.pending):
                 return consumer
         return self.consumers[crc32(key) % len(self.consumers)]
+
+    def _open(self, index: int) -> int:
+        """Its messages that are not done, and that no transaction claims."""
+        left = 0 if self.is_done(index) else self._unacknowledged(index)
+        for claimed in self._claims.values():
+            left &= ~claimed.get(index, 0)
+        return left
 
     def _unacknowledged(self, index: int) -> int:
         return self._left.get(index, (1 << self._entries[index].messages) - 1)

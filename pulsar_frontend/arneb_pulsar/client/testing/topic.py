@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from arneb_pulsar.client.errors import (
     ConsumerBusy,
+    NotAllowed,
     ProducerBusy,
     ProducerFenced,
 )
-from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
+from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.testing.subscription import (
     Entry,
     FakeConsumer,
@@ -46,9 +48,18 @@ class FakeProducer:
 class FakeTopic:
     """One topic, or one partition."""
 
-    def __init__(self, name: str, *, deduplication: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        deduplication: bool,
+        is_open: Callable[[TransactionId], bool] = lambda _transaction: False,
+    ) -> None:
+        """``is_open`` says whether messages of a transaction are taken."""
         self.name = name
         self.entries: list[Entry] = []
+        self.aborted: set[int] = set()
+        """Places of entries that never counted."""
         self.subscriptions: dict[str, FakeSubscription] = {}
         self.producers: list[FakeProducer] = []
         self.schemas: list[Schema] = []
@@ -56,6 +67,8 @@ class FakeTopic:
         self.moves = 0
         """How often it was unloaded."""
         self._deduplication = deduplication
+        self._is_open = is_open
+        self._unsettled: dict[TransactionId, list[int]] = {}
         self._ledger = 1
         self._first_of_ledger = 0
         self._names = 0
@@ -126,13 +139,20 @@ class FakeTopic:
         self, producer: str, sequence_id: int, highest: int, body: bytes, now_ms: int
     ) -> EntryId | None:
         """Keep an entry; None if it is here already. Raises what :mod:`arneb_pulsar.wire` raises
-        for bytes that are no message."""
+        for bytes that are no message, and :class:`NotAllowed` for those of a transaction that is
+        over."""
         verify_body(body)
         metadata = parse_metadata(split_body(body)[0])
         last = max(sequence_id, highest)
         is_last_chunk = metadata.chunk_id + 1 >= metadata.num_chunks_from_msg
         if self._deduplication and sequence_id <= self._last_sequence_ids.get(producer, -1):
             return None
+        transaction = None
+        if metadata.HasField("txnid_least_bits"):
+            transaction = TransactionId(metadata.txnid_most_bits, metadata.txnid_least_bits)
+            if not self._is_open(transaction):
+                raise NotAllowed(f"transaction {transaction} is over")
+            self._unsettled.setdefault(transaction, []).append(len(self.entries))
         if is_last_chunk:
             known = self._last_sequence_ids.get(producer, -1)
             self._last_sequence_ids[producer] = max(known, last)
@@ -145,11 +165,36 @@ class FakeTopic:
                 metadata.HasField("num_messages_in_batch"),
                 ordering_key_of(metadata) or b"",
                 now_ms,
+                transaction,
             )
         )
-        for subscription in self.subscriptions.values():
-            subscription.dispatch()
+        self._dispatch()
         return entry_id
+
+    @property
+    def end(self) -> int:
+        """Where reading ends: at the first entry of a transaction that is open."""
+        return min([each[0] for each in self._unsettled.values()], default=len(self.entries))
+
+    @property
+    def last(self) -> Entry | None:
+        """The last entry that anybody may get."""
+        indexes = range(self.end - 1, -1, -1)
+        return next((self.entries[each] for each in indexes if each not in self.aborted), None)
+
+    def settle(self, transaction: TransactionId, *, commit: bool) -> None:
+        """Have the entries of a transaction count, or not."""
+        indexes = self._unsettled.pop(transaction, [])
+        if not commit:
+            self.aborted.update(indexes)
+            for subscription in self.subscriptions.values():
+                for index in indexes:
+                    subscription.acknowledge(index, 0)
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        for subscription in list(self.subscriptions.values()):
+            subscription.dispatch()
 
     def new_ledger(self) -> None:
         """Entries from now on are in another ledger."""
@@ -164,6 +209,13 @@ class FakeTopic:
                 return index
         return len(self.entries)
 
+    def place_of(self, message: MessageId) -> int:
+        """Where to begin for a message id, ends of the log included."""
+        if message.entry == EARLIEST.entry:
+            return 0
+        is_latest = message.entry == LATEST.entry
+        return len(self.entries) if is_latest else self.index_of(message.entry)
+
     def index_at(self, publish_time_ms: int) -> int:
         """The first entry that was published then or later."""
         for index, each in enumerate(self.entries):
@@ -173,14 +225,15 @@ class FakeTopic:
 
     # Subscriptions
 
-    def subscribe(
-        self, command: CommandSubscribe, start: int, consumer: FakeConsumer
-    ) -> FakeSubscription:
+    def subscribe(self, command: CommandSubscribe, consumer: FakeConsumer) -> FakeSubscription:
         """Let a consumer in. Raises :class:`ConsumerBusy`."""
+        start = 0 if command.initialPosition == CommandSubscribe.Earliest else len(self.entries)
+        if command.HasField("start_message_id"):
+            start = self.place_of(MessageId.from_wire(command.start_message_id))
         name, kind = command.subscription, command.subType
         found = self.subscriptions.get(name)
         if found is None:
-            found = FakeSubscription(name, kind, self.entries, start)
+            found = FakeSubscription(name, kind, self, start)
             found.is_durable = command.durable
             self.subscriptions[name] = found
         if found.consumers and found.kind != kind:

@@ -5,7 +5,7 @@ from contextlib import suppress
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, produce
+from tests.pulsar_frontend.client.in_memory import client_of, early, produce
 
 from arneb_pulsar.client import (
     AccessMode,
@@ -13,13 +13,20 @@ from arneb_pulsar.client import (
     ClientOptions,
     ConsumerOptions,
     InitialPosition,
+    MessageId,
     ProducerOptions,
     SubscriptionType,
     connect,
 )
 from arneb_pulsar.client.connection.commands import frame_of
 from arneb_pulsar.client.connection.dialling import Address
-from arneb_pulsar.client.errors import ConnectError, ConsumerBusy, ProducerBusy, ProducerFenced
+from arneb_pulsar.client.errors import (
+    ConnectError,
+    ConsumerBusy,
+    Disconnected,
+    ProducerBusy,
+    ProducerFenced,
+)
 from arneb_pulsar.client.testing import FakeBroker, Faults
 from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandPing
@@ -320,3 +327,64 @@ async def test_a_silent_connection_is_given_up_and_what_was_sent_is_sent_again()
             await producer.send(b"%d" % number)
     assert len(broker.topic("orders").entries) == 100
     assert len(broker.sessions) > 3
+
+
+@pytest.mark.parametrize("checkpoints", range(12))
+async def test_a_seek_that_waits_for_a_broker_waits_on_where_that_is_lost_at_once(
+    checkpoints: int,
+) -> None:
+    broker = FakeBroker()
+
+    async def let_in() -> None:
+        await anyio.sleep(1)
+        broker.is_down = False
+
+    async def cut_soon() -> None:
+        for _ in range(checkpoints):
+            await anyio.lowlevel.checkpoint()
+        broker.cut()
+
+    async with client_of(broker, backoff_cap_s=0.1) as client, anyio.create_task_group() as tasks:
+        cuts: list[object] = []
+
+        def came_back(_consumer: object, _is_active: bool) -> None:
+            cuts.append(None)
+            if len(cuts) == 2:
+                tasks.start_soon(cut_soon)
+
+        await produce(client, 3)
+        consumer = await client.subscribe(
+            "orders", "billing", early(SubscriptionType.FAILOVER, on_active=came_back)
+        )
+        broker.is_down = True
+        broker.cut()
+        await anyio.sleep(1)
+        tasks.start_soon(let_in)
+        with anyio.fail_after(20):
+            # Lost before it was asked for, it is waited for; lost after it, whoever asked is told.
+            with suppress(Disconnected):
+                await consumer.seek(MessageId(1, 1))
+            await consumer.seek(MessageId(1, 1))
+        assert (await consumer.receive()).data == b"2"
+
+
+@pytest.mark.parametrize("batching", [None, Batching()])
+async def test_what_a_seek_stands_behind_is_done_and_what_others_set_back_comes_again(
+    batching: Batching | None,
+) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce(client, 4, batching)
+        consumer = await client.subscribe("orders", "billing", early())
+        messages = [await consumer.receive() for _ in range(4)]
+        await consumer.seek(messages[1].id)
+        for expected in (b"2", b"3"):
+            message = await consumer.receive()
+            assert message.data == expected
+            consumer.acknowledge(message)
+        await anyio.sleep(1)
+        assert broker.backlog("orders", "billing") == []
+        if batching is None:
+            broker.topic("orders").subscriptions["billing"].reset(0)
+            broker.cut()
+            assert (await consumer.receive()).data == b"0"

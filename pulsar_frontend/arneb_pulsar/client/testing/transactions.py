@@ -1,0 +1,172 @@
+"""Transactions in memory: a coordinator of the fake broker, and what a transaction took part in.
+
+The rule: what is ended is forgotten, as Pulsar's coordinators forget it: whoever asks again, since
+the answer was lost, is told that there is no such transaction. One whose time is up is aborted
+before anybody is served.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import Message as Command
+
+from arneb_pulsar.client.errors import (
+    ServerRefused,
+    TransactionCoordinatorNotFound,
+    TransactionNotFound,
+)
+from arneb_pulsar.client.messages import TransactionId
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandAddPartitionToTxn,
+    CommandAddPartitionToTxnResponse,
+    CommandAddSubscriptionToTxn,
+    CommandAddSubscriptionToTxnResponse,
+    CommandEndTxn,
+    CommandEndTxnResponse,
+    CommandNewTxn,
+    CommandNewTxnResponse,
+    CommandTcClientConnectRequest,
+    CommandTcClientConnectResponse,
+    ServerError,
+)
+
+COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
+"""The topic whose partitions say which broker coordinates."""
+
+
+class Part(Protocol):
+    """A topic, or a subscription."""
+
+    def settle(self, transaction: TransactionId, *, commit: bool) -> None:
+        """Have its part of a transaction count, or not."""
+
+
+@dataclass(slots=True, eq=False)
+class FakeTransaction:
+    """One that is open."""
+
+    until_ms: int
+    parts: list[Part] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<FakeTransaction until {self.until_ms} with {len(self.parts)} parts>"
+
+
+class FakeTransactions:
+    """All transactions of a fake broker. ``part_of`` finds a topic, or one of its subscriptions."""
+
+    def __init__(self, part_of: Callable[[str, str], Part]) -> None:
+        self.committed: set[TransactionId] = set()
+        """For tests: those that count."""
+        self._part_of = part_of
+        self._open: dict[TransactionId, FakeTransaction] = {}
+        self._numbers = 0
+
+    def __repr__(self) -> str:
+        return f"<FakeTransactions {len(self._open)} open, {len(self.committed)} committed>"
+
+    def is_open(self, transaction: TransactionId) -> bool:
+        """It may still get messages and acknowledgements."""
+        return transaction in self._open
+
+    def begin(self, coordinator: int, until_ms: int) -> TransactionId:
+        """Another one."""
+        number = TransactionId(coordinator, self._numbers)
+        self._numbers += 1
+        self._open[number] = FakeTransaction(until_ms)
+        return number
+
+    def add(self, transaction: TransactionId, topic: str, subscription: str = "") -> None:
+        """Make a topic, or a subscription, a part of one. Raises :class:`TransactionNotFound`."""
+        found = self._find(transaction)
+        part = self._part_of(topic, subscription)
+        if part not in found.parts:
+            found.parts.append(part)
+
+    def end(self, transaction: TransactionId, *, commit: bool) -> None:
+        """Have it count, or not. Raises :class:`TransactionNotFound`."""
+        found = self._find(transaction)
+        del self._open[transaction]
+        if commit:
+            self.committed.add(transaction)
+        for part in found.parts:
+            part.settle(transaction, commit=commit)
+
+    def expire(self, now_ms: int) -> None:
+        """Abort those whose time is up."""
+        for number in [each for each, found in self._open.items() if now_ms >= found.until_ms]:
+            self.end(number, commit=False)
+
+    def _find(self, transaction: TransactionId) -> FakeTransaction:
+        if (found := self._open.get(transaction)) is None:
+            raise TransactionNotFound(f"no transaction {transaction}")
+        return found
+
+
+class Coordinating(Protocol):
+    """What the coordinator asks of its broker."""
+
+    @property
+    def transactions(self) -> FakeTransactions: ...
+
+    def partitions(self, name: str) -> int: ...
+
+    def owner(self, name: str) -> str: ...
+
+    def now_ms(self) -> int: ...
+
+
+def coordinated(broker: Coordinating, url: str, command: Any) -> Command | None:
+    """The answer to a command for a coordinator at ``url``; None if it is another command."""
+    kind = _ANSWERS.get(type(command))
+    if kind is None:
+        return None
+    reply: Any = kind(request_id=command.request_id)
+    try:
+        _do(broker, url, command, reply)
+    except ServerRefused as error:
+        reply.error = ServerError.ValueType(error.code)
+        reply.message = str(error)
+    return reply  # type: ignore[no-any-return]
+
+
+def _do(broker: Coordinating, url: str, command: Any, reply: Any) -> None:
+    transactions = broker.transactions
+    match command:
+        case CommandTcClientConnectRequest():
+            _check_here(broker, url, command.tc_id)
+        case CommandNewTxn():
+            _check_here(broker, url, command.tc_id)
+            made = transactions.begin(command.tc_id, broker.now_ms() + command.txn_ttl_seconds)
+            reply.txnid_most_bits, reply.txnid_least_bits = made.most_bits, made.least_bits
+        case CommandAddPartitionToTxn():
+            for topic in command.partitions:
+                transactions.add(_named(broker, url, command), topic)
+        case CommandAddSubscriptionToTxn():
+            for each in command.subscription:
+                transactions.add(_named(broker, url, command), each.topic, each.subscription)
+        case CommandEndTxn():
+            number = _named(broker, url, command)
+            transactions.end(number, commit=command.txn_action == pb.COMMIT)
+
+
+def _named(broker: Coordinating, url: str, command: Any) -> TransactionId:
+    _check_here(broker, url, command.txnid_most_bits)
+    return TransactionId(command.txnid_most_bits, command.txnid_least_bits)
+
+
+def _check_here(broker: Coordinating, url: str, coordinator: int) -> None:
+    topic = f"{COORDINATORS}-partition-{coordinator}"
+    if coordinator >= broker.partitions(COORDINATORS) or broker.owner(topic) != url:
+        raise TransactionCoordinatorNotFound(f"no coordinator {coordinator} at {url}")
+
+
+_ANSWERS: Final[dict[type[Any], type[Any]]] = {
+    CommandTcClientConnectRequest: CommandTcClientConnectResponse,
+    CommandNewTxn: CommandNewTxnResponse,
+    CommandAddPartitionToTxn: CommandAddPartitionToTxnResponse,
+    CommandAddSubscriptionToTxn: CommandAddSubscriptionToTxnResponse,
+    CommandEndTxn: CommandEndTxnResponse,
+}
