@@ -1,8 +1,8 @@
 /* amqp_load: a load generator for AMQP 0-9-1 brokers that is never the bottleneck.
  *
  * One thread, one epoll, non-blocking sockets, and frames written and read as raw bytes:
- * everything that is published is a copy of one prepared block, everything that is read is
- * recognised by its fixed prefix. The handshake and the topology calls block; they are not
+ * everything that is published is a copy of one prepared block (--mixed: is put together
+ * from a few), everything that is read is recognised by its fixed prefix. The handshake and the topology calls block; they are not
  * measured.
  *
  *   amqp_load MODE --port P [options]          prints one JSON object
@@ -19,6 +19,10 @@
  * message i is the queue's name, a dot and i % N in six digits. --priorities N: its priority is
  * i % N. --batch N: publish N messages, wait for all their confirms, publish the next. --reject:
  * consumers answer by basic.nack without requeue. --stream: consume from the first message there is.
+ *
+ * --as-client: what client libraries do: each publish and each acknowledgement is a send of its own,
+ * where the best case collects what a wake-up gives into one. --mixed: messages of applications:
+ * bodies of 40 to 1,000 bytes, and each message has an id, a timestamp and three headers of its own.
  *
  * Bodies begin with: u64 due time (ns), u32 publisher, u32 sequence. Consumers check the sequence of
  * each publisher: "disorder" counts messages that were not the successor of the one before
@@ -43,6 +47,7 @@
 #include <unistd.h>
 
 enum { FRAME_METHOD = 1, FRAME_HEADER = 2, FRAME_BODY = 3, FRAME_HEARTBEAT = 8, FRAME_END = 0xCE };
+enum { MIXED_BODY_MIN = 40, MIXED_BODY_MAX = 1000 };
 enum { STAMP_BYTES = 16, INPUT_BYTES = 1 << 20, CONNECTIONS_MAX = 8192, PUBLISHERS_MAX = 8192,
        EARLY_MAX = 1 << 17 };
 
@@ -60,7 +65,7 @@ struct options {
     const char *mode, *host, *port, *queue, *exchange;
     uint64_t count;
     int body, connections, window, consumers, prefetch, ack_every, rate, transient, keep, limit_s;
-    int ready, keys, priorities, batch, reject, stream;
+    int ready, keys, priorities, batch, reject, stream, as_client, mixed;
     double seconds;
 };
 
@@ -323,7 +328,55 @@ static uint8_t *room(struct link *link, size_t size) {
     return at;
 }
 
+/* A number that looks like any other for each message: splitmix64. */
+static uint64_t mixed(uint64_t number) {
+    number += 0x9e3779b97f4a7c15u;
+    number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
+    number = (number ^ number >> 27) * 0x94d049bb133111ebu;
+    return number ^ number >> 31;
+}
+
+static uint8_t *put_hex(uint8_t *at, uint64_t value) {
+    for (int shift = 60; shift >= 0; shift -= 4) *at++ = (uint8_t)"0123456789abcdef"[value >> shift & 15];
+    return at;
+}
+
+/* A message as an application publishes it; no two are alike but for the exchange. */
+static void publish_mixed(struct link *link, uint64_t due) {
+    static uint64_t wall_s;
+    if (!wall_s) wall_s = (uint64_t)time(NULL);
+    uint64_t chance = mixed(total_published);
+    size_t body = MIXED_BODY_MIN + chance % (MIXED_BODY_MAX - MIXED_BODY_MIN + 1);
+    /* Everything but the names of exchange and key is shorter than 300 bytes. */
+    uint8_t *first = room(link, body + 1024), *at = first, *start = first, *table;
+    char text[256];
+    at = put32(frame_begin(at, FRAME_METHOD, 1), METHOD(60, 40));
+    snprintf(text, sizeof text, opt.keys ? "%s.%06u" : "%s", opt.queue, (unsigned)(chance >> 20) % (unsigned)(opt.keys ? opt.keys : 1));
+    at = put8(put_short(put_short(put16(at, 0), opt.exchange), text), 0);
+    start = at = frame_end(start, at);
+    /* headers, delivery-mode, message-id, timestamp */
+    at = put64(put16(put16(frame_begin(at, FRAME_HEADER, 1), 60), 0), body);
+    table = at = put16(at, 0x2000 | 0x1000 | 0x0080 | 0x0040);
+    at = put_hex(put32(put8(put_short(at + 4, "trace-id"), 'S'), 16), mixed(chance));
+    snprintf(text, sizeof text, "customer-%u", (unsigned)(chance >> 40) % 5000);
+    at = put32(put8(put_short(at, "customer"), 'S'), (uint32_t)strlen(text));
+    memcpy(at, text, strlen(text));
+    at = put32(put8(put_short(at + strlen(text), "attempt"), 'I'), (uint32_t)(chance >> 33) % 4);
+    put32(table, (uint32_t)(at - table - 4));
+    at = put8(at, opt.transient ? 1 : 2);
+    at = put_hex(put_hex(put8(at, 32), chance), total_published);
+    at = put64(at, wall_s + total_published / 1000);
+    start = at = frame_end(start, at);
+    at = frame_begin(at, FRAME_BODY, 1);
+    memcpy(at, block + stamp_at, body);
+    put32(put32(put64(at, due), link->publisher), (uint32_t)++link->published);
+    at = frame_end(start, at + body);
+    link->out_used -= body + 1024 - (size_t)(at - first);
+    total_published++;
+}
+
 static void publish_one(struct link *link, uint64_t due) {
+    if (opt.mixed) return publish_mixed(link, due);
     uint8_t *at = room(link, block_bytes);
     memcpy(at, block, block_bytes);
     if (opt.keys) {
@@ -345,8 +398,12 @@ static void publish_up_to_window(struct link *link) {
         for (int i = 0; i < opt.batch && total_published < opt.count; i++) publish_one(link, 0);
         return;
     }
-    while (link->published - link->confirmed < (uint64_t)opt.window && total_published < opt.count)
+    while (link->published - link->confirmed < (uint64_t)opt.window && total_published < opt.count) {
         publish_one(link, 0);
+        if (!opt.as_client) continue;
+        flush(link);
+        if (link->out_used) return; /* no room: a client would wait here */
+    }
 }
 
 static void acknowledge(struct link *link, uint64_t tag, int multiple) {
@@ -355,6 +412,7 @@ static void acknowledge(struct link *link, uint64_t tag, int multiple) {
     /* Of basic.nack the second bit would be requeue. */
     frame_end(start, put8(put64(at, tag), (unsigned)multiple));
     link->acked = tag;
+    if (opt.as_client) flush(link);
 }
 
 static void message_done(struct link *link) {
@@ -468,7 +526,8 @@ static void turn(int timeout_ms) {
         struct link *link = events[i].data.ptr;
         if (!link) continue; /* the latency mode's timer; it only wakes us */
         if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(link);
-        if (!link->consumer && !opt.rate) publish_up_to_window(link);
+        if (opt.as_client) flush(link);
+        if (!link->consumer && !opt.rate && !(opt.as_client && link->out_used)) publish_up_to_window(link);
         flush(link);
     }
 }
@@ -609,7 +668,8 @@ static void usage(void) {
     die("expected: amqp_load publish|through|drain|latency|idle|hold [--host H] [--port P] [--queue Q] [--exchange X]\n"
         "  [--count N] [--body BYTES] [--connections C] [--window W] [--consumers C] [--prefetch P]\n"
         "  [--ack-every K] [--rate R] [--seconds S] [--limit S] [--transient] [--keep]\n"
-        "  [--ready] [--keys N] [--priorities N] [--batch N] [--reject] [--stream]");
+        "  [--ready] [--keys N] [--priorities N] [--batch N] [--reject] [--stream]\n"
+        "  [--as-client] [--mixed]");
 }
 
 static void read_options(int count, char **arguments) {
@@ -619,7 +679,8 @@ static void read_options(int count, char **arguments) {
         {"prefetch", 1, 0, 'f'}, {"ack-every", 1, 0, 'a'}, {"rate", 1, 0, 'r'}, {"seconds", 1, 0, 's'},
         {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'},
         {"ready", 0, 0, 'R'}, {"keys", 1, 0, 'K'}, {"priorities", 1, 0, 'P'}, {"batch", 1, 0, 'B'},
-        {"reject", 0, 0, 'J'}, {"stream", 0, 0, 'S'}, {0, 0, 0, 0},
+        {"reject", 0, 0, 'J'}, {"stream", 0, 0, 'S'},
+        {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {0, 0, 0, 0},
     };
     for (int name; (name = getopt_long(count, arguments, "", names, NULL)) != -1;) {
         switch (name) {
@@ -645,17 +706,21 @@ static void read_options(int count, char **arguments) {
         case 'B': opt.batch = atoi(optarg); break;
         case 'J': opt.reject = 1; break;
         case 'S': opt.stream = 1; break;
+        case 'C': opt.as_client = 1; break;
+        case 'M': opt.mixed = 1; break;
         default: usage();
         }
     }
     if (optind != count - 1) usage();
     opt.mode = arguments[optind];
     if (opt.body < 1 || opt.body > 131064) die("expected a body of 1 to 131064 bytes, got %d", opt.body);
+    if (opt.mixed && (opt.priorities || strlen(opt.exchange) + strlen(opt.queue) > 500)) usage();
     if (opt.ack_every < 1 || opt.window < 1 || opt.connections < 1 || opt.consumers < 1 || opt.count < 1) usage();
 }
 
 int main(int count, char **arguments) {
     read_options(count, arguments);
+    if (opt.mixed) opt.body = MIXED_BODY_MAX; /* of whose letters each body is the beginning */
     prepare_block();
     epoll_fd = epoll_create1(0);
     /* A rate of 0 means: as the window allows. */

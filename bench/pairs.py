@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -28,8 +27,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Final
 
+from bench.applications import APPLICATION_ROWS
 from bench.features import FEATURE_ROWS
-from bench.load import LoadFailed, LoadGenerator, compile_generator
+from bench.load import LoadFailed, compile_generator
 from bench.rows import ROWS, Row, Scale
 from conformance.brokers.arneb import REPOSITORY, Arneb
 from conformance.brokers.process import BrokerFailed
@@ -43,7 +43,9 @@ makes the bound a little wider than it is."""
 
 LIMIT: Final = 1.03
 WARM_UP_MESSAGES: Final = 20_000
-COMPARED: Final = tuple(row for row in ROWS + FEATURE_ROWS if not row.fresh and row.unit == "msg/s")
+COMPARED: Final = tuple(
+    row for row in APPLICATION_ROWS + ROWS + FEATURE_ROWS if not row.fresh and row.unit == "msg/s"
+)
 """Rows whose work is a number of messages; latency runs and memory are no question of CPU."""
 
 
@@ -125,7 +127,9 @@ def _measure(rows: Sequence[Row], revision: str, count: int, scale: Scale) -> di
                     pairs = found[row.name]
                     sides = [(before, pairs.before_s), (after, pairs.after_s)]
                     for broker, seconds in sides if number % 2 else reversed(sides):
-                        seconds.append(_cpu_s(row, load, broker, scale))
+                        began_s = broker.cpu_s()
+                        row.measure(load, broker, scale)
+                        seconds.append(broker.cpu_s() - began_s)
                     ratio = pairs.after_s[-1] / pairs.before_s[-1]
                     print(f"pair {number + 1}: {row.name}: {ratio:.3f}", flush=True)
             shutil.rmtree(home)
@@ -136,15 +140,6 @@ def _started(broker: Arneb, running: ExitStack) -> Arneb:
     """``broker``, which runs until ``running`` is left."""
     running.callback(broker.stop)
     return broker.start()
-
-
-def _cpu_s(row: Row, load: LoadGenerator, broker: Arneb, scale: Scale) -> float:
-    """The processor time that ``broker`` used for one measurement of ``row``."""
-    # Linux gives each process a clock of its processor time: clock_getcpuclockid(3).
-    clock = (~broker.pid << 3) | 2
-    start_s = time.clock_gettime(clock)
-    row.measure(load, broker, scale)
-    return time.clock_gettime(clock) - start_s
 
 
 def _export(revision: str, into: Path) -> None:

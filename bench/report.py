@@ -24,10 +24,14 @@ class Samples:
     """Every figure that was measured: by line (row and figure), then by broker, in rounds."""
 
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    cpu_us: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     limits: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, line: str, broker: str, value: float) -> None:
         self.figures.setdefault(line, {}).setdefault(broker, []).append(value)
+
+    def add_cpu(self, row: str, broker: str, value_us: float) -> None:
+        self.cpu_us.setdefault(row, {}).setdefault(broker, []).append(value_us)
 
     def add_limit(self, line: str, value: float) -> None:
         self.limits.setdefault(line, []).append(value)
@@ -46,6 +50,8 @@ class Line:
     limit: float | None
     of_limit: float | None
     goal: str
+    base_cpu_us: float | None
+    subject_cpu_us: float | None
     rounds: Mapping[str, list[float]]
 
 
@@ -62,6 +68,7 @@ def lines(rows: Iterable[Row], samples: Samples) -> list[Line]:
 def _line(row: Row, key: str, samples: Samples) -> Line:
     rounds = samples.figures[key]
     figure = key.removeprefix(row.name).strip()
+    cpu_us = {} if figure else samples.cpu_us.get(row.name, {})
     base, subject = _median(rounds.get(BASE)), _median(rounds.get(SUBJECT))
     limit = _median(samples.limits.get(key))
     return Line(
@@ -74,6 +81,8 @@ def _line(row: Row, key: str, samples: Samples) -> Line:
         limit=limit,
         of_limit=subject / limit if subject and limit else None,
         goal=row.goals.get(figure, ""),
+        base_cpu_us=_median(cpu_us.get(BASE)),
+        subject_cpu_us=_median(cpu_us.get(SUBJECT)),
         rounds=rounds,
     )
 
@@ -90,7 +99,17 @@ def _ratio(base: float | None, subject: float | None, lower_is_better: bool) -> 
 
 def table(rows: list[Line]) -> str:
     """A Markdown table that also reads well as plain text."""
-    head = ("row", "unit", "RabbitMQ", "Arneb", "ratio", "goal", "LMDB alone", "of that")
+    head = (
+        "row",
+        "unit",
+        "RabbitMQ",
+        "Arneb",
+        "ratio",
+        "goal",
+        "CPU µs a message",
+        "LMDB alone",
+        "of that",
+    )
     body = [
         (
             line.title,
@@ -99,6 +118,7 @@ def table(rows: list[Line]) -> str:
             number(line.subject),
             f"{line.ratio:.2f}" if line.ratio else "",
             line.goal,
+            _beside(line.base_cpu_us, line.subject_cpu_us),
             number(line.limit),
             f"{line.of_limit:.0%}" if line.of_limit else "",
         )
@@ -110,6 +130,11 @@ def table(rows: list[Line]) -> str:
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
         for row in [head, rule, *body]
     )
+
+
+def _beside(base_us: float | None, subject_us: float | None) -> str:
+    """RabbitMQ's and Arneb's processor time a message; nothing where it was not measured."""
+    return " / ".join(f"{each:.3g}" for each in (base_us, subject_us) if each is not None)
 
 
 def number(value: float | None) -> str:

@@ -19,6 +19,10 @@ COMMIT_ENTRIES_MAX: Final = 1000
 
 MIB: Final = 1024 * 1024
 
+CPU: Final = "cpu"
+"""The figure of a row that says what the broker's process computed a message, in µs: the table has
+a column for it, beside the rate."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -31,6 +35,18 @@ class Scale:
 
     def seconds(self, seconds: float) -> float:
         return max(1.0, seconds * self.factor)
+
+
+def metered(
+    load: LoadGenerator, broker: Broker, mode: str, /, *, count: int, **options: float | str | bool
+) -> Figures:
+    """One run of ``mode`` with ``count`` messages: its rate, and what the broker computed for each.
+
+    Raises :class:`~bench.load.LoadFailed`.
+    """
+    before_s = broker.cpu_s()
+    figures = load.run(broker.address, mode, count=count, **options)
+    return {"": figures["rate"], CPU: (broker.cpu_s() - before_s) / count * 1e6}
 
 
 Measure = Callable[[LoadGenerator, Broker, Scale], Figures]
@@ -61,30 +77,30 @@ def _publish(
     window: int, messages: int, *, connections: int = 1, body: int = BODY_BYTES
 ) -> Measure:
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-        figures = load.run(
-            broker.address,
+        return metered(
+            load,
+            broker,
             "publish",
             window=window,
             connections=connections,
             body=body,
             count=scale.count(messages),
         )
-        return {"": figures["rate"]}
 
     return measure
 
 
 def _through(messages: int) -> Measure:
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-        figures = load.run(
-            broker.address,
+        return metered(
+            load,
+            broker,
             "through",
             window=500,
             prefetch=PREFETCH,
             body=BODY_BYTES,
             count=scale.count(messages),
         )
-        return {"": figures["rate"]}
 
     return measure
 
@@ -93,10 +109,9 @@ def _drain(messages: int, ack_every: int) -> Measure:
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
         count = scale.count(messages)
         load.run(broker.address, "publish", window=FILL_WINDOW, body=BODY_BYTES, count=count)
-        figures = load.run(
-            broker.address, "drain", prefetch=PREFETCH, ack_every=ack_every, count=count, keep=True
+        return metered(
+            load, broker, "drain", prefetch=PREFETCH, ack_every=ack_every, count=count, keep=True
         )
-        return {"": figures["rate"]}
 
     return measure
 

@@ -12,16 +12,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench import report
+from bench.applications import APPLICATION_ROWS
 from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, LoadGenerator, compile_generator
-from bench.rows import ROWS, Row, Scale
+from bench.rows import CPU, ROWS, Row, Scale
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import Broker, BrokerFailed
 from conformance.brokers.rabbitmq import RabbitMQ
 
 QUICK_FACTOR = 0.1
 WARM_UP_MESSAGES = 2000
-ALL_ROWS = ROWS + FEATURE_ROWS
+ALL_ROWS = APPLICATION_ROWS + ROWS + FEATURE_ROWS
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -91,11 +92,17 @@ def _measure(
 ) -> None:
     for broker in brokers:
         figures = row.measure(load, broker, scale)
+        cpu_us = figures.pop(CPU, None)
+        if cpu_us is not None:
+            samples.add_cpu(row.name, broker.name, cpu_us)
         for figure, value in figures.items():
             samples.add(f"{row.name} {figure}".strip(), broker.name, value)
         parts = [f"{figure} {report.number(value)}".strip() for figure, value in figures.items()]
         shown = ", ".join(parts)
-        print(f"round {number + 1}: {row.name}: {broker.name}: {shown} {row.unit}", flush=True)
+        used = "" if cpu_us is None else f", {cpu_us:.2f} µs CPU each"
+        print(
+            f"round {number + 1}: {row.name}: {broker.name}: {shown} {row.unit}{used}", flush=True
+        )
 
 
 @contextmanager

@@ -1,0 +1,93 @@
+"""The rows that stand at the top of the table: messages published as applications publish them.
+
+A client library writes each publish and each acknowledgement by itself, and no two messages of an
+application are alike: *mixed* ones have bodies of 40 to 1,000 bytes, an id, a timestamp and three
+headers of their own, and come through a topic exchange by a hundred routing keys. *Uniform* ones
+have 256 bytes and nothing else, but are written one by one as well.
+
+The rule: the clock runs from the first publish or the first delivery; connections, queues and
+bindings are there before.
+"""
+
+from typing import Final
+
+from bench.load import Figures, LoadGenerator
+from bench.rows import (
+    BIG_BODY_BYTES,
+    BODY_BYTES,
+    FILL_WINDOW,
+    PREFETCH,
+    Measure,
+    Row,
+    Scale,
+    metered,
+)
+from bench.topology import topology
+from conformance.brokers.process import Broker
+
+KEYS: Final = 100
+QUEUE: Final = "bench"
+EXCHANGE: Final = "bench-app"
+
+
+def _sent(
+    mode: str, messages: int, *, mixed: bool, body: int = BODY_BYTES, **options: int
+) -> Measure:
+    """One run of ``mode`` (``drain``: of a queue that was filled before) as a client sends it."""
+
+    def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
+        count = scale.count(messages)
+        kind: dict[str, float | str | bool] = {"body": body}
+        with topology(broker.address) as made:
+            made.queue(QUEUE)
+            if mixed:
+                made.channel.queue_bind(QUEUE, made.exchange(EXCHANGE, "topic"), f"{QUEUE}.*")
+                kind = {"mixed": True, "exchange": EXCHANGE, "keys": KEYS}
+            if mode == "drain":
+                filled = {"ready": True, "window": FILL_WINDOW, "count": count, **kind}
+                load.run(broker.address, "publish", **filled)
+            return metered(
+                load, broker, mode, count=count, ready=True, as_client=True, **kind, **options
+            )
+
+    return measure
+
+
+APPLICATION_ROWS: Final = (
+    Row("mixed-500", "mixed, window 500", "msg/s",
+        _sent("publish", 100_000, mixed=True, window=500), {"": "≥ 9.5"}),
+    Row("mixed-100", "mixed, window 100", "msg/s",
+        _sent("publish", 60_000, mixed=True, window=100), {"": "≥ 6.6"}),
+    Row("mixed-drain", "mixed, drain, ack each", "msg/s",
+        _sent("drain", 100_000, mixed=True, prefetch=PREFETCH), {"": "≥ 11"}),
+    Row("mixed-both", "mixed, publish and consume, window 500, prefetch 1,000", "msg/s",
+        _sent("through", 100_000, mixed=True, window=500, prefetch=PREFETCH), {"": "≥ 4.8"}),
+    Row("mixed-both-200", "mixed, publish and consume, prefetch 200", "msg/s",
+        _sent("through", 60_000, mixed=True, window=500, prefetch=200), {"": "≥ 2"}),
+    Row("mixed-both-20", "mixed, publish and consume, prefetch 20", "msg/s",
+        _sent("through", 40_000, mixed=True, window=500, prefetch=20), {"": "≥ 2"}),
+    Row("mixed-20-consumers", "mixed, publish and consume by 20, prefetch 200", "msg/s",
+        _sent("through", 60_000, mixed=True, window=500, prefetch=200, consumers=20),
+        {"": "≥ 2"}),
+    Row("mixed-connections-50", "mixed, 50 connections, window 100", "msg/s",
+        _sent("publish", 100_000, mixed=True, window=100, connections=50), {"": "≥ 5"}),
+    Row("mixed-connections-10", "mixed, 10 connections, window 10", "msg/s",
+        _sent("publish", 40_000, mixed=True, window=10, connections=10), {"": "≥ 2"}),
+    Row("sent-10", "window 10", "msg/s",
+        _sent("publish", 20_000, mixed=False, window=10), {"": "≥ 1.9"}),
+    Row("sent-1", "window 1", "msg/s",
+        _sent("publish", 6_000, mixed=False, window=1), {"": "≥ 1.6"}),
+    Row("sent-500", "window 500", "msg/s",
+        _sent("publish", 150_000, mixed=False, window=500), {"": "≥ 8.5"}),
+    Row("sent-drain", "drain, ack every 100", "msg/s",
+        _sent("drain", 150_000, mixed=False, prefetch=PREFETCH, ack_every=100), {"": "≥ 15"}),
+    Row("sent-both", "publish and consume, window 500, prefetch 1,000", "msg/s",
+        _sent("through", 150_000, mixed=False, window=500, prefetch=PREFETCH), {"": "≥ 4.8"}),
+    Row("sent-connections-50", "50 connections, window 100", "msg/s",
+        _sent("publish", 150_000, mixed=False, window=100, connections=50), {"": "≥ 4.3"}),
+    Row("sent-4096", "4 KiB, window 500", "msg/s",
+        _sent("publish", 50_000, mixed=False, window=500, body=BIG_BODY_BYTES), {"": "≥ 4.5"}),
+    Row("sent-4096-drain", "4 KiB, drain, ack each", "msg/s",
+        _sent("drain", 50_000, mixed=False, prefetch=PREFETCH, body=BIG_BODY_BYTES),
+        {"": "≥ 4.6"}),
+)  # fmt: skip
