@@ -8,6 +8,9 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
+PIECES: Final = "amqp_frontend/arneb_amqp/session/publish/pieces.py"
+PIECES_TESTS: Final = ("tests/amqp_frontend/session/publish/test_pieces.py",)
+READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 
 AMQP_MUTANTS: Final = (
@@ -27,10 +30,39 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "an empty message takes a body frame along",
-        "amqp_frontend/arneb_amqp/wire/fast.py",
+        "amqp_frontend/arneb_amqp/wire/publishes.py",
         "or not 0 < size <= size_max\n",
         "or size > size_max\n",
         ("tests/amqp_frontend/wire/test_assembly.py",),
+    ),
+    Mutant(
+        "a run of several routes takes messages of another delivery mode",
+        "amqp_frontend/arneb_amqp/wire/publishes.py",
+        "                            or judgement != run_judgement\n",
+        "",
+        READER_TESTS,
+    ),
+    Mutant(
+        "a message by another route goes where the one before it went",
+        PIECES,
+        "route.traffic is not traffic or route.queues != queues",
+        "route.traffic is not traffic",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "who may publish by one key may publish by any",
+        PIECES,
+        "        if not may_write and (route.exchange, route.routing_key) not in keyed:\n",
+        "        if not may_write and not keyed:\n",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "what stands before a pause is published again behind it",
+        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
+        "        except (StillSearching, Unsettled):\n"
+        "            del run.routes[:done], run.bodies[:done]\n",
+        "        except (StillSearching, Unsettled):\n",
+        PIECES_TESTS,
     ),
     Mutant(
         "a blocked publish is let through",

@@ -241,6 +241,21 @@ TURNS_MUTANTS: Final = (
         SESSION_TESTS,
     ),
     Mutant(
+        "a run of more publishes by headers than a turn has work for never begins",
+        SESSION + "connection/session.py",
+        "            channel.publisher.publish_run(item)\n",
+        "            self.work_left -= len(item.bodies)\n"
+        "            channel.publisher.publish_run(item)\n",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "a read of messages by many routes is one turn",
+        "amqp_frontend/arneb_amqp/wire/publishes.py",
+        "                    self.is_full = True\n                    return at\n",
+        "                    lookups_left = LOOKUPS_MAX\n                    continue\n",
+        READER_TESTS,
+    ),
+    Mutant(
         "a read of single frames is one turn",
         "amqp_frontend/arneb_amqp/wire/fast.py",
         "            if frames + len(items) >= ITEMS_MAX:\n",

@@ -34,7 +34,17 @@ from arneb_amqp.wire.constants import (
 )
 from arneb_amqp.wire.deliver import readdress
 from arneb_amqp.wire.fast import FastReader
-from arneb_amqp.wire.items import Ack, AckRun, Broken, Heartbeat, Item, Method, Publish, PublishRun
+from arneb_amqp.wire.items import (
+    Ack,
+    AckRun,
+    Broken,
+    Heartbeat,
+    Item,
+    Method,
+    Publish,
+    PublishRun,
+    VariedRun,
+)
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.replies import make
 from arneb_amqp.wire.tables import Field, boolean, longstr, table
@@ -126,7 +136,7 @@ class ClientSession:
                 self._events.append(Confirmed(channel, [tag], multiple))
             case Broken(_, error):
                 self._end(RemoteClosed(f"it broke the protocol: {error}"))
-            case Publish() | PublishRun():
+            case Publish() | PublishRun() | VariedRun():
                 self._end(RemoteClosed("it broke the protocol: basic.publish from a server"))
             case Heartbeat():
                 pass

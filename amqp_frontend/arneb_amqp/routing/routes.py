@@ -6,7 +6,8 @@ entry's header. A publish costs one lookup by bytes, and a run of publishes cost
 The cache is shared by all connections of a vhost.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_amqp.errors import access_refused, exchange_in_words
@@ -15,7 +16,15 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.route import routing_key_of, split_route
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
+from arneb_core.api.entry import (
+    ENTRY_FORMAT,
+    HEADER,
+    HEADER_REST,
+    HEADER_START,
+    PRIORITY_SHIFT,
+    EntryFlag,
+    Origin,
+)
 from arneb_core.api.hashing import key_hash
 
 _AMQP: Final = int(Origin.AMQP)
@@ -45,6 +54,13 @@ class CachedRoute:
     key_hash: int
     traffic: ExchangeTraffic
     """Where publishes by this route are counted."""
+    rest: bytes = field(init=False)
+    """What stands behind the time of publishing in each entry with no other time: the rest of its
+    header, and the route."""
+
+    def __post_init__(self) -> None:
+        rest = HEADER_REST.pack(0, 0, self.key_hash, len(self.raw), 0) + self.raw
+        object.__setattr__(self, "rest", rest)
 
     def head(
         self,
@@ -64,6 +80,11 @@ class CachedRoute:
             len(self.raw), 0,
         )  # fmt: skip
         return header + self.raw
+
+
+def entry_start(now_ms: int, *, persistent: bool) -> bytes:
+    """What comes before :attr:`CachedRoute.rest` in the entry of a message published now."""
+    return HEADER_START.pack(ENTRY_FORMAT, _AMQP, 0 if persistent else _TRANSIENT, 1, now_ms)
 
 
 class Routes:
@@ -91,6 +112,10 @@ class Routes:
             self._searches.clear()
         route = self._routes.get(raw)
         return self._resolve(raw) if route is None else route
+
+    def known(self) -> Mapping[bytes, CachedRoute]:
+        """The routes that need no search, as long as nobody else runs."""
+        return self._routes if self._generation == self.router.generation else {}
 
     def _resolve(self, raw: bytes) -> CachedRoute:
         name, routing_key = split_route(raw)

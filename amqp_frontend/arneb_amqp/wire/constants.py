@@ -36,6 +36,7 @@ HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 CLASS_BASIC: Final = 60
 
 BASIC_PUBLISH: Final = (CLASS_BASIC, 40)
+BASIC_ACK: Final = (CLASS_BASIC, 80)
 
 FRAME_BYTES_MIN: Final = 4096
 """4.2.3: every peer must take frames of this size; also the limit until tuning is done."""

@@ -34,6 +34,20 @@ class PublishRun:
 
 
 @dataclass(slots=True)
+class VariedRun:
+    """Consecutive ``basic.publish`` on one channel that differ in their routes as well.
+
+    As :class:`PublishRun`, but each of ``bodies`` has a route of its own, at the same place of
+    ``routes``.
+    """
+
+    channel: ChannelId
+    persistent: bool
+    routes: list[bytes]
+    bodies: list[bytes]
+
+
+@dataclass(slots=True)
 class Publish:
     """One ``basic.publish`` that must be looked at: a bit is set or a property is interesting.
 
@@ -109,4 +123,4 @@ class Broken:
     framing_lost: bool = False
 
 
-Item = PublishRun | Publish | AckRun | Ack | Method | Heartbeat | Broken
+Item = PublishRun | VariedRun | Publish | AckRun | Ack | Method | Heartbeat | Broken

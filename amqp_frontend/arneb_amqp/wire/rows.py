@@ -60,7 +60,16 @@ class Layout(NamedTuple):
 class KnownPublish:
     """A ``basic.publish`` method frame that has been checked, taken apart."""
 
-    __slots__ = ("channel", "immediate", "layouts", "link", "mandatory", "method", "route")
+    __slots__ = (
+        "channel",
+        "immediate",
+        "is_single",
+        "layouts",
+        "link",
+        "mandatory",
+        "method",
+        "route",
+    )
 
     def __init__(self, method: bytes, channel: ChannelId) -> None:
         self.method = method
@@ -68,6 +77,8 @@ class KnownPublish:
         self.route = method[ROUTE_AT:-2]
         self.mandatory = bool(method[-2] & 1)
         self.immediate = bool(method[-2] & 2)
+        self.is_single = self.mandatory or self.immediate
+        """Each such message must be looked at."""
         self.link = b"\xce\x03" + method[1:3]
         """The fourth member of every right row."""
         self.layouts: dict[int, Layout] = {}

@@ -38,6 +38,12 @@ HEADER: Final = Struct(">BBHIQQQIHH")
 HEADER_BYTES: Final = HEADER.size
 assert HEADER_BYTES == 40
 
+HEADER_START: Final = Struct(">BBHIQ")
+HEADER_REST: Final = Struct(">QQIHH")
+"""A header in two pieces, cut behind the time of publishing: of many entries that are made at once
+the first is the same, and of all that go one way the second."""
+assert HEADER_START.size + HEADER_REST.size == HEADER_BYTES
+
 PRIORITY_OFFSET: Final = 2
 PRIORITY_SHIFT: Final = 8
 PRIORITY_MAX: Final = 255

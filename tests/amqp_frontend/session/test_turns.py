@@ -19,6 +19,7 @@ from tests.counting import calls_of
 from arneb_amqp.routing import search
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.search import Search
+from arneb_amqp.session.connection.session import TURN_WORK
 from arneb_amqp.session.effects import Append, Find, Reject, Token
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.session.publish.confirms import Confirm
@@ -95,6 +96,22 @@ def test_publishes_by_headers_are_cut() -> None:
     assert [entry.rpartition(b"message ")[2][:-1] for entry in entries_of(play)] == [
         str(at).encode() for at in range(1_000)
     ]
+
+
+def test_a_run_of_more_than_a_turn_of_publishes_by_headers_goes_on() -> None:
+    """A full read of the smallest messages has more of them than a turn has work."""
+    play = opened()
+    play.vhost.router.declare(Exchange("h", "headers"))
+    play.vhost.router.bind(Binding("h", "q"))
+    count = TURN_WORK + 1_000
+    raw = publishes(*[b"x"] * count, exchange="h").data
+    play.session.receive_data(raw, play.now, play.later_ms)
+    for _ in range(count):
+        if not play.session.has_more:
+            break
+        play.session.go_on(play.now, play.later_ms)
+    play.effects.extend(play.session.take_effects())
+    assert len(entries_of(play)) == count
 
 
 def entries_of(play: Playbook) -> list[bytes]:

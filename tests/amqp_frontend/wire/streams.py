@@ -18,6 +18,7 @@ from arneb_amqp.wire.items import (
     Method,
     Publish,
     PublishRun,
+    VariedRun,
 )
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.properties import encode_properties
@@ -257,6 +258,10 @@ def facts_of(items: Iterable[Item]) -> list[Fact]:
         match item:
             case PublishRun(channel, route, persistent, bodies):
                 plain = ((route, persistent, False, False, each) for each in bodies)
+                facts += (Fact("publish", channel, each) for each in plain)
+            case VariedRun(channel, persistent, routes, bodies):
+                details = zip(routes, bodies, strict=True)
+                plain = ((route, persistent, False, False, each) for route, each in details)
                 facts += (Fact("publish", channel, each) for each in plain)
             case Publish(channel, route, persistent, mandatory, immediate, _, content):
                 details = route, persistent, mandatory, immediate, content

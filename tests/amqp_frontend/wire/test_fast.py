@@ -1,6 +1,6 @@
 """The hot reader against pamqp and against the assembler, however the bytes are cut."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given
@@ -24,10 +24,11 @@ from tests.counting import calls_of
 
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import is_body, payload_of, properties_of
-from arneb_amqp.wire.fast import ITEMS_MAX, FastReader
-from arneb_amqp.wire.items import Ack, AckRun, Item, Publish, PublishRun
+from arneb_amqp.wire.fast import FastReader
+from arneb_amqp.wire.items import Ack, AckRun, Item, Publish, PublishRun, VariedRun
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.properties import PropertyFlag, decode_properties
+from arneb_amqp.wire.publishes import ITEMS_MAX, LOOKUPS_MAX
 from arneb_amqp.wire.route import split_route
 
 
@@ -129,23 +130,29 @@ def test_random_bytes_never_raise(raw: bytes) -> None:
     new_reader().receive(raw)
 
 
-def key_of(run: PublishRun) -> tuple[object, ...]:
-    return run.channel, run.route, run.persistent
+def key_of(run: PublishRun | VariedRun) -> tuple[object, ...]:
+    return run.channel, run.persistent
+
+
+def starts_like(run: PublishRun | VariedRun, before: Item) -> bool:
+    """Whether its first message has the route of the run before it."""
+    first = run.route if isinstance(run, PublishRun) else run.routes[0]
+    return isinstance(before, PublishRun) and first == before.route
 
 
 @given(streams())
 def test_no_two_neighbours_could_be_one_run(frames: list[bytes]) -> None:
     items = new_reader().receive(b"".join(frames))
     for one, two in pairwise(items):
-        if isinstance(one, PublishRun) and isinstance(two, PublishRun):
-            assert (one.channel, one.route, one.persistent) != (
-                two.channel,
-                two.route,
-                two.persistent,
-            )
+        if isinstance(one, PublishRun | VariedRun) and isinstance(two, PublishRun | VariedRun):
+            # A run by one route stays one where another route comes once it has two messages.
+            ends = isinstance(one, PublishRun) and len(one.bodies) > 1
+            assert key_of(one) != key_of(two) or (ends and not starts_like(two, one))
         if isinstance(one, AckRun) and isinstance(two, AckRun):
             assert one.channel != two.channel
-    assert not any(isinstance(item, PublishRun) and not item.bodies for item in items)
+    for item in items:
+        assert not isinstance(item, PublishRun) or item.bodies
+        assert not isinstance(item, VariedRun) or len(item.bodies) == len(item.routes) > 1
 
 
 @given(streams())
@@ -164,7 +171,7 @@ def test_single_publishes_are_those_with_something_to_look_at(frames: list[bytes
                 or "BCC" in (found.headers or {})
             )
             assert item.persistent == (found.delivery_mode == 2)
-        elif isinstance(item, PublishRun):
+        elif isinstance(item, PublishRun | VariedRun):
             for body in item.bodies:
                 found = decode_properties(properties_of(body))
                 assert found.expiration is None
@@ -181,21 +188,60 @@ def test_a_run_of_any_length_is_one_item(count: int, size: int) -> None:
     assert {payload_of(body) for body in run.bodies} == {b"x" * size}
 
 
-def test_a_run_ends_at_another_route_channel_or_delivery_mode() -> None:
+def test_a_run_ends_at_another_channel_or_delivery_mode_and_may_have_several_routes() -> None:
     transient = PLAIN[:-1] + b"\x01"
     frames = [
         *publish(1, key=b"a"),
         *publish(1, key=b"b"),
+        *publish(1, key=b"a"),
         *publish(2, key=b"b"),
+        *publish(2, key=b"b"),
+        *publish(2, key=b"a"),
         *publish(2, key=b"b", list_=transient),
     ]
-    runs = new_reader().receive(b"".join(frames))
-    assert [(run.channel, run.route[2:], run.persistent) for run in runs] == [  # type: ignore[union-attr]
-        (1, b"a", True),
-        (1, b"b", True),
-        (2, b"b", True),
-        (2, b"b", False),
+    varied, same, other, changed = new_reader().receive(b"".join(frames))
+    assert isinstance(varied, VariedRun)
+    assert (varied.channel, varied.persistent) == (1, True)
+    assert [route[2:] for route in varied.routes] == [b"a", b"b", b"a"]
+    runs = [same, other, changed]
+    assert [(run.channel, run.route[2:], run.persistent, len(run.bodies)) for run in runs] == [  # type: ignore[union-attr]
+        (2, b"b", True, 2),
+        (2, b"a", True, 1),
+        (2, b"b", False, 1),
     ]
+
+
+def by_many_keys(count: int) -> bytes:
+    numbers = range(count)
+    messages = (publish(1, key=b"%d" % (each % 7), payload=b"%d" % each) for each in numbers)
+    return b"".join(chain.from_iterable(messages))
+
+
+def test_many_messages_by_several_routes_are_read_in_several_turns() -> None:
+    reader, count = new_reader(), 3 * LOOKUPS_MAX
+    items = reader.receive(by_many_keys(count))
+    assert reader.has_more
+    (first,) = items
+    assert isinstance(first, VariedRun)
+    assert len(first.bodies) <= LOOKUPS_MAX
+    turns = 1
+    while reader.has_more:
+        items += reader.receive(b"")
+        turns += 1
+    assert turns in {3, 4}
+    bodies = [body for item in items for body in item.bodies]  # type: ignore[union-attr]
+    assert [payload_of(body) for body in bodies] == [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_a_message_by_another_route_that_is_cut_off_is_waited_for(cut: int) -> None:
+    raw = by_many_keys(20)
+    reader = new_reader()
+    items = reader.receive(raw[:-cut])
+    items += reader.receive(raw[-cut:])
+    bodies = [body for item in items for body in item.bodies]  # type: ignore[union-attr]
+    assert [payload_of(body) for body in bodies] == [b"%d" % number for number in range(20)]
+    assert reader._assembler.waiting == {}
 
 
 def test_acks_come_as_runs_and_multiple_ones_singly() -> None:

@@ -48,13 +48,18 @@ from arneb_amqp.session.events import (
 from arneb_amqp.session.rights import Unsettled
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
-from arneb_amqp.wire.constants import (
-    BASIC_PUBLISH,
-    CHANNEL_ZERO,
-    CLASS_BASIC,
-    ChannelId,
+from arneb_amqp.wire.constants import BASIC_ACK, BASIC_PUBLISH, CHANNEL_ZERO, ChannelId
+from arneb_amqp.wire.items import (
+    Ack,
+    AckRun,
+    Broken,
+    Heartbeat,
+    Item,
+    Method,
+    Publish,
+    PublishRun,
+    VariedRun,
 )
-from arneb_amqp.wire.items import Ack, AckRun, Broken, Heartbeat, Item, Method, Publish, PublishRun
 from arneb_amqp.wire.methods import describe_method, method_ids
 from arneb_amqp.wire.replies import make
 from arneb_core.api.deliveries import Deliveries
@@ -70,8 +75,6 @@ METHOD_WORK: Final = 30
 """What most methods cost more than an answer to a delivery."""
 
 _ANSWERS: Final = (Basic.Reject, Basic.Nack)
-
-BASIC_ACK: Final = (CLASS_BASIC, 80)
 
 
 class ConnectionSession(Lifecycle):
@@ -297,14 +300,15 @@ class ConnectionSession(Lifecycle):
         if search is not None:
             self.ask(Find(search), lambda _: None)
 
-    def _publish_run(self, item: PublishRun) -> None:
+    def _publish_run(self, item: PublishRun | VariedRun) -> None:
         if self._held_back(item):
             return
         self.current = item.channel, BASIC_PUBLISH
-        self.work_left -= len(item.bodies)
         channel = self._channel(item.channel)
         if channel.state is ChannelState.OPEN:
             channel.publisher.publish_run(item)
+        # Not before, or publishes by headers that are more than a turn's work would never begin.
+        self.work_left -= len(item.bodies)
 
     def _publish(self, item: Publish) -> None:
         if self._held_back(item):
@@ -331,9 +335,6 @@ class ConnectionSession(Lifecycle):
     def _ack(self, item: Ack) -> None:
         self.current = item.channel, BASIC_ACK
         self._channel(item.channel).ack(item)
-
-    def _heartbeat(self, _: Heartbeat) -> None:
-        """Any traffic has been noted already."""
 
     def _broken(self, item: Broken) -> None:
         self.current = item.channel, item.error.method or NO_METHOD
@@ -386,11 +387,13 @@ _Handler = Callable[[ConnectionSession, Any], None]
 
 _HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
     PublishRun: (ConnectionSession._publish_run, 10),
+    VariedRun: (ConnectionSession._publish_run, 10),
     Publish: (ConnectionSession._publish, 10),
     AckRun: (ConnectionSession._ack_run, 10),
     Ack: (ConnectionSession._ack, 10),
     Method: (ConnectionSession._method, 10),
-    Heartbeat: (ConnectionSession._heartbeat, 1),
+    # Any traffic has been noted already.
+    Heartbeat: (lambda _session, _heartbeat: None, 1),
     Broken: (ConnectionSession._broken, 40),
 }
 """Who handles an item, and what that costs at the least, in microseconds."""

@@ -11,33 +11,26 @@ from itertools import repeat
 from operator import add
 from typing import Final
 
-from arneb_amqp.errors import (
-    AmqpError,
-    ReplyCode,
-    amqp_error,
-    not_implemented,
-)
+from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error, not_implemented
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
-from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo, is_reply_queue
+from arneb_amqp.routing.reply_to import ReplyTo, is_reply_queue
 from arneb_amqp.routing.router import RouteResult
-from arneb_amqp.routing.routes import CachedRoute
+from arneb_amqp.routing.routes import CachedRoute, entry_start
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.publish.confirms import Confirms
+from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
+from arneb_amqp.session.publish.pieces import pieces
+from arneb_amqp.session.rights import Unsettled
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.deliver import encode_return
-from arneb_amqp.wire.items import Publish, PublishRun
+from arneb_amqp.wire.items import Publish, PublishRun, VariedRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
-from arneb_amqp.wire.properties import (
-    Properties,
-    decode_properties,
-    encode_properties,
-)
+from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import Field
 
@@ -103,8 +96,11 @@ class Publisher:
     def __repr__(self) -> str:
         return f"<Publisher of channel {self._channel}, {len(self._entries)} entries collected>"
 
-    def publish_run(self, run: PublishRun) -> None:
-        """Messages that differ in content only."""
+    def publish_run(self, run: PublishRun | VariedRun) -> None:
+        """Messages that differ in content only, or in their routes as well."""
+        if isinstance(run, VariedRun):
+            self._publish_varied(run)
+            return
         rights = self._context.rights
         try:
             route = self._vhost.routes.find(run.route)
@@ -161,13 +157,10 @@ class Publisher:
             queues = result.queues
             if result.delayed_by:
                 is_delayed = True
-                entry = self._delay(
-                    route,
-                    properties,
-                    item.body,
-                    persistent=item.persistent,
-                    priority=found.priority,
-                )
+                entry = delayed_entry(
+                    route, properties, item.body, self._reply_to, self._context.now_ms,
+                    persistent=item.persistent, priority=found.priority,
+                )  # fmt: skip
                 self._put_delayed(result.delayed_by, entry, alone=bool(queues))
         traffic = route.traffic
         traffic.published_in += 1
@@ -258,6 +251,28 @@ class Publisher:
         """Queue the returns of a transaction that is being committed."""
         self._context.output.send_chunks(transaction.returned)
 
+    def _publish_varied(self, run: VariedRun) -> None:
+        start = entry_start(self._context.now_ms, persistent=run.persistent)
+        done = 0
+        try:
+            for piece in pieces(run, self._vhost.routes.known(), start, self._context.rights):
+                if isinstance(piece, PublishRun):
+                    self.publish_run(piece)
+                    done += 1
+                    continue
+                count = len(piece.entries)
+                done += count
+                self.published += count
+                piece.traffic.published_in += count
+                piece.traffic.published_out += count * len(piece.queues)
+                self._put(piece.queues, piece.entries)
+        except Pause as pause:
+            del run.routes[:done], run.bodies[:done]
+            raise Pause(run, pause.search) from None
+        except (StillSearching, Unsettled):
+            del run.routes[:done], run.bodies[:done]
+            raise
+
     def _put(
         self,
         queues: tuple[str, ...],
@@ -304,29 +319,6 @@ class Publisher:
             self._delayed_by, self._delayed = exchanges, [entry]
             self._context.effects.collecting(self)
 
-    def _delay(
-        self,
-        route: CachedRoute,
-        properties: Properties,
-        body: bytes,
-        *,
-        persistent: bool,
-        priority: int,
-    ) -> bytes:
-        """The entry of a message that is kept until its time has come. All that is in it but the
-        delay is as it was published, for it is routed once more."""
-        headers = properties.headers or {}
-        delay_ms = delay_ms_of(headers)
-        assert delay_ms is not None, "an exchange said that it keeps the message"
-        properties = replace(properties, headers=delayed(headers, delay_ms))
-        if properties.reply_to == REPLY_TO:
-            properties = replace(properties, reply_to=self._reply_to.current)
-        now_ms = self._context.now_ms
-        head = route.head(
-            now_ms, persistent=persistent, priority=priority, deliver_at_ms=now_ms + delay_ms
-        )
-        return head + with_properties(body, encode_properties(properties))
-
     def _put_alone(self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool) -> None:
         """Each message gets an answer of its own."""
         for entry in entries:
@@ -358,7 +350,10 @@ class Publisher:
             if not result.queues and not result.delayed_by:
                 self._drop(1)
             if result.delayed_by:
-                entry = self._delay(route, properties, body, persistent=run.persistent, priority=0)
+                entry = delayed_entry(
+                    route, properties, body, self._reply_to, self._context.now_ms,
+                    persistent=run.persistent, priority=0,
+                )  # fmt: skip
                 self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
             if result.queues or not result.delayed_by:
                 self._put(result.queues, [head + body], joins=bool(result.delayed_by))

@@ -1,0 +1,238 @@
+"""Reading publishes: many messages that hardly differ, at a few operations each.
+
+The rule: a method frame is looked up, not taken apart, and a message whose frame is that of the one
+before it is not even looked up. What messages have in common is one run: those by one route a
+:class:`~arneb_amqp.wire.items.PublishRun`, and those by several a
+:class:`~arneb_amqp.wire.items.VariedRun`. Wherever a frame is not as expected this stops in front
+of it. Part of the hot path: see :mod:`arneb_amqp.wire.fast`.
+"""
+
+from collections.abc import Collection
+from itertools import repeat
+from struct import error
+from typing import Final
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.wire.constants import (
+    CONTENT_START_BYTES,
+    FRAME_END,
+    FRAME_OVERHEAD_BYTES,
+    FRAME_START_BYTES,
+    ChannelId,
+)
+from arneb_amqp.wire.items import Item, Publish, PublishRun, VariedRun
+from arneb_amqp.wire.property_judge import PERSISTENT, SINGLE, PropertyJudge
+from arneb_amqp.wire.rows import (
+    ROWS_FIRST,
+    ROWS_PAUSE,
+    KnownPublish,
+    Layout,
+    check_publish,
+    missing_bytes,
+    take_rows,
+)
+
+PUBLISH_METHOD: Final = b"\x00\x3c\x00\x28"
+_HEADER_BYTES_MIN: Final = CONTENT_START_BYTES + 2
+
+ITEMS_MAX: Final = 200
+"""Items, and frames taken one by one, after which the reader stops for others to have their turn:
+some 2 ms. A run is one item, and what fits one receive is less than that."""
+
+LOOKUPS_MAX: Final = 1000
+"""Method frames looked up at once, after which it is others' turn as well: some 2 ms."""
+
+_KNOWN_MAX: Final = 1024
+"""Method frames remembered: more than a sane client has, and few enough that a client which makes
+them up costs time and not memory."""
+
+
+class PublishReader:
+    """Takes publishes out of a connection's bytes.
+
+    ``payload_bytes_max`` is the limit of a frame's payload. ``waiting`` are the channels on which
+    a message is under way, as the assembler keeps them.
+    """
+
+    __slots__ = (
+        "_judge",
+        "_judged",
+        "_judgement",
+        "_message_bytes_max",
+        "_methods",
+        "_waiting",
+        "is_full",
+        "need_bytes",
+        "payload_bytes_max",
+    )
+
+    def __init__(
+        self, judge: PropertyJudge, waiting: Collection[int], message_bytes_max: int
+    ) -> None:
+        self._judge = judge
+        self._waiting = waiting
+        self._message_bytes_max = message_bytes_max
+        self._methods: dict[bytes, KnownPublish] = {}
+        self._judged = b""
+        self._judgement = 0
+        self.payload_bytes_max = 0
+        self.need_bytes = 0
+        """What the publish needs that is cut off where the last call ended; 0: none is."""
+        self.is_full = False
+        """The last call ended because others are to have their turn."""
+
+    def __repr__(self) -> str:
+        return f"<PublishReader {len(self._methods)} methods known>"
+
+    def take(self, raw: bytes, at: int, items: list[Item]) -> int:
+        """Take publishes from ``at`` on, up to one that must be taken frame by frame, or that is
+        cut off; where they end.
+
+        Nothing is taken for a channel in ``waiting``, on which a message is under way.
+        """
+        self.need_bytes, self.is_full = 0, False
+        judged, judgement = self._judged, self._judgement
+        methods, waiting, judge = self._methods, self._waiting, self._judge.judge
+        raw_bytes, payload_bytes_max = len(raw), self.payload_bytes_max
+        size_max = min(payload_bytes_max, self._message_bytes_max)
+        # Where bodies go, whose messages these are, and how they were judged; -1: nowhere yet.
+        routes: list[bytes] | None = None
+        bodies: list[bytes] = []
+        run_known: KnownPublish | None = None
+        run_judgement, run_channel = -1, 0
+        last_size, rows_from = -1, at
+        last_known: KnownPublish | None = None
+        guessing = True  # that a message has the method frame of the one before it
+        lookups_left = LOOKUPS_MAX
+        layout: Layout | None = None
+        try:
+            while True:
+                layout = None
+                lookups_left -= 1
+                if not lookups_left:
+                    self.is_full = True
+                    return at
+                header_at = at + (raw[at + 5] << 8 | raw[at + 6]) + FRAME_OVERHEAD_BYTES
+                method = raw[at:header_at]
+                known = methods.get(method) or self._learn(method)
+                if known is None or known.channel in waiting:
+                    return at
+                if raw_bytes < header_at + FRAME_START_BYTES:
+                    self.need_bytes = header_at + FRAME_START_BYTES - at
+                    return at
+                # A size of more than two octets is not that of the layout's start.
+                header_bytes = raw[header_at + 5] << 8 | raw[header_at + 6]
+                if not _HEADER_BYTES_MIN <= header_bytes <= payload_bytes_max:
+                    return at
+                layout = known.layouts.get(header_bytes) or known.layout(header_bytes)
+                unpack, row_bytes, right_start = layout
+                right_link, body_at = known.link, len(method) - 1
+                guessing = guessing or known is last_known
+                last_known, looked_up_at = known, at
+                while True:
+                    start, size, properties, link, frame_size = unpack(raw, at)
+                    end = at + row_bytes + size
+                    if (
+                        start != right_start
+                        or link != right_link
+                        or size != frame_size
+                        or not 0 < size <= size_max
+                        or raw[end] != FRAME_END
+                    ):
+                        if start != right_start and at != looked_up_at:
+                            # Another method frame, or a content header of another size.
+                            guessing = known is not last_known
+                            break
+                        if size or start != right_start or link[0] != FRAME_END:
+                            return at
+                        # An empty message has no body frame: behind its header begins another.
+                        end = at + row_bytes - FRAME_OVERHEAD_BYTES
+                    if properties != judged:
+                        judgement = judge(properties)
+                        judged = properties
+                        last_size = -1
+                    body = raw[at + body_at : end + 1]
+                    if judgement & SINGLE or known.is_single:
+                        items.append(_single(known, judgement, properties, body))
+                        run_judgement = -1
+                        at = end + 1
+                        if len(items) >= ITEMS_MAX:
+                            return at
+                        continue
+                    if judgement != run_judgement or known is not run_known:
+                        if (
+                            routes is None
+                            or judgement != run_judgement
+                            or known.channel != run_channel
+                        ):
+                            persistent = judgement == PERSISTENT
+                            routes, bodies = open_publishes(
+                                items, known.channel, known.route, persistent
+                            )
+                            run_judgement, run_channel = judgement, known.channel
+                        run_known = known
+                        last_size = -1
+                    if routes is not None:
+                        routes.append(known.route)
+                    bodies.append(body)
+                    at = end + 1
+                    if not guessing:
+                        break
+                    if size != last_size:
+                        last_size = size or -1
+                    elif at >= rows_from:
+                        stride = row_bytes + size + 1
+                        before, count = at, len(bodies)
+                        at = take_rows(raw, at, stride, row_bytes, body_at, bodies)
+                        if routes is not None:
+                            routes += repeat(known.route, len(bodies) - count)
+                        if at - before < ROWS_FIRST * stride:
+                            rows_from = at + ROWS_PAUSE * stride
+        except AmqpError:
+            return at  # Frame by frame, the same properties will be refused in words.
+        except (error, IndexError):
+            if layout is not None:
+                self.need_bytes = missing_bytes(raw, at, layout, size_max)
+            return at
+        finally:
+            self._judged, self._judgement = judged, judgement
+
+    def _learn(self, method: bytes) -> KnownPublish | None:
+        """The frame ``method`` as a known one, None unless it is a right ``basic.publish``."""
+        if method[FRAME_START_BYTES : FRAME_START_BYTES + 4] != PUBLISH_METHOD:
+            return None
+        known = check_publish(method)
+        if known is not None:
+            if len(self._methods) >= _KNOWN_MAX:
+                self._methods.clear()
+            self._methods[method] = known
+        return known
+
+
+def _single(known: KnownPublish, judgement: int, properties: bytes, body: bytes) -> Publish:
+    persistent = bool(judgement & PERSISTENT)
+    channel, route = known.channel, known.route
+    return Publish(channel, route, persistent, known.mandatory, known.immediate, properties, body)
+
+
+def open_publishes(
+    items: list[Item], channel: ChannelId, route: bytes, persistent: bool
+) -> tuple[list[bytes] | None, list[bytes]]:
+    """The routes and the bodies of the run that ends ``items``, begun if the last item is another
+    one. None: all its messages have this route."""
+    last = items[-1] if items else None
+    match last:
+        case VariedRun(same_channel, kept, routes, bodies):
+            if same_channel == channel and kept == persistent:
+                return routes, bodies
+        case PublishRun(same_channel, first, kept, bodies):
+            if same_channel == channel and kept == persistent:
+                if first == route:
+                    return None, bodies
+                if len(bodies) == 1:
+                    routes = [first]
+                    items[-1] = VariedRun(channel, persistent, routes, bodies)
+                    return routes, bodies
+    run = PublishRun(channel, route, persistent, [])
+    items.append(run)
+    return None, run.bodies

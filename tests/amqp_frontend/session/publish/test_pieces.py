@@ -1,0 +1,181 @@
+"""Runs whose messages go different ways: what comes of them is what comes of each message alone."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp.commands import Basic, Channel, Confirm
+from tests.amqp_frontend.session.playbook import Bytes, Playbook, client, opened, publishes, sent
+from tests.counting import calls_of
+
+from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.session.effects import Append, Authorize
+from arneb_amqp.session.events import Committed, RequestDone
+from arneb_amqp.wire.tables import longstr
+from arneb_core.access.principals import Kind, Question, Right
+
+EXCHANGES: Final = ("", "direct", "fan", "by-headers", "internal", "missing", "closed", "keyed")
+CALLS_A_MESSAGE: Final = 9
+KEYS: Final = ("q", "q2", "other", "foreign", "not.allowed")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One publish."""
+
+    exchange: str
+    key: str
+    persistent: bool
+    mandatory: bool
+    channel: int = 1
+    header: str = "v"
+
+    def bytes(self, number: int) -> bytes:
+        return publishes(
+            f"message {number}".encode(),
+            exchange=self.exchange,
+            key=self.key,
+            channel=self.channel,
+            mandatory=self.mandatory,
+            delivery_mode=2 if self.persistent else 1,
+            headers={"k": longstr(self.header)},
+        ).data
+
+
+MESSAGES = st.lists(
+    st.builds(
+        Message,
+        st.sampled_from(EXCHANGES) | st.just("direct"),
+        st.sampled_from(KEYS),
+        st.integers(0, 9).map(bool),
+        st.integers(0, 9).map(lambda one_in_ten: not one_in_ten),
+        st.sampled_from([1, 1, 1, 2]),
+        st.sampled_from("vw"),
+    ),
+    max_size=20,
+)
+
+
+def ready() -> Playbook:
+    """Two channels, one of which is confirming, and an exchange of each kind."""
+    play = opened() >> client(Confirm.Select) << sent(Confirm.SelectOk)
+    play >> client(Channel.Open, 2) << sent(Channel.OpenOk, 2)
+    router = play.vhost.router
+    router.add_queue("q2")
+    for name, kind in [("direct", "direct"), ("fan", "fanout"), ("closed", "direct")]:
+        router.declare(Exchange(name, kind))
+    router.declare(Exchange("by-headers", "headers"))
+    router.declare(Exchange("keyed", "topic"))
+    router.declare(Exchange("internal", "direct", internal=True))
+    for exchange in ("direct", "closed", "keyed"):
+        for key, queue in [("q", "q"), ("other", "q"), ("q2", "q2"), ("not.allowed", "q2")]:
+            router.bind(Binding(exchange, queue, key))
+    router.bind(Binding("fan", "q"))
+    router.bind(Binding("fan", "q2"))
+    router.bind(Binding("by-headers", "q2", arguments={"k": longstr("v")}))
+    play.vhost.foreign = {"foreign"}
+    play.verdicts.limited = {"keyed"}
+    play.verdicts.refused = {
+        Question(Right.WRITE, Kind.EXCHANGE, "closed"),
+        Question(Right.WRITE, Kind.TOPIC, "keyed", "not.allowed"),
+    }
+    return play
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a client and the core got."""
+
+    entries: list[tuple[tuple[str, ...], bytes]]
+    confirmed: int
+    others: list[tuple[int, dict[str, object]]]
+    """Frames that are no confirms."""
+    counted: tuple[int, ...]
+
+
+def publish(play: Playbook, pieces: Iterable[bytes]) -> Outcome:
+    """What comes of reading ``pieces`` one after the other, when all is on disk at the end."""
+    for piece in pieces:
+        play >> Bytes(piece)
+        while any(isinstance(effect, Authorize) for effect in play.effects):
+            play.effects = deque(each for each in play.effects if not isinstance(each, Authorize))
+            play.verdicts.unknown.clear()
+            play >> RequestDone(None)
+    appends = [effect for effect in play.effects if isinstance(effect, Append)]
+    for append in appends:
+        play >> Committed(append.token)
+    acks = [command for _, command in play.frames if isinstance(command, Basic.Ack)]
+    traffic = play.vhost.router.traffic
+    per_exchange = (traffic.exchanges[name] for name in sorted(traffic.exchanges))
+    return Outcome(
+        [(append.queues, entry) for append in appends for entry in append.entries],
+        max([ack.delivery_tag for ack in acks], default=0),
+        [(on, dict(each)) for on, each in play.frames if not isinstance(each, Basic.Ack)],
+        (
+            traffic.to_confirm, traffic.returned, traffic.dropped,
+            *(each.published_in for each in per_exchange),
+            *(each.published_out for each in traffic.exchanges.values()),
+        ),
+    )  # fmt: skip
+
+
+@given(MESSAGES, st.sampled_from(["", "direct", "fan", "keyed"]))
+def test_messages_read_together_become_what_they_become_alone(
+    messages: list[Message], asked_for: str
+) -> None:
+    raw = [message.bytes(number) for number, message in enumerate(messages)]
+    together, alone = ready(), ready()
+    for play in (together, alone):
+        # Whether that may be published to has to be asked for first, as of an HTTP backend.
+        name = asked_for or "amq.default"
+        play.verdicts.unknown = {Question(Right.WRITE, Kind.EXCHANGE, name)}
+    assert publish(together, [b"".join(raw)]) == publish(alone, raw)
+
+
+def varied(count: int, exchange: str = "direct") -> bytes:
+    keys = ["q", "other"]
+    return b"".join(
+        publishes(b"%d" % number, exchange=exchange, key=keys[number % 2]).data
+        for number in range(count)
+    )
+
+
+def test_messages_by_several_keys_to_the_same_queues_are_one_append() -> None:
+    play = ready()
+    play >> Bytes(varied(100))
+    append = play.appended()
+    bodies = [entry.rpartition(b"\0")[2] for entry in append.entries]
+    assert [body[1:-1] for body in bodies[10:]] == [b"%d" % number for number in range(10, 100)]
+    assert (append.queues, len(append.entries)) == (("q",), 100)
+    assert not play.effects
+
+
+def test_a_message_by_another_key_costs_a_few_calls_of_builtins() -> None:
+    play = ready()
+    play >> Bytes(varied(10))
+    counted = [
+        calls_of(partial(play.session.receive_data, varied(count), play.now, play.later_ms))
+        for count in (100, 600)
+    ]
+    # Two lookups of the method frame and its layout, an unpack, three appends, two more lookups.
+    assert counted[1] - counted[0] <= 500 * CALLS_A_MESSAGE
+
+
+def test_what_is_done_is_not_done_again_after_a_pause() -> None:
+    """A key that has to be asked for stands in the middle."""
+    play = ready()
+    play.verdicts.unknown = {Question(Right.WRITE, Kind.EXCHANGE, "fan")}
+    raw = varied(3) + publishes(b"asked", exchange="fan", key="q").data + varied(3)
+    play >> Bytes(raw)
+    before = play.appended()
+    assert len(before.entries) == 3
+    assert isinstance(play.effects.popleft(), Authorize)
+    play.verdicts.unknown.clear()
+    play >> RequestDone(None)
+    asked, behind = play.appended(), play.appended()
+    assert (asked.queues, len(asked.entries)) == (("q", "q2"), 1)
+    assert (behind.queues, len(behind.entries)) == (("q",), 3)
