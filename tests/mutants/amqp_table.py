@@ -43,6 +43,13 @@ AMQP_MUTANTS: Final = (
         READER_TESTS,
     ),
     Mutant(
+        "a message that is cut off is taken for as long as the one before it",
+        "amqp_frontend/arneb_amqp/wire/rows.py",
+        "        return header_known\n",
+        "        return layout.row_bytes - FRAME_START_BYTES\n",
+        READER_TESTS,
+    ),
+    Mutant(
         "a message by another route goes where the one before it went",
         PIECES,
         "route.traffic is not traffic or route.queues != queues",

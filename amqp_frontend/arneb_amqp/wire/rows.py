@@ -125,6 +125,10 @@ def missing_bytes(raw: bytes, at: int, layout: Layout, size_max: int) -> int:
     there = len(raw) - at
     if not raw.startswith(layout.start[:there], at):
         return 0
+    header_known = len(layout.start) - len(_BASIC_NO_WEIGHT)
+    if there < header_known:
+        # The header's size is that of the message before, which this one need not have.
+        return header_known
     if there < len(layout.start) + _BODY_SIZE.size:
         return layout.row_bytes - FRAME_START_BYTES
     (size,) = _BODY_SIZE.unpack_from(raw, at + len(layout.start))

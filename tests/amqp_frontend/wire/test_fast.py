@@ -194,17 +194,19 @@ def test_a_run_ends_at_another_channel_or_delivery_mode_and_may_have_several_rou
         *publish(1, key=b"a"),
         *publish(1, key=b"b"),
         *publish(1, key=b"a"),
+        *publish(1, key=b"b", list_=transient),
         *publish(2, key=b"b"),
         *publish(2, key=b"b"),
         *publish(2, key=b"a"),
         *publish(2, key=b"b", list_=transient),
     ]
-    varied, same, other, changed = new_reader().receive(b"".join(frames))
+    varied, light, same, other, changed = new_reader().receive(b"".join(frames))
     assert isinstance(varied, VariedRun)
     assert (varied.channel, varied.persistent) == (1, True)
     assert [route[2:] for route in varied.routes] == [b"a", b"b", b"a"]
-    runs = [same, other, changed]
+    runs = [light, same, other, changed]
     assert [(run.channel, run.route[2:], run.persistent, len(run.bodies)) for run in runs] == [  # type: ignore[union-attr]
+        (1, b"b", False, 1),
         (2, b"b", True, 2),
         (2, b"a", True, 1),
         (2, b"b", False, 1),
@@ -242,6 +244,21 @@ def test_a_message_by_another_route_that_is_cut_off_is_waited_for(cut: int) -> N
     bodies = [body for item in items for body in item.bodies]  # type: ignore[union-attr]
     assert [payload_of(body) for body in bodies] == [b"%d" % number for number in range(20)]
     assert reader._assembler.waiting == {}
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_no_more_is_waited_for_than_a_message_has(other: bool) -> None:
+    """The last one is shorter than those before it, by its properties, and comes in two pieces."""
+    longer = PLAIN[:2] + b"\x28" + b"t" * 40 + PLAIN[-1:]
+    plain = publish(1, key=b"b" if other else b"a", payload=b"x")
+    before = publish(1, key=b"a", payload=b"x", list_=longer) * 3
+    last = b"".join(plain)
+    for cut in range(1, len(last)):
+        reader = new_reader()
+        raw = b"".join(before) + last
+        items = reader.receive(raw[:-cut])
+        items += reader.receive(raw[-cut:])
+        assert sum(len(item.bodies) for item in items) == 4  # type: ignore[union-attr]
 
 
 def test_acks_come_as_runs_and_multiple_ones_singly() -> None:

@@ -15,6 +15,7 @@ from tests.counting import calls_of
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.session.effects import Append, Authorize
 from arneb_amqp.session.events import Committed, RequestDone
+from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
 from arneb_core.access.principals import Kind, Question, Right
 
@@ -49,7 +50,7 @@ class Message:
 MESSAGES = st.lists(
     st.builds(
         Message,
-        st.sampled_from(EXCHANGES) | st.just("direct"),
+        st.sampled_from(["direct", "keyed"]) | st.sampled_from(EXCHANGES),
         st.sampled_from(KEYS),
         st.integers(0, 9).map(bool),
         st.integers(0, 9).map(lambda one_in_ten: not one_in_ten),
@@ -61,7 +62,7 @@ MESSAGES = st.lists(
 
 
 def ready() -> Playbook:
-    """Two channels, one of which is confirming, and an exchange of each kind."""
+    """Two channels, one of which is confirming, an exchange of each kind, and most routes known."""
     play = opened() >> client(Confirm.Select) << sent(Confirm.SelectOk)
     play >> client(Channel.Open, 2) << sent(Channel.OpenOk, 2)
     router = play.vhost.router
@@ -83,6 +84,9 @@ def ready() -> Playbook:
         Question(Right.WRITE, Kind.EXCHANGE, "closed"),
         Question(Right.WRITE, Kind.TOPIC, "keyed", "not.allowed"),
     }
+    for exchange in ("direct", "fan", "closed", "keyed"):
+        for key in KEYS:
+            play.vhost.routes.find(join_route(exchange, key))
     return play
 
 
@@ -134,6 +138,30 @@ def test_messages_read_together_become_what_they_become_alone(
         name = asked_for or "amq.default"
         play.verdicts.unknown = {Question(Right.WRITE, Kind.EXCHANGE, name)}
     assert publish(together, [b"".join(raw)]) == publish(alone, raw)
+
+
+def test_each_key_of_a_limited_exchange_is_looked_at() -> None:
+    play = ready()
+    play >> publishes(b"allowed", exchange="keyed", key="q")
+    keys = ["q", "other", "not.allowed", "q"]
+    play >> Bytes(b"".join(publishes(b"x", exchange="keyed", key=key).data for key in keys))
+    assert sum(len(effect.entries) for effect in play.effects if isinstance(effect, Append)) == 3
+    assert [dict(frame)["reply_code"] for _, frame in play.frames] == [403]
+
+
+def test_each_message_goes_to_the_queues_of_its_key() -> None:
+    play = ready()
+    play >> publishes(b"x", exchange="direct", key="q")
+    play.effects.clear()
+    keys = ["q", "other", "q2", "q2", "q", "foreign", "q"]
+    play >> Bytes(b"".join(publishes(b"x", exchange="direct", key=key).data for key in keys))
+    appends = [effect for effect in play.effects if isinstance(effect, Append)]
+    assert [(append.queues, len(append.entries)) for append in appends] == [
+        (("q",), 2),
+        (("q2",), 2),
+        (("q",), 1),
+        (("q",), 1),  # what goes nowhere is confirmed in its turn
+    ]
 
 
 def varied(count: int, exchange: str = "direct") -> bytes:
