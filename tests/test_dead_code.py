@@ -95,7 +95,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "broker/arneb/commands/backup.py: backup": "a command, found by its name",
     "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",
-    "broker/arneb/turn_watchdog.py: timeout": OVERRIDDEN,
     "core/arneb_core/api/statistics.py: cache_bytes": BY_FIELD,
     "core/arneb_core/api/statistics.py: commit_failures_total": BY_FIELD,
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,

@@ -21,6 +21,27 @@ TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",
 
 CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
+        "an answer by HTTP is read as long as it is",
+        CLIENT + "connection/http_answers.py",
+        "                if len(body) > ANSWER_BYTES_MAX:\n",
+        "                if len(body) > 20 * ANSWER_BYTES_MAX:\n",
+        ("tests/pulsar_frontend/client/connection/test_http_answers.py",),
+    ),
+    Mutant(
+        "whoever speaks HTTP is asked again for thirty seconds",
+        CLIENT + "connection/machine.py",
+        "            if (error := _stranger(self.where, self._head)) is not None:\n",
+        "            if (error := None) is not None:\n",
+        CONNECTION_TESTS,
+    ),
+    Mutant(
+        "a seek whose broker is lost is given up",
+        CLIENT + "consumer/consumer.py",
+        "                thrown_out = error.retriable and not self._machine.attached\n",
+        "                thrown_out = False\n",
+        ("tests/pulsar_frontend/client/testing/test_fake_broker.py",),
+    ),
+    Mutant(
         "a client that may not watch a long pattern watches nothing",
         CLIENT + "consumer/pattern.py",
         "                await self._watch_by(connection, ALL_TOPICS)\n",

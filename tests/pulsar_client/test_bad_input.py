@@ -32,6 +32,7 @@ from arneb_pulsar.client.errors import (
     InvalidTopic,
     InvalidUrl,
     MessageTooLarge,
+    NotPulsar,
     SchemaError,
     TlsFailed,
     TopicNotFound,
@@ -74,9 +75,11 @@ async def test_a_host_that_is_not_known(topic: str) -> None:
 async def test_a_port_where_somebody_else_listens(broker: Broker, topic: str) -> None:
     http = broker.http_url.partition("://")[2]
     pulsar = broker.pulsar_url.partition("://")[2]
+    async with connect(f"pulsar://{http}") as client:
+        with anyio.fail_after(10), pytest.raises(NotPulsar, match=f"{http}, which speaks HTTP"):
+            await client.create_producer(topic)
     soon = ClientOptions(operation_timeout_s=1.0)
     for url, kind, said in (
-        (f"pulsar://{http}", ConnectError, http),
         (f"pulsar+ssl://{pulsar}", ConnectError, pulsar),
         (f"pulsar+ssl://{http}", TlsFailed, f"expected TLS with pulsar.ssl://{http}"),
         (f"http://{pulsar}", ConnectError, f"expected an answer of {pulsar}"),

@@ -8,6 +8,7 @@
     * :class:`ConnectError` - no broker could be reached
         * :class:`UnknownAddress` - a name that has no address
         * :class:`TlsFailed` - no TLS with whoever listens there, or not the certificate expected
+        * :class:`NotPulsar` - whoever listens there speaks something else
         * :class:`Disconnected` - a broker was reached, and went away
     * :class:`UnexpectedAnswer` - an answer that no broker gives
     * :class:`TimedOut` - no answer, or no receipt, within the time that was given
@@ -67,6 +68,13 @@ class UnknownAddress(ConnectError):
 
 class TlsFailed(ConnectError):
     """Whoever listens there does not speak TLS, or its certificate is not to be trusted."""
+
+    retriable = False
+
+
+class NotPulsar(ConnectError):
+    """Whoever listens there has answered in another protocol: the port or the scheme of the URL is
+    another's."""
 
     retriable = False
 

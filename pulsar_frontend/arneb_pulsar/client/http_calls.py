@@ -1,7 +1,8 @@
 """Calls by HTTP: one request of a broker's HTTP port, and its answer.
 
 The rule: redirects are followed as brokers send them, with the proof of who asks at each (but never
-from HTTPS to HTTP); what goes wrong below HTTP is one of the client's own errors.
+from HTTPS to HTTP); what goes wrong below HTTP is one of the client's own errors, and whoever
+answers can neither fill the client's memory nor keep it waiting.
 """
 
 import socket
@@ -12,7 +13,14 @@ from typing import Any, Final
 import httpx
 
 from arneb_pulsar.client.connection.authentication import Authentication, proof
-from arneb_pulsar.client.errors import ConnectError, TimedOut, TlsFailed, UnknownAddress
+from arneb_pulsar.client.connection.http_answers import answer_of
+from arneb_pulsar.client.errors import (
+    ConnectError,
+    NotPulsar,
+    TimedOut,
+    TlsFailed,
+    UnknownAddress,
+)
 
 REDIRECTS_MAX: Final = 20
 """As by the binary protocol."""
@@ -28,8 +36,9 @@ async def call(
     query: Mapping[str, str] | None = None,
     body: Any = None,
 ) -> httpx.Response:
-    """The answer, whatever its status; ``what`` names the call in errors. Raises
-    :class:`ConnectError`, :class:`TimedOut` and :class:`AuthenticationFailed`."""
+    """The answer, whatever its status; ``what`` names the call in errors. Each redirect may take
+    as long as ``http`` waits for a byte. Raises :class:`ConnectError`, :class:`TimedOut`,
+    :class:`AuthenticationFailed`, and :class:`UnexpectedAnswer` of one that is too large."""
     request = http.build_request(method, url, params=query, json=body)
     is_secret = request.url.scheme == "https"
     for _ in range(REDIRECTS_MAX):
@@ -37,8 +46,8 @@ async def call(
             request.headers.update(await proof(authentication, authentication.headers))
         host = request.url.netloc.decode()
         try:
-            answer = await http.send(request, follow_redirects=False)
-        except httpx.TimeoutException as error:
+            answer = await answer_of(http, request)
+        except (httpx.TimeoutException, TimeoutError) as error:
             raise TimedOut(f"{what}: no answer of {host}: {error!r}") from error
         except httpx.HTTPError as error:
             text = f"{what}: expected an answer of {host}, got {error!r}"
@@ -50,6 +59,8 @@ async def call(
 
 
 def _kind_of(error: BaseException) -> type[ConnectError]:
+    if "illegal status line" in str(error):
+        return NotPulsar
     for cause in _causes_of(error):
         if isinstance(cause, ssl.SSLError):
             return TlsFailed

@@ -16,6 +16,7 @@ from typing import Final, Protocol, TypeVar
 import anyio
 import httpx
 
+from arneb_pulsar.client.connection.http_answers import answer_of
 from arneb_pulsar.client.errors import AuthenticationFailed, ConfigurationError, PulsarError
 
 T = TypeVar("T")
@@ -187,11 +188,13 @@ class OAuth2Authentication:
         try:
             verify = ssl.create_default_context(cafile=self.trust_certificates)
             async with httpx.AsyncClient(timeout=ISSUER_TIMEOUT_S, verify=verify) as http:
-                found = await http.get(f"{base}/.well-known/openid-configuration")
+                ask = http.build_request("GET", f"{base}/.well-known/openid-configuration")
+                found = await answer_of(http, ask)
                 endpoint = found.raise_for_status().json()["token_endpoint"]
-                answer = (await http.post(endpoint, data=form)).raise_for_status().json()
+                ask = http.build_request("POST", endpoint, data=form)
+                answer = (await answer_of(http, ask)).raise_for_status().json()
                 token, expires_s = answer["access_token"], float(answer.get("expires_in", 3600))
-        except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError) as error:
+        except (httpx.HTTPError, PulsarError, OSError, ValueError, KeyError, TypeError) as error:
             raise AuthenticationFailed(
                 f"expected a token for {self.client_id!r} from {base}: {error!r}"
             ) from error

@@ -21,6 +21,7 @@ from arneb_pulsar.client.connection.commands import ANSWERS, frame_of, refusal_i
 from arneb_pulsar.client.errors import (
     ConnectError,
     Disconnected,
+    NotPulsar,
     PulsarError,
     ServerRefused,
     UnexpectedAnswer,
@@ -62,11 +63,14 @@ ANNOUNCED_BYTES_MAX: Final = UNCOMPRESSED_BYTES_MAX
 be unpacked either."""
 
 STRANGERS: Final = (
-    (b"HTTP/", "speaks HTTP: a URL that begins with http:// is asked for the brokers"),
+    (b"HTTP", "speaks HTTP: a URL that begins with http:// is asked for the brokers"),
     (b"AMQP", "speaks AMQP, not Pulsar's protocol"),
     (b"\x15\x03", "speaks TLS: its URL begins with pulsar+ssl://"),
 )
 """How others answer CONNECT, and what is said of them."""
+
+HEAD_BYTES: Final = 8
+"""Shows which of them it is."""
 
 Reply = Callable[[Any, PulsarError | None], None]
 """Told the answer, or why there is none."""
@@ -148,6 +152,8 @@ class ConnectionMachine:
         self._requests: dict[int, tuple[str, str, Reply]] = {}
         """Of each: what names it, the command that answers it, and who is told."""
         self._next_request = 0
+        self._head = b""
+        """What the answer to CONNECT begins with."""
         self._pongs: list[Reply] = []
         self._heard_at = now
         self._pinged_at: float | None = None
@@ -228,6 +234,11 @@ class ConnectionMachine:
     def receive(self, data: bytes, now: float) -> None:
         """Bytes of the broker."""
         self._heard_at, self._pinged_at, self._grace = now, None, False
+        if self.state is State.HANDSHAKE:
+            self._head = (self._head + data)[:HEAD_BYTES]
+            if (error := _stranger(self.where, self._head)) is not None:
+                self.lost(error)
+                return
         commands, bodies = self._reader.receive(data)
         try:
             for command, body in zip(commands, bodies, strict=True):
@@ -237,10 +248,7 @@ class ConnectionMachine:
             if self._reader.error is not None:
                 raise self._reader.error
         except (WireError, DecodeError) as error:
-            what = f"sent what is not Pulsar's protocol: {error}"
-            if self.state is State.HANDSHAKE:
-                what = next((each for head, each in STRANGERS if data.startswith(head)), what)
-            self.lost(Disconnected(f"{self.where} {what}"))
+            self.lost(Disconnected(f"{self.where} sent what is not Pulsar's protocol: {error}"))
         except Exception as error:
             # A mistake of ours that a broker's bytes have found costs their connection, and not
             # the application all its tasks.
@@ -375,6 +383,14 @@ MESSAGE_HEAD: Final = b"\x08\x09\x4a"
 
 RECEIPT_HEAD: Final = b"\x08\x07\x3a"
 """The same of SEND_RECEIPT."""
+
+
+def _stranger(where: str, head: bytes) -> NotPulsar | None:
+    """The error of a peer that is no broker; None if its answer could be one's."""
+    for known, what in STRANGERS:
+        if head.startswith(known):
+            return NotPulsar(f"expected a Pulsar broker at {where}, which {what}")
+    return None
 
 
 def not_connected(where: str, error: BaseException) -> ConnectError:

@@ -17,7 +17,9 @@ from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
+    ConnectError,
     PulsarError,
+    ServerRefused,
 )
 from arneb_pulsar.client.ids import LATEST, MessageId
 from arneb_pulsar.client.interceptors import guarded
@@ -215,10 +217,29 @@ class Consumer(ConsumerLink[T], Consuming[T]):
 
     async def seek(self, where: SeekTo) -> None:
         """Go on from a message (behind it, unless ``start_inclusive``) or a time. What was fetched
-        is dropped; acknowledgements that wait are. Cancelled, it stands here or there."""
+        is dropped; acknowledgements that wait are. A broker that goes away meanwhile, or lets go
+        of the topic, is asked again. Cancelled, it stands here or there."""
         self._check_open()
         if callable(where):
             where = where(self.topic)
+        backoff = self._context.backoff()
+        end = self._context.clock.now() + self._context.operation_timeout_s
+        while True:
+            try:
+                await self._seek(where)
+                break
+            except (ConnectError, ServerRefused) as error:
+                # What a broker says in its own words of a topic that it closes is no refusal.
+                thrown_out = error.retriable and not self._machine.attached
+                if not thrown_out or self._context.clock.now() >= end:
+                    raise
+            await anyio.sleep(backoff.next_s())
+        with anyio.move_on_after(self._context.operation_timeout_s):
+            while not self._machine.attached and self._failure is None:
+                await self._attached.wait()
+        self._check_open()
+
+    async def _seek(self, where: MessageId | int) -> None:
         command = CommandSeek(consumer_id=self._id)
         if isinstance(where, MessageId):
             command.message_id.CopyFrom(where.to_wire())
@@ -235,10 +256,6 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         finally:
             start = where if isinstance(where, MessageId) else None
             self._end_seek(start, done=done)
-        with anyio.move_on_after(self._context.operation_timeout_s):
-            while not self._machine.attached and self._failure is None:
-                await self._attached.wait()
-        self._check_open()
 
     async def unsubscribe(self, *, force: bool = False) -> None:
         """Remove the subscription, and close. Raises what the broker said."""

@@ -15,6 +15,7 @@ from arneb_pulsar.client.connection.machine import (
 from arneb_pulsar.client.errors import (
     AuthenticationFailed,
     Disconnected,
+    NotPulsar,
     PulsarError,
     TopicNotFound,
 )
@@ -225,3 +226,28 @@ def test_commands_without_an_answer_are_only_written() -> None:
     machine.send(CommandFlow(consumer_id=1, messagePermits=5))
     (flow,) = sent(machine)
     assert flow.flow.messagePermits == 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP"),
+        (b"AMQP\x00\x00\x09\x01", "speaks AMQP"),
+        (bytes.fromhex("15030100020246"), "speaks TLS"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_who_is_no_broker_is_known_by_the_answer(answer: bytes, said: str, at_once: int) -> None:
+    machine = made()
+    for first in range(0, len(answer), at_once):
+        machine.receive(answer[first : first + at_once], 0.0)
+    assert isinstance(machine.failure, NotPulsar)
+    assert not machine.failure.retriable
+    assert said in str(machine.failure)
+
+
+def test_a_broker_that_sends_the_same_later_is_one_whose_connection_broke() -> None:
+    machine = made()
+    machine.receive(HELLO, 0.0)
+    machine.receive(b"HTTP/1.1 400 Bad Request\r\n\r\n", 0.0)
+    assert type(machine.failure) is Disconnected

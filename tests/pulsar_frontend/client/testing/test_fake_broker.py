@@ -235,6 +235,23 @@ async def test_a_seek_begins_anew_where_it_was_wanted() -> None:
         assert (await consumer.receive()).data == b"0"
 
 
+@pytest.mark.parametrize("how", ["cut", "unload"])
+@pytest.mark.parametrize("after_s", [0.0, 0.01, 0.05, 0.1])
+async def test_a_seek_whose_broker_is_lost_is_asked_for_again(how: str, after_s: float) -> None:
+    broker = FakeBroker(Faults(delay_s_max=0.1), brokers=2)
+    async with client_of(broker) as client:
+        await produce(client, 5)
+        consumer = await client.subscribe(
+            "orders", "billing", ConsumerOptions(initial_position=EARLIEST)
+        )
+        messages = [await consumer.receive() for _ in range(5)]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.seek, messages[2].id)
+            await anyio.sleep(after_s)
+            broker.cut() if how == "cut" else broker.unload("orders")
+        assert [(await consumer.receive()).data for _ in range(2)] == [b"3", b"4"]
+
+
 async def test_failover_consumers_are_told_who_is_active() -> None:
     broker = FakeBroker()
     told: list[tuple[str, bool]] = []
