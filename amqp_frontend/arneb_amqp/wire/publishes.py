@@ -176,6 +176,8 @@ class PublishReader:
                         routes.append(known.route)
                     bodies.append(body)
                     at = end + 1
+                    if at == raw_bytes:
+                        return at
                     if not guessing:
                         break
                     if size != last_size:
