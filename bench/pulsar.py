@@ -18,8 +18,9 @@ from typing import Final
 import pulsar
 from bench.report import RESULTS, index, machine, number, stamp
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.java_server import classpath
 from conformance.brokers.process import BrokerFailed
-from conformance.brokers.pulsar_standalone import PulsarStandalone, classpath
+from conformance.brokers.pulsar_standalone import PulsarStandalone
 
 BODY: Final = bytes(1024)
 MESSAGES: Final = 200_000

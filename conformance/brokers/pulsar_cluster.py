@@ -10,37 +10,28 @@ such as ``kill broker-2``, ``start broker-2`` and ``status`` until its input end
 """
 
 import argparse
-import http.client
-import shutil
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from conformance.brokers.process import (
-    POLL_S,
-    Address,
-    BrokerFailed,
-    OwnProcess,
-    Process,
-    environment_without,
-    free_port,
+from conformance.brokers.java_server import (
+    BROKER_FIELDS,
+    DISK_FIELDS,
+    MESSAGE_FRAME_BYTES,
+    JavaServer,
+    installed,
+    said,
 )
-from conformance.brokers.pulsar_standalone import OPENED, classpath
+from conformance.brokers.process import Address, BrokerFailed, free_port
 
 CLUSTER: Final = "c"
-READY_WITHIN_S: Final = 180.0
-"""On a busy machine; 46 s when it is at leisure, for all of them."""
-
-STOP_WITHIN_S: Final = 60.0
+HEALTH_WITHIN_S: Final = 30.0
 SESSION_MS: Final = 10_000
 """How long a dead broker keeps its topics: its session in the metadata store ends then."""
-
-MESSAGE_FRAME_BYTES: Final = 5_253_120
-"""As in Pulsar's own configuration: a message of 5 MiB and what stands around it."""
 
 METADATA_DRIVER: Final = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver"
 
@@ -49,86 +40,8 @@ _JAVA: Final = (
     "-Xss512k",
     "-XX:ReservedCodeCacheSize=96m",
     "-XX:ActiveProcessorCount=2",
-    "-Djava.net.preferIPv4Stack=true",
-    "-Djute.maxbuffer=10485760",
-    "-Dio.netty.tryReflectionSetAccessible=true",
     f"-Dbookkeeper.metadata.client.drivers={METADATA_DRIVER}",
 )
-
-
-class JavaServer(OwnProcess):
-    """One Java process of the cluster. The same object can be started again on its data."""
-
-    stop_within_s = STOP_WITHIN_S
-
-    def __init__(
-        self,
-        name: str,
-        directory: Path,
-        main: Sequence[str],
-        *,
-        mib: tuple[int, int],
-        files: Mapping[str, Mapping[str, object]],
-        is_ready: Callable[[], bool],
-    ) -> None:
-        """``main`` is the class with its arguments; ``mib`` its heap and its direct memory;
-        ``files`` are its configuration, by name, written when it starts."""
-        self.name = name
-        self.directory = directory
-        self._main = list(main)
-        self._mib = mib
-        self._files = files
-        self._is_ready = is_ready
-
-    def __repr__(self) -> str:
-        return f"<JavaServer {self.name}, {'running' if self.running else 'down'}>"
-
-    def start(self) -> Self:
-        """Start it; ready when this returns. Raises :class:`BrokerFailed`."""
-        self.spawn()
-        self.wait_ready()
-        return self
-
-    def command(self) -> list[str]:
-        """What is run."""
-        heap, direct = self._mib
-        opened = [part for each in OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")]
-        sizes = [f"-Xmx{heap}m", f"-XX:MaxDirectMemorySize={direct}m"]
-        return ["java", *_JAVA, *sizes, *opened, "-cp", classpath(), *self._main]
-
-    def spawn(self) -> None:
-        """Start the process only; :meth:`wait_ready` waits for it."""
-        if self.running:
-            raise BrokerFailed(f"expected {self!r} to be down before it is started")
-        self.directory.mkdir(parents=True, exist_ok=True)
-        for file, fields in self._files.items():
-            text = "".join(f"{name}={value}\n" for name, value in fields.items())
-            (self.directory / file).write_text(text)
-        without = environment_without("PULSAR", "BOOKIE", "_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
-        self._process = Process(self.command(), without, self.directory / "console.log")
-
-    def wait_ready(self, within_s: float = READY_WITHIN_S) -> None:
-        """Until it can be used. Raises :class:`BrokerFailed`."""
-        process = self._running()
-        end = time.monotonic() + within_s
-        while not self._is_ready():
-            if process.returncode is not None or time.monotonic() > end:
-                failure = process.fail(f"expected {self.name} to be ready within {within_s} s")
-                process.kill()
-                raise failure
-            time.sleep(POLL_S)
-
-    def wait_end(self, within_s: float = READY_WITHIN_S) -> None:
-        """Until it has done its work and ended. Raises :class:`BrokerFailed`."""
-        process = self._running()
-        end = time.monotonic() + within_s
-        while process.returncode is None and time.monotonic() < end:
-            time.sleep(POLL_S)
-        if process.returncode != 0:
-            failure = process.fail(f"expected {self.name} to end well within {within_s} s")
-            process.kill()
-            raise failure
-        self._process = None
 
 
 class ClusterBroker(JavaServer):
@@ -143,6 +56,7 @@ class ClusterBroker(JavaServer):
             directory,
             ["org.apache.pulsar.PulsarBrokerStarter", "--broker-conf", f"{directory}/broker.conf"],
             mib=(320, 256),
+            options=_JAVA,
             files={"broker.conf": {**fields, **ports}},
             is_ready=self._is_healthy,
         )
@@ -159,15 +73,8 @@ class ClusterBroker(JavaServer):
 
     def _is_healthy(self) -> bool:
         """It could write to a topic of its own and read that again."""
-        where = self.http_address
-        connection = http.client.HTTPConnection(where.host, where.port, timeout=30)
-        try:
-            connection.request("GET", "/admin/v2/brokers/health")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        path = "/admin/v2/brokers/health"
+        return said(self.http_address, path, {}, HEALTH_WITHIN_S)[0] == 200
 
 
 class PulsarCluster:
@@ -200,7 +107,7 @@ class PulsarCluster:
     @staticmethod
     def installed() -> bool:
         """Whether this machine could fetch and run it."""
-        return shutil.which("java") is not None and shutil.which("mvn") is not None
+        return installed()
 
     @property
     def servers(self) -> list[JavaServer]:
@@ -288,6 +195,7 @@ def _metadata_store(directory: Path, at: Address) -> JavaServer:
         home,
         ["org.apache.zookeeper.server.ZooKeeperServerMain", f"{home}/zoo.cfg"],
         mib=(96, 32),
+        options=_JAVA,
         files={"zoo.cfg": fields},
         is_ready=lambda: _accepts(at),
     )
@@ -301,7 +209,13 @@ def _setup(directory: Path, metadata: Address, broker: ClusterBroker) -> JavaSer
     main += ["--broker-service-url", broker.pulsar_url]
     main += ["--initial-num-transaction-coordinators", "2"]
     return JavaServer(
-        "setup", directory / "setup", main, mib=(160, 64), files={}, is_ready=lambda: True
+        "setup",
+        directory / "setup",
+        main,
+        mib=(160, 64),
+        options=_JAVA,
+        files={},
+        is_ready=lambda: True,
     )
 
 
@@ -324,11 +238,9 @@ def _bookie(name: str, directory: Path, metadata: Address) -> JavaServer:
         "journalMaxGroupWaitMSec": 1,
         "journalPreAllocSizeMB": 4,
         "nettyMaxFrameSizeBytes": MESSAGE_FRAME_BYTES,
-        # A machine whose disk is nearly full is no reason to refuse a few messages.
+        **DISK_FIELDS,
         "minUsableSizeForIndexFileCreation": 0,
         "minUsableSizeForEntryLogCreation": 0,
-        "diskUsageThreshold": 0.99,
-        "diskUsageWarnThreshold": 0.98,
         "httpServerEnabled": "false",
         "autoRecoveryDaemonEnabled": "true",
         "numAddWorkerThreads": 1,
@@ -340,6 +252,7 @@ def _bookie(name: str, directory: Path, metadata: Address) -> JavaServer:
         home,
         ["org.apache.bookkeeper.server.Main", "--conf", f"{home}/bookie.conf"],
         mib=(128, 192),
+        options=_JAVA,
         files={"bookie.conf": fields},
         is_ready=lambda: _accepts(at),
     )
@@ -347,6 +260,7 @@ def _bookie(name: str, directory: Path, metadata: Address) -> JavaServer:
 
 def _broker_fields(metadata: Address, quorum: int) -> dict[str, object]:
     return {
+        **BROKER_FIELDS,
         "metadataStoreUrl": f"zk:{metadata}",
         "configurationMetadataStoreUrl": f"zk:{metadata}",
         "metadataStoreSessionTimeoutMillis": SESSION_MS,
@@ -359,12 +273,7 @@ def _broker_fields(metadata: Address, quorum: int) -> dict[str, object]:
         "managedLedgerDefaultAckQuorum": quorum,
         "systemTopicEnabled": "true",
         "topicLevelPoliciesEnabled": "true",
-        "acknowledgmentAtBatchIndexLevelEnabled": "true",
-        "activeConsumerFailoverDelayTimeMillis": 0,
         "brokerDeleteInactiveTopicsEnabled": "false",
-        "isDelayedDeliveryDeliverAtTimeStrict": "true",
-        "delayedDeliveryTickTimeMillis": 100,
-        "nettyMaxFrameSizeBytes": MESSAGE_FRAME_BYTES,
     }
 
 

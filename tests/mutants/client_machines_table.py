@@ -21,6 +21,13 @@ TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",
 
 CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
+        "a producer that its broker sends to another goes past the proxy",
+        CLIENT + "attachment.py",
+        "            return await make(address, self._through)\n",
+        "            return await make(address)\n",
+        ("tests/pulsar_client/test_proxied.py",),
+    ),
+    Mutant(
         "an answer by HTTP is read as long as it is",
         CLIENT + "connection/http_answers.py",
         "                if len(body) > ANSWER_BYTES_MAX:\n",

@@ -70,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "in_peace(why): not played while topics are unloaded and brokers are killed"
     )
+    config.addinivalue_line("markers", "not_at(broker): of what that broker does not have")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,19 +94,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a disturbance would rightly change."""
-    if config.getoption("--client-disturb", "none") == "none":
-        return
-    peaceful = [
+    """Leave out what a broker does not have, and what a disturbance would rightly change."""
+    is_disturbed = config.getoption("--client-disturb", "none") != "none"
+    left_out = [
         each
         for each in items
-        if each.path.is_relative_to(HERE)
-        and (
-            "broker" not in getattr(each, "fixturenames", ()) or each.get_closest_marker("in_peace")
-        )
+        if isinstance(each, pytest.Function)
+        and each.path.is_relative_to(HERE)
+        and (_is_elsewhere(each) or (is_disturbed and _is_peaceful(each)))
     ]
-    config.hook.pytest_deselected(items=peaceful)
-    items[:] = [each for each in items if each not in peaceful]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [each for each in items if each not in left_out]
+
+
+def _is_elsewhere(item: pytest.Function) -> bool:
+    marker = item.get_closest_marker("not_at")
+    return marker is not None and item.callspec.params["broker"] in marker.args
+
+
+def _is_peaceful(item: pytest.Function) -> bool:
+    return "broker" not in item.fixturenames or item.get_closest_marker("in_peace") is not None
 
 
 OF_ONE: Final = ("guarded", "telling")

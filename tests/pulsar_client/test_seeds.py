@@ -126,6 +126,30 @@ async def test_batch_indexes_off_a_cumulative_one_inside_a_batch_means_the_entry
         assert again == [b"0", b"1", b"2"]
 
 
+async def test_batch_indexes_on_only_what_is_left_of_a_batch_comes_again(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 6, batched=True)
+    url = broker.pulsar_url
+    again = await acknowledged(url, topic, [1, 4], 6, SILENCE_S, batch_index_acks=True)
+    assert again == [b"0", b"2", b"3", b"5"]
+    again = await acknowledged(url, topic, [0, 3], 4, SILENCE_S, batch_index_acks=True)
+    assert again == [b"2", b"3"]
+
+
+async def test_batch_indexes_on_a_cumulative_one_inside_a_batch_counts(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 5, batched=True)
+    options = early(SubscriptionType.EXCLUSIVE, batch_index_acks=True)
+    async with connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", options)
+        messages = [await consumer.receive(10) for _ in range(5)]
+        await consumer.acknowledge_stored(messages[2], cumulative=True)
+        await consumer.close()
+        assert await left(client, topic, SubscriptionType.EXCLUSIVE) == [b"3", b"4"]
+
+
 async def test_negative_acks_of_one_message_bring_its_batch_again(
     broker: Broker, topic: str
 ) -> None:

@@ -1,5 +1,6 @@
 """Transactions: all of it or nothing; and what a service says that has none."""
 
+import anyio
 import pytest
 from tests.pulsar_client.conftest import Broker
 
@@ -11,7 +12,14 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
-from arneb_pulsar.client.errors import ServerRefused, TimedOut, TransactionEnded
+from arneb_pulsar.client.errors import (
+    InvalidTransactionStatus,
+    ServerRefused,
+    TimedOut,
+    TransactionConflict,
+    TransactionEnded,
+    TransactionNotFound,
+)
 
 OPTIONS = ConsumerOptions(type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST)
 PRODUCER = ProducerOptions(transactions=True, send_timeout_s=0)
@@ -55,3 +63,45 @@ async def commit_and_abort(client: Client, topic: str) -> None:
     workers = await client.subscribe(f"{topic}-work", "s", OPTIONS)
     with pytest.raises(TimedOut):
         await workers.receive(0.5)
+
+
+@pytest.mark.not_at("arneb")
+@pytest.mark.in_peace("a transaction whose topics are away is aborted")
+async def test_a_transaction_that_lasts_too_long_never_was(broker: Broker, topic: str) -> None:
+    async with connect(broker.pulsar_url) as client:
+        producer = await client.create_producer(topic, PRODUCER)
+        await producer.send(b"before")
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        message = await consumer.receive(20)
+        late = await client.begin_transaction(timeout_s=2.0)
+        await late.send(producer, b"never")
+        await late.acknowledge(consumer, message)
+        await anyio.sleep(4.0)
+        with pytest.raises((TransactionNotFound, InvalidTransactionStatus)):
+            await late.commit()
+        await producer.send(b"after")
+        consumer.redeliver_unacknowledged()
+        found = {(await consumer.receive(20)).data for _ in range(2)}
+        assert found == {b"before", b"after"}
+
+
+@pytest.mark.not_at("arneb")
+@pytest.mark.in_peace("a transaction whose topics are away is aborted")
+async def test_a_message_is_acknowledged_by_one_transaction(broker: Broker, topic: str) -> None:
+    async with connect(broker.pulsar_url) as client:
+        producer = await client.create_producer(topic, ProducerOptions(batching=None))
+        for number in range(3):
+            await producer.send(b"%d" % number)
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        messages = [await consumer.receive(20) for _ in range(3)]
+        async with await client.begin_transaction() as first:
+            await first.acknowledge(consumer, messages[0])
+            with pytest.raises(TransactionConflict):
+                async with await client.begin_transaction() as second:
+                    await second.acknowledge(consumer, messages[0])
+            await first.acknowledge(consumer, messages[2])
+        await consumer.close()
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        assert (await consumer.receive(20)).data == b"1"
+        with pytest.raises(TimedOut):
+            await consumer.receive(0.5)

@@ -6,7 +6,8 @@ One source file, run as it is with the jars that the standalone broker needs any
 from pathlib import Path
 
 import pytest
-from conformance.brokers.pulsar_standalone import PulsarStandalone, classpath
+from conformance.brokers.java_server import classpath
+from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.clients.test_clients import finished, tool
 from conformance.pulsar.conftest import BrokerUrls
 

@@ -19,8 +19,7 @@ from conformance.pulsar.interoperation.libraries import (
     Sender,
     Sending,
 )
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message as ProtobufMessage
+from conformance.pulsar.interoperation.values import Values
 
 from arneb_pulsar.client import (
     Batching,
@@ -91,7 +90,7 @@ class Ours:
             self._client.create_producer,
             topic,
             options,
-            schema=schema_of(how.schema),
+            schema=VALUES.schema(how.schema),
             compression=Compression[how.compression],
             encryption_keys=list(how.keys.public) if how.keys else [],
             key_reader=_key_files(how.keys),
@@ -116,7 +115,7 @@ class Ours:
             topic,
             how.subscription,
             options,
-            schema=schema_of(how.schema),
+            schema=VALUES.schema(how.schema),
             key_reader=_key_files(how.keys),
         )
         return OurReceiver(self._portal, self._call(make))
@@ -150,7 +149,7 @@ class OurSender:
             ids[number] = found or error
 
         for number, each in enumerate(messages):
-            value = made(self._how.schema, each.value)
+            value = VALUES.made(self._how.schema, each.value)
             callback = partial(told, number)
             self._producer.send_nowait(value, **_keywords(each), callback=callback)
         with anyio.fail_after(WITHIN_S):
@@ -210,7 +209,7 @@ class OurReceiver:
 
 def _incoming(message: Message[Any]) -> Incoming:
     ordering_key = message.ordering_key
-    value = message.data if message.is_encrypted else plain(message.value)
+    value = message.data if message.is_encrypted else VALUES.plain(message.value)
     return Incoming(
         value,
         message.is_null,
@@ -259,33 +258,10 @@ def _records() -> dict[str, type]:
     return {"older": older, "newer": Order}
 
 
-RECORDS: Final = _records()
-SCHEMAS: Final[dict[str, Any]] = {
-    "bytes": BytesSchema(),
-    "string": StringSchema(),
-    "protobuf": ProtobufNativeSchema(Duration),
-    **{f"json {version}": JsonSchema(RECORDS[version]) for version in RECORDS},
-    **{f"avro {version}": AvroSchema(RECORDS[version]) for version in RECORDS},
-}
-
-
-def schema_of(name: str) -> Any:
-    """The library's own schema."""
-    return SCHEMAS[name]
-
-
-def made(schema: str, value: Any) -> Any:
-    """A value of the library's from a plain one."""
-    kind, _, version = schema.partition(" ")
-    if value is None or kind in ("bytes", "string"):
-        return value
-    return Duration(**value) if kind == "protobuf" else RECORDS[version](**value)
-
-
-def plain(value: Any) -> Any:
-    """The other way."""
-    if isinstance(value, ProtobufMessage):
-        return {each.name: content for each, content in value.ListFields()}
-    if isinstance(value, tuple(RECORDS.values())):
-        return {name: getattr(value, name) for name in type(value).__dataclass_fields__}
-    return value
+VALUES: Final = Values(
+    _records(),
+    lambda record: record.__dataclass_fields__,
+    plain={"bytes": BytesSchema, "string": StringSchema},
+    of_records={"json": JsonSchema, "avro": AvroSchema},
+    protobuf=ProtobufNativeSchema,
+)

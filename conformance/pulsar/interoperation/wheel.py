@@ -19,8 +19,7 @@ from conformance.pulsar.interoperation.libraries import (
     Sender,
     Sending,
 )
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message as ProtobufMessage
+from conformance.pulsar.interoperation.values import Values
 from pulsar.schema import (
     AvroSchema,
     BytesSchema,
@@ -92,7 +91,7 @@ class Wheel:
             self._client.create_producer,
             topic,
             producer_name=how.name or None,
-            schema=SCHEMAS[how.schema],
+            schema=VALUES.schema(how.schema),
             compression_type=COMPRESSIONS[how.compression],
             **options,
         )
@@ -105,7 +104,7 @@ class Wheel:
             topic,
             how.subscription,
             consumer_type=TYPES[how.type],
-            schema=SCHEMAS[how.schema],
+            schema=VALUES.schema(how.schema),
             receiver_queue_size=how.queue_size,
             consumer_name=how.name or None,
             initial_position=pulsar.InitialPosition.Earliest,
@@ -138,7 +137,7 @@ class WheelSender:
             answered[number].set()
 
         for number, each in enumerate(messages):
-            value = _made(self._how.schema, each.value)
+            value = VALUES.made(self._how.schema, each.value)
             self._producer.send_async(value, partial(told, number), **_keywords(each))
         self._producer.flush()
         for each_event in answered:
@@ -206,7 +205,7 @@ def _incoming(message: Any) -> Incoming:
     encrypted = message.encryption_context()
     is_raw = encrypted is not None and encrypted.is_decryption_failed()
     return Incoming(
-        message.data() if is_raw else None if is_null else _plain(message.value()),
+        message.data() if is_raw else None if is_null else VALUES.plain(message.value()),
         is_null,
         message.partition_key() or None,
         message.ordering_key() or None,
@@ -251,26 +250,10 @@ def _records() -> dict[str, type]:
     return {"older": older, "newer": Order}
 
 
-RECORDS: Final = _records()
-SCHEMAS: Final[dict[str, Any]] = {
-    "bytes": BytesSchema(),
-    "string": StringSchema(),
-    "protobuf": ProtobufNativeSchema(Duration),
-    **{f"json {version}": JsonSchema(RECORDS[version]) for version in RECORDS},
-    **{f"avro {version}": AvroSchema(RECORDS[version]) for version in RECORDS},
-}
-
-
-def _made(schema: str, value: Any) -> Any:
-    kind, _, version = schema.partition(" ")
-    if value is None or kind in ("bytes", "string"):
-        return value
-    return Duration(**value) if kind == "protobuf" else RECORDS[version](**value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, ProtobufMessage):
-        return {each.name: content for each, content in value.ListFields()}
-    if isinstance(value, Record):
-        return {name: getattr(value, name) for name in type(value)._fields}
-    return value
+VALUES: Final = Values(
+    _records(),
+    lambda record: record._fields,
+    plain={"bytes": BytesSchema, "string": StringSchema},
+    of_records={"json": JsonSchema, "avro": AvroSchema},
+    protobuf=ProtobufNativeSchema,
+)

@@ -77,6 +77,8 @@ class Attachment:
         self._lost = False
         self._stopped = False
         self._hint = ""
+        self._through: Address | None = None
+        """The proxy that the last lookup named: brokers behind it are reached by no other way."""
         self._backoff = context.backoff()
         self._attached_at = -math.inf
         self._scope: anyio.CancelScope | None = None
@@ -176,8 +178,9 @@ class Attachment:
         make = pool.own if self._own else pool.to
         self._hint = ""
         if hint and (address := _address_in(hint)) is not None:
-            return await make(address)
+            return await make(address, self._through)
         place = await self._context.lookup.broker_of(self._topic)
+        self._through = place.through
         return await make(place.address, place.through)
 
 

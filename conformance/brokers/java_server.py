@@ -1,0 +1,190 @@
+"""Servers of Apache Pulsar: Java processes made of its jars, and what those that run say by HTTP.
+
+The rule: every process is a child of ours, with its configuration and its log in one directory.
+"""
+
+import http.client
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final, Self
+
+from conformance.brokers.process import (
+    POLL_S,
+    Address,
+    BrokerFailed,
+    OwnProcess,
+    Process,
+    environment_without,
+)
+
+JARS: Final = Path(__file__).parent / "pulsar_jars"
+"""What Maven has to fetch: 200 MB, once a machine."""
+
+CLASSPATH_WITHIN_S: Final = 1_200
+READY_WITHIN_S: Final = 180.0
+"""On a busy machine."""
+
+STOP_WITHIN_S: Final = 60.0
+
+_OPENED: Final = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.nio",
+    "java.base/java.util.zip",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.platform",
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+"""Modules that Pulsar's own start script opens."""
+
+_JAVA: Final = (
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djute.maxbuffer=10485760",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+)
+
+MESSAGE_FRAME_BYTES: Final = 5_253_120
+"""As in Pulsar's own configuration: a message of 5 MiB and what stands around it."""
+
+BROKER_FIELDS: Final[Mapping[str, object]] = {
+    # Off in Pulsar unless asked for; the comparison is about what it can do.
+    "acknowledgmentAtBatchIndexLevelEnabled": "true",
+    "nettyMaxFrameSizeBytes": MESSAGE_FRAME_BYTES,
+    # By default it waits for a second before another consumer becomes the active one.
+    "activeConsumerFailoverDelayTimeMillis": 0,
+    # By default what is due within a tick, a second, is delivered at once.
+    "isDelayedDeliveryDeliverAtTimeStrict": "true",
+    "delayedDeliveryTickTimeMillis": 100,
+}
+"""How every broker is configured."""
+
+DISK_FIELDS: Final[Mapping[str, object]] = {
+    # A machine whose disk is nearly full is no reason to refuse a few messages.
+    "diskUsageThreshold": 0.99,
+    "diskUsageWarnThreshold": 0.98,
+}
+"""How every bookie is."""
+
+
+def installed() -> bool:
+    """Whether this machine could fetch and run them."""
+    return shutil.which("java") is not None and shutil.which("mvn") is not None
+
+
+class JavaServer(OwnProcess):
+    """One Java process. The same object can be started again on its data."""
+
+    stop_within_s = STOP_WITHIN_S
+    ready_within_s = READY_WITHIN_S
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        main: Sequence[str],
+        *,
+        mib: tuple[int, int],
+        options: Sequence[str],
+        files: Mapping[str, Mapping[str, object]],
+        is_ready: Callable[[], bool],
+    ) -> None:
+        """``main`` is the class with its arguments; ``mib`` its heap and its direct memory;
+        ``options`` are more of the virtual machine's; ``files`` are its configuration, by name,
+        written when it starts."""
+        self.name = name
+        self.directory = directory
+        self._main = list(main)
+        self._mib = mib
+        self._options = list(options)
+        self._files = files
+        self._is_ready = is_ready
+
+    def __repr__(self) -> str:
+        return f"<JavaServer {self.name}, {'running' if self.running else 'down'}>"
+
+    def start(self) -> Self:
+        """Start it; ready when this returns. Raises :class:`BrokerFailed`."""
+        self.spawn()
+        self.wait_ready()
+        return self
+
+    def command(self) -> list[str]:
+        """What is run."""
+        heap, direct = self._mib
+        opened = [part for each in _OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")]
+        sizes = [f"-Xmx{heap}m", f"-XX:MaxDirectMemorySize={direct}m"]
+        return ["java", *_JAVA, *self._options, *sizes, *opened, "-cp", classpath(), *self._main]
+
+    def spawn(self) -> None:
+        """Start the process only; :meth:`wait_ready` waits for it."""
+        if self.running:
+            raise BrokerFailed(f"expected {self!r} to be down before it is started")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for file, fields in self._files.items():
+            text = "".join(f"{name}={value}\n" for name, value in fields.items())
+            (self.directory / file).write_text(text)
+        without = environment_without("PULSAR", "BOOKIE", "_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+        self._process = Process(self.command(), without, self.directory / "console.log")
+
+    def wait_ready(self) -> None:
+        """Until it can be used. Raises :class:`BrokerFailed`."""
+        process, within_s = self._running(), self.ready_within_s
+        end = time.monotonic() + within_s
+        while not self._is_ready():
+            if process.returncode is not None or time.monotonic() > end:
+                failure = process.fail(f"expected {self.name} to be ready within {within_s} s")
+                process.kill()
+                raise failure
+            time.sleep(POLL_S)
+
+    def wait_end(self, within_s: float = READY_WITHIN_S) -> None:
+        """Until it has done its work and ended. Raises :class:`BrokerFailed`."""
+        process = self._running()
+        end = time.monotonic() + within_s
+        while process.returncode is None and time.monotonic() < end:
+            time.sleep(POLL_S)
+        if process.returncode != 0:
+            failure = process.fail(f"expected {self.name} to end well within {within_s} s")
+            process.kill()
+            raise failure
+        self._process = None
+
+
+@cache
+def classpath() -> str:
+    """The jars, fetched if they are not on this machine. Raises :class:`BrokerFailed`."""
+    with tempfile.TemporaryDirectory() as made:
+        found = Path(made) / "classpath"
+        command = ["mvn", "--batch-mode", "--quiet", "--settings", str(JARS / "settings.xml")]
+        command += ["--file", str(JARS / "pom.xml"), "dependency:build-classpath"]
+        done = subprocess.run(
+            [*command, f"-Dmdep.outputFile={found}"],
+            capture_output=True,
+            text=True,
+            timeout=CLASSPATH_WITHIN_S,
+            check=False,
+        )
+        if done.returncode:
+            raise BrokerFailed(f"Maven did not find Pulsar's jars:\n{done.stdout}{done.stderr}")
+        return found.read_text()
+
+
+def said(
+    address: Address, path: str, headers: Mapping[str, str], within_s: float
+) -> tuple[int, bytes]:
+    """The status and the body of an answer by HTTP; 0 and nothing if there is none."""
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=within_s)
+    try:
+        connection.request("GET", path, headers=dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException):
+        return 0, b""
+    finally:
+        connection.close()
