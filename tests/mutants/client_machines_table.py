@@ -227,8 +227,8 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "a client that is thrown out comes back at once, again and again",
         CLIENT + "attachment.py",
-        "                if self._context.clock.now() - self._attached_at < STEADY_S:\n",
-        "                if False:\n",
+        "            if self._context.clock.now() - self._attached_at < STEADY_S:\n",
+        "            if False:\n",
         HOSTILE_TESTS,
     ),
     Mutant(

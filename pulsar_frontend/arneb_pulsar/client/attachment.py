@@ -7,6 +7,7 @@ itself for as long as it takes, and ends only for what another attempt would not
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from enum import Enum, auto
 from typing import Final, TypeVar
 
 import anyio
@@ -50,6 +51,27 @@ whoever was thrown out by a broker's restart may be refused a while."""
 Attach = Callable[[Connection], Awaitable[None]]
 
 
+class State(Enum):
+    """Where an attachment stands."""
+
+    NEW = auto()
+    """It was not asked for, or its maker was told why it cannot be."""
+    COMING = auto()
+    """It looks for its broker, or waits for another attempt."""
+    ATTACHED = auto()
+    STOPPED = auto()
+    """For good."""
+
+
+MOVES: Final = {
+    State.NEW: frozenset({State.COMING, State.STOPPED}),
+    State.COMING: frozenset({State.ATTACHED, State.NEW, State.STOPPED}),
+    State.ATTACHED: frozenset({State.COMING, State.STOPPED}),
+    State.STOPPED: frozenset({State.STOPPED}),
+}
+"""From where to where."""
+
+
 class Attachment:
     """Finds the broker, and makes the producer or consumer there."""
 
@@ -63,8 +85,10 @@ class Attachment:
         own_connection: bool = False,
         patient: bool = False,
     ) -> None:
-        """``attach`` makes it on a connection; ``ended`` is told once that it cannot come back.
-        ``patient``: being made may take any time."""
+        """``attach`` makes it on a connection, and raises where that let go of it meanwhile;
+        ``ended`` is told once that it cannot come back. ``patient``: being made may take any
+        time."""
+        self.state = State.NEW
         self.connection: Connection | None = None
         """Where it is; None while it is nowhere."""
         self._context = context
@@ -73,9 +97,6 @@ class Attachment:
         self._ended = ended
         self._own = own_connection
         self._patient = patient
-        self._running = False
-        self._lost = False
-        self._stopped = False
         self._hint = ""
         self._through: Address | None = None
         """The proxy that the last lookup named: brokers behind it are reached by no other way."""
@@ -85,7 +106,7 @@ class Attachment:
 
     def __repr__(self) -> str:
         where = "nowhere" if self.connection is None else f"at {self.connection.machine.where}"
-        return f"<Attachment of {self._topic} {where}>"
+        return f"<Attachment of {self._topic} {self.state.name}, {where}>"
 
     async def start(self) -> None:
         """Attach for the first time. Raises the error that was final, or the last one when the
@@ -93,15 +114,13 @@ class Attachment:
         context, backoff = self._context, self._context.backoff()
         last: PulsarError | None = None
         limit_s = None if self._patient else context.operation_timeout_s
-        self._running = True
+        self._move(State.COMING)
         try:
             with anyio.fail_after(limit_s):
                 while True:
-                    self._lost = False
                     try:
                         await self._try()
-                        if not self._lost:
-                            return
+                        return
                     except PulsarError as error:
                         if not error.retriable:
                             raise
@@ -114,56 +133,57 @@ class Attachment:
                 f"expected {self._topic} to be served within {limit_s} s, got no answer"
             ) from None
         finally:
-            self._running = False
+            if self.state is State.COMING:
+                self._move(State.NEW)
 
     def lost(self, hint: str = "") -> None:
         """It is not attached any more: come back. ``hint`` names the broker that may have the
         topic now."""
         self._leave()
-        self._lost, self._hint = True, hint
-        if not self._running and not self._stopped:
-            self._running = True
-            self._context.tasks.start_soon(self._return)
+        self._hint = hint
+        if self.state is State.ATTACHED:
+            self._move(State.COMING)
+            self._scope = anyio.CancelScope()
+            self._context.tasks.start_soon(self._return, self._scope)
 
     def stop(self) -> None:
         """Come back no more."""
-        self._stopped = True
+        self._move(State.STOPPED)
         if self._scope is not None:
             self._scope.cancel()
         self._leave()
+
+    def _move(self, state: State) -> None:
+        assert state in MOVES[self.state], (self, state)
+        self.state = state
 
     def _leave(self) -> None:
         connection, self.connection = self.connection, None
         if connection is not None and self._own:
             self._context.pool.let_go(connection)
 
-    async def _return(self) -> None:
+    async def _return(self, scope: anyio.CancelScope) -> None:
         """Come back, at once if it was well attached: a broker that lets everybody in only to throw
         them out is not asked more often than one that refuses."""
         backoff = self._backoff
-        try:
-            with anyio.CancelScope() as self._scope:
-                if self._context.clock.now() - self._attached_at < STEADY_S:
-                    await anyio.sleep(backoff.next_s())
-                else:
-                    backoff.reset()
-                while not self._stopped:
-                    self._lost = False
-                    try:
-                        await self._try()
-                        if not self._lost:
-                            return
-                    except FINAL as error:
-                        self._stopped = True
-                        self._ended(error)
-                        return
-                    except PulsarError as error:
-                        LOG.info("%s is not served yet: %s", self._topic, error)
-                    await anyio.sleep(backoff.next_s())
-        finally:
-            self._running, self._scope = False, None
+        with scope:
+            if self._context.clock.now() - self._attached_at < STEADY_S:
+                await anyio.sleep(backoff.next_s())
+            else:
+                backoff.reset()
+            while True:
+                try:
+                    await self._try()
+                    return
+                except FINAL as error:
+                    self._ended(error)
+                    return
+                except PulsarError as error:
+                    LOG.info("%s is not served yet: %s", self._topic, error)
+                await anyio.sleep(backoff.next_s())
 
     async def _try(self) -> None:
+        self._check_wanted()
         connection = await self._find()
         self.connection = connection
         try:
@@ -171,7 +191,13 @@ class Attachment:
         except BaseException:
             self._leave()
             raise
+        self._check_wanted()
+        self._move(State.ATTACHED)
         self._attached_at = self._context.clock.now()
+
+    def _check_wanted(self) -> None:
+        if self.state is State.STOPPED:
+            raise ClientClosed(f"expected {self._topic} to be wanted, was given up meanwhile")
 
     async def _find(self) -> Connection:
         pool, hint = self._context.pool, self._hint

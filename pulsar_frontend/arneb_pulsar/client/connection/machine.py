@@ -84,6 +84,14 @@ class State(Enum):
     CLOSED = auto()
 
 
+MOVES: Final = {
+    State.HANDSHAKE: frozenset({State.OPEN, State.CLOSED}),
+    State.OPEN: frozenset({State.CLOSED}),
+    State.CLOSED: frozenset[State](),
+}
+"""From where to where; whatever would lead elsewhere changes nothing."""
+
+
 class Sender(Protocol):
     """A producer, as its connection sees it."""
 
@@ -257,7 +265,7 @@ class ConnectionMachine:
 
     def lost(self, error: PulsarError) -> None:
         """The connection has ended; tells everybody. Once."""
-        if self.state is State.CLOSED:
+        if State.CLOSED not in MOVES[self.state]:
             return
         self.state, self.failure = State.CLOSED, error
         requests, self._requests = self._requests, {}
@@ -333,7 +341,7 @@ class ConnectionMachine:
                 self._answer(command)
 
     def _opened(self, command: CommandConnected) -> None:
-        if self.state is not State.HANDSHAKE:
+        if State.OPEN not in MOVES[self.state]:
             return
         self.state, self.connected = State.OPEN, command
         if command.max_message_size > 0:
