@@ -6,6 +6,7 @@ from tests.pulsar_client.conftest import Broker
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, SubscriptionType, connect
 from arneb_pulsar.client.admin import administer
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
+from arneb_pulsar.client.connecting import wall_ms
 from arneb_pulsar.client.errors import AdminError, TopicTerminated
 from arneb_pulsar.names import parse_topic
 
@@ -59,3 +60,44 @@ async def test_a_terminated_topic_takes_no_more(broker: Broker, topic: str) -> N
         assert (await admin.terminate(topic)).entry == sent.entry
         with pytest.raises(TopicTerminated, match=parse_topic(topic).local):
             await producer.send(b"more")
+
+
+@pytest.mark.in_peace("looks at what a topic has at the moment")
+async def test_a_namespace_has_policies_topics_subscriptions_and_schemas_that_go_again(
+    broker: Broker, topic: str
+) -> None:
+    namespace = f"public/{parse_topic(topic).local}"
+    name = f"persistent://{namespace}/orders"
+    async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
+        await admin.create_namespace(namespace)
+        assert namespace in await admin.namespaces("public")
+        await admin.set_policy(namespace, "messageTTL", 3_600)
+        assert (await admin.policies(namespace))["message_ttl_in_seconds"] == 3_600
+        producer = await client.create_producer(name, schema=StringSchema())
+        consumer = await client.subscribe(name, "s", OPTIONS, schema=StringSchema())
+        before_ms = wall_ms()
+        sent = await producer.send("one")
+        assert (await consumer.receive(20)).value == "one"
+        found = await admin.statistics(name)
+        assert (found.messages_in_total, found.producers) == (1, 1)
+        assert found.bytes_in_total > 0
+        assert found.storage_bytes > 0
+        assert found.subscriptions["s"].consumers == 1
+        assert found.subscriptions["s"].messages_unacked == 1
+        await consumer.close()
+        await admin.skip_all(name, "s")
+        await admin.reset(name, "s", before_ms)
+        async with await client.subscribe(name, "s", OPTIONS) as again:
+            assert (await again.receive(20)).id == sent
+        await admin.compact(name)
+        await admin.delete_subscription(name, "s")
+        assert "s" not in await admin.subscriptions(name)
+        await producer.close()
+        await admin.delete_schema(name)
+        with pytest.raises(AdminError):
+            await admin.schema(name)
+        with pytest.raises(AdminError):
+            await admin.delete_namespace(namespace)
+        await admin.delete_topic(name, force=True)
+        await admin.delete_namespace(namespace)
+        assert namespace not in await admin.namespaces("public")

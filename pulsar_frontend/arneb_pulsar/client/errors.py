@@ -15,7 +15,6 @@
     * :class:`QueueFull` - the pending sends, or the client's memory, are at their bound
     * :class:`Withdrawn` - a send that was cancelled before it was sent
     * :class:`MessageTooLarge` - over the broker's bound, with chunking off
-    * :class:`MessageDamaged` - a message that cannot be unpacked
     * :class:`CryptoError` - a message that cannot be encrypted or decrypted
     * :class:`SchemaError` - a value that its schema cannot encode, bytes that it cannot decode
     * :class:`TransactionEnded` - the transaction is not open any more
@@ -103,10 +102,6 @@ class Withdrawn(PulsarError):
 
 class MessageTooLarge(PulsarError, ValueError):
     """Over the bound that the broker announced."""
-
-
-class MessageDamaged(PulsarError):
-    """A message that cannot be unpacked."""
 
 
 class CryptoError(PulsarError):

@@ -398,3 +398,15 @@ def test_what_came_too_often_is_given_up_and_is_out_of_the_way_once_it_stands_el
     machine.acks.flush(0.0)
     kinds = [type(each) for each in machine.acks.output]
     assert kinds == [CommandFlow, CommandRedeliverUnacknowledgedMessages, CommandAck]
+
+
+def test_what_is_damaged_is_counted_and_acknowledged_with_what_is_wrong() -> None:
+    machine = machine_of()
+    attached(machine)
+    machine.acks.output.clear()
+    INPUTS["damaged"](machine)
+    (ack,) = machine.acks.output
+    assert isinstance(ack, CommandAck)
+    assert ack.validation_error == CommandAck.ChecksumMismatch
+    found = machine.counts.statistics(len(machine), 1.0, machine.attached)
+    assert (found.messages_damaged, found.messages_queued) == (1, 1)
