@@ -281,4 +281,25 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "                raise\n",
         TRANSACTION_TESTS,
     ),
+    Mutant(
+        "acknowledgements wait for whatever else is due",
+        CLIENT + "consumer/consumer.py",
+        "self._timer.due > now + self._options.ack_group_s:\n",
+        "not self._timer.is_set:\n",
+        ("tests/pulsar_frontend/client/testing/test_mechanisms.py",),
+    ),
+    Mutant(
+        "pieces are as large as the broker allows, whatever was asked for",
+        CLIENT + "producer/packing.py",
+        "        if len(payload) <= min(piece_bytes_max or bytes_max, bytes_max):\n",
+        "        if len(payload) <= bytes_max:\n",
+        PACKING_TESTS,
+    ),
+    Mutant(
+        "pieces whose last never comes are kept for ever",
+        CLIENT + "consumer/link.py",
+        "            self._changed()  # pieces of a message,",
+        "            pass  #",
+        FAKE_TESTS,
+    ),
 )

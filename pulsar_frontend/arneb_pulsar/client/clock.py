@@ -31,11 +31,6 @@ class Timer:
     def __repr__(self) -> str:
         return f"<Timer {'off' if self.due == NEVER else f'due at {self.due:.3f}'}>"
 
-    @property
-    def is_set(self) -> bool:
-        """It will call back."""
-        return self.due != NEVER
-
     def set(self, due: float | None) -> None:
         """Call back at ``due``; None = not at all."""
         self.due = NEVER if due is None else due

@@ -15,9 +15,9 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from arneb_pulsar.client.connection.machine import not_connected
 from arneb_pulsar.client.errors import (
     ConfigurationError,
+    ConnectError,
     InvalidUrl,
     TlsFailed,
     UnknownAddress,
@@ -138,13 +138,13 @@ def dialler(context: Callable[[], ssl.SSLContext], timeout_s: float) -> Dial:
                 if address.tls:
                     stream = await _secured(stream, address.host, context())
         except TimeoutError as error:
-            raise not_connected(f"{address}, within {timeout_s} s", error) from error
+            raise _not_connected(f"{address}, within {timeout_s} s", error) from error
         except socket.gaierror as error:
             raise UnknownAddress(f"expected the address of {address}: {error}") from error
         except ssl.SSLError as error:
             raise TlsFailed(f"expected TLS with {address}: {error}") from error
         except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
-            raise not_connected(str(address), error) from error
+            raise _not_connected(str(address), error) from error
         return stream
 
     return dial
@@ -161,3 +161,9 @@ async def _secured(stream: ByteStream, host: str, context: ssl.SSLContext) -> By
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(stream)
         raise
+
+
+def _not_connected(where: str, error: BaseException) -> ConnectError:
+    """What an application is told of a broker that cannot be reached."""
+    text = str(error) or type(error).__name__
+    return ConnectError(f"expected a Pulsar broker at {where}: {text}")

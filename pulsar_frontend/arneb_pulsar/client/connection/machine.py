@@ -19,7 +19,6 @@ from google.protobuf.message import Message as Command
 
 from arneb_pulsar.client.connection.commands import ANSWERS, frame_of, refusal_in
 from arneb_pulsar.client.errors import (
-    ConnectError,
     Disconnected,
     NotPulsar,
     PulsarError,
@@ -399,9 +398,3 @@ def _stranger(where: str, head: bytes) -> NotPulsar | None:
         if head.startswith(known):
             return NotPulsar(f"expected a Pulsar broker at {where}, which {what}")
     return None
-
-
-def not_connected(where: str, error: BaseException) -> ConnectError:
-    """What an application is told of a broker that cannot be reached."""
-    text = str(error) or type(error).__name__
-    return ConnectError(f"expected a Pulsar broker at {where}: {text}")

@@ -339,7 +339,8 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         else:
             place, index, size, chunks = _place_of(which)
             self._machine.acks.acknowledge(place, index, size, now, chunks=chunks, receipt=receipt)
-        if self._machine.acks.output or not self._timer.is_set:
+        # It may be set for what comes much later: an ack timeout, a negative acknowledgement.
+        if self._machine.acks.output or self._timer.due > now + self._options.ack_group_s:
             self._changed()
 
     def _acknowledge_cumulative(self, which: "Message[T] | MessageId", receipt: Any) -> None:

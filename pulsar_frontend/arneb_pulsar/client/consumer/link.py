@@ -191,8 +191,10 @@ class ConsumerLink(Receiving[T]):
                 self._versions.need(machine.last_version)
             self._arrived.ring()
             self.on_arrival()
-        if machine.acks.output:
-            self._changed()
+            if machine.acks.output:
+                self._changed()
+        else:
+            self._changed()  # pieces of a message, and what is passed over, have their times
         if machine.given_up and self._letters is not None:
             self._letters.bury(machine, self._changed)
 

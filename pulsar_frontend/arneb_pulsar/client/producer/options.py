@@ -62,9 +62,9 @@ class ProducerOptions:
     pending_max: int = PENDING_MAX
     batching: Batching | None = field(default_factory=Batching)
     chunking: bool = False
-    """Messages over the broker's bound travel in pieces."""
+    """Messages over the broker's bound, or over ``chunk_bytes_max``, travel in pieces."""
     chunk_bytes_max: int = 0
-    """0 = as large as the broker allows."""
+    """The payload of a piece; 0 = as large as the broker allows."""
     access: AccessMode = AccessMode.SHARED
     properties: Mapping[str, str] = field(default_factory=dict)
     """Shown in the topic's statistics."""

@@ -117,8 +117,9 @@ class Packer:
     def pack_single(
         self, message: OutgoingMessage, wall_ms: int, bytes_max: int, piece_bytes_max: int
     ) -> list[Packed]:
-        """One entry of one message, which is no batch; in pieces if it is over ``bytes_max`` and
-        ``piece_bytes_max`` allows them (0 = it does not). Raises :class:`MessageTooLarge`."""
+        """One entry of one message, which is no batch; in pieces of ``piece_bytes_max`` if it is
+        over that (0 = never), and of less where ``bytes_max`` would not let them through. Raises
+        :class:`MessageTooLarge`."""
         number = message.sequence_id
         metadata = self._metadata(number, wall_ms, message.transaction)
         _set_keys(metadata, message)
@@ -133,19 +134,19 @@ class Packer:
         payload = self._squeeze(metadata, message.payload)
         send = CommandSend(producer_id=self.producer_id, sequence_id=number)
         _set_transaction(send, message.transaction)
-        if len(payload) <= bytes_max:
+        if len(payload) <= min(piece_bytes_max or bytes_max, bytes_max):
             return [Packed(self._frame(send, metadata, payload), number, number, False)]
         if not piece_bytes_max:
             raise MessageTooLarge(
                 f"expected a message of at most {bytes_max} bytes, got {len(payload)}; "
                 "larger ones need chunking"
             )
-        return self._pack_pieces(send, metadata, payload, piece_bytes_max)
+        room = bytes_max - metadata.ByteSize() - CHUNK_HEADROOM_BYTES
+        return self._pack_pieces(send, metadata, payload, max(1, min(piece_bytes_max, room)))
 
     def _pack_pieces(
-        self, send: CommandSend, metadata: MessageMetadata, payload: bytes, bytes_max: int
+        self, send: CommandSend, metadata: MessageMetadata, payload: bytes, step: int
     ) -> list[Packed]:
-        step = max(1, bytes_max - metadata.ByteSize() - CHUNK_HEADROOM_BYTES)
         number, count = send.sequence_id, -(-len(payload) // step)
         metadata.uuid = f"{self.name}-{number}"
         metadata.num_chunks_from_msg = count

@@ -215,8 +215,7 @@ class FakeSession:
             self._say(CommandCloseProducer(producer_id=number, request_id=NO_REQUEST))
 
     def _send(self, command: CommandSend, body: bytes) -> None:
-        found = self._producers.get(command.producer_id)
-        if found is None:
+        if (found := self._producers.get(command.producer_id)) is None:
             return  # it was told to come back, and has not heard it yet
         topic, producer = found
         number, highest = command.sequence_id, command.highest_sequence_id
@@ -241,8 +240,7 @@ class FakeSession:
 
     @_handle.register
     def _(self, command: CommandCloseProducer) -> None:
-        found = self._producers.pop(command.producer_id, None)
-        if found is not None:
+        if (found := self._producers.pop(command.producer_id, None)) is not None:
             found[0].dismiss(found[1])
         self._say(CommandSuccess(request_id=command.request_id))
 
@@ -266,6 +264,8 @@ class FakeSession:
         )
         subscription = topic.subscribe(command, consumer)
         self._consumers[number] = topic, subscription, consumer
+        if self._is_closed:
+            self.closed()  # its first words were the last that went through
         self._say(CommandSuccess(request_id=command.request_id))
 
     def _deliver(
@@ -384,8 +384,7 @@ class FakeSession:
 
     @_handle.register
     def _(self, command: CommandCloseConsumer) -> None:
-        found = self._consumers.pop(command.consumer_id, None)
-        if found is not None:
+        if (found := self._consumers.pop(command.consumer_id, None)) is not None:
             found[0].leave(found[1], found[2])
         self._say(CommandSuccess(request_id=command.request_id))
 

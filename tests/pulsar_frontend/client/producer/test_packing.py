@@ -94,6 +94,9 @@ def test_a_message_travels_whole_or_in_pieces_or_not_at_all(
         return
     found = packer().pack_single(message, 5, bytes_max, piece_bytes_max)
     pieces = [opened(each) for each in found]
+    limit = min(piece_bytes_max or bytes_max, bytes_max)
+    assert (len(pieces) > 1) == (len(message.payload) > max(limit, 1))
+    assert all(len(payload) <= max(limit, 1) for _, _, payload in pieces)
     assert b"".join(payload for _, _, payload in pieces) == message.payload
     for index, (send, metadata, _) in enumerate(pieces):
         assert send.sequence_id == message.sequence_id

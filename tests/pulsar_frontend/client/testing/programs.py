@@ -43,6 +43,8 @@ LARGE_BYTES: Final = 120
 BATCH_BYTES: Final = 100
 """Which a large message is not put into."""
 TRANSACTION_S: Final = 300.0
+PATIENCE_S: Final = 7_200.0
+"""For the pieces of a message: a producer may be cut off longer than consumers wait by default."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ class Program:
                 batch_index_acks=setup.batch_index_acks,
                 ack_group_s=setup.ack_group_s,
                 negative_ack_delay_s=1.0,
+                chunk_expire_s=PATIENCE_S,
             ),
         )  # type: ignore[assignment]
 

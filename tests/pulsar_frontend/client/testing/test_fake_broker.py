@@ -5,7 +5,7 @@ from contextlib import suppress
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, produce
+from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
 
 from arneb_pulsar.client import (
     AccessMode,
@@ -405,3 +405,20 @@ async def test_what_a_seek_stands_behind_is_done_and_what_others_set_back_comes_
             broker.topic("orders").subscriptions["billing"].reset(0)
             broker.cut()
             assert (await consumer.receive()).data == b"0"
+
+
+async def test_pieces_whose_last_never_comes_are_given_up_in_their_time() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        options = ProducerOptions(name="p", chunking=True, chunk_bytes_max=50, batching=None)
+        producer = await client.create_producer("orders", options)
+        await producer.send(b"x" * 120)
+        topic = broker.topic("orders")
+        assert len(topic.entries) == 3
+        topic.entries.pop()
+        consumer = await client.subscribe("orders", "billing", early(chunk_expire_s=60.0))
+        await anyio.sleep(59)
+        assert (said(broker, "ack"), len(broker.backlog("orders", "billing"))) == (0, 2)
+        await anyio.sleep(3)
+        assert (said(broker, "ack"), len(broker.backlog("orders", "billing"))) == (1, 0)
+        assert consumer.receive_nowait() is None

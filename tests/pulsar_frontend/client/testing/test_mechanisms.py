@@ -49,6 +49,22 @@ async def test_grouping_with_no_time_each_acknowledgement_is_a_command() -> None
         assert said(broker, "ack") == 5
 
 
+@pytest.mark.parametrize("later", [{"ack_timeout_s": 30.0}, {"negative_ack_delay_s": 30.0}])
+async def test_grouping_takes_no_longer_where_something_else_is_due_later(
+    later: dict[str, float],
+) -> None:
+    async with billing(3, early(**later)) as (broker, consumer):  # type: ignore[arg-type]
+        messages = [await consumer.receive() for _ in range(3)]
+        consumer.negative_acknowledge(messages[0])
+        await anyio.sleep(1)
+        consumer.acknowledge(messages[1])
+        await anyio.sleep(0.11)
+        assert said(broker, "ack") == 1
+        before = anyio.current_time()
+        await consumer.acknowledge_stored(messages[2])
+        assert anyio.current_time() < before + 0.11
+
+
 async def test_grouping_acknowledgements_leave_when_the_consumer_closes() -> None:
     async with billing(3, early(ack_group_s=3_600.0)) as (broker, consumer):
         for _ in range(3):
