@@ -56,15 +56,13 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "core/arneb_core/store/snapshot.py: exc": "what a context manager is given",
     "pulsar_frontend/arneb_pulsar/client/codec/schemas/protobuf_schema.py: proto":
         "a field of a message of Protocol Buffers",
-    "pulsar_frontend/arneb_pulsar/client/connection/connection.py: proxy_to_broker_url":
-        "a field of a message of Protocol Buffers",
     "pulsar_frontend/arneb_pulsar/client/testing/session.py: _":
         "found by the type of what it is given",
     **{
         f"pulsar_frontend/arneb_pulsar/client/errors.py: {name}": "found by its code"
         for name in (
-            "ConsumerAssignFailed", "InvalidTopicRefused", "InvalidTransactionStatus",
-            "ProducerBlockedQuotaExceeded", "ProducerQuotaExceeded", "UnsupportedVersion",
+            "ConsumerAssignFailed", "InvalidTopicRefused", "ProducerBlockedQuotaExceeded",
+            "ProducerQuotaExceeded", "UnsupportedVersion",
         )
     },
     "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,
