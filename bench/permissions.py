@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import pika
 from bench.load import LoadGenerator, compile_generator
-from bench.polling import cpu_s
 from conformance.brokers.arneb import Arneb
 from conformance.management.client import Client
 
@@ -63,7 +62,7 @@ def cost(broker: Arneb, load: LoadGenerator, count: int, options: Mapping[str, A
     given = dict(options)
     count = int(count * given.pop("share", 1))
     perf = shutil.which("perf")
-    before = cpu_s(broker.pid)
+    before = broker.cpu_s()
     counting = None
     if perf is not None:
         command = [perf, "stat", "-x,", "-e", "instructions:u", "-p", str(broker.pid)]
@@ -75,7 +74,7 @@ def cost(broker: Arneb, load: LoadGenerator, count: int, options: Mapping[str, A
         counted = counting.communicate()[1].split(",")[0]
         if counted.isdecimal():
             return int(counted) / count
-    return (cpu_s(broker.pid) - before) / count * 1e9
+    return (broker.cpu_s() - before) / count * 1e9
 
 
 def main() -> None:

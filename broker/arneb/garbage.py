@@ -42,6 +42,10 @@ OBJECTS_PER_TOPIC: Final = 60
 WORTH: Final = 2_000
 """A thaw of an idle loop is worth while when so many objects may have died frozen."""
 
+WORTH_SHARE: Final = 0.02
+"""And so many of those that there are, for it looks at all of these: a second with 100,000 queues.
+"""
+
 IDLE_AFTER_S: Final = 20.0
 """Between two thaws of an idle loop, for which the next request may have to wait."""
 
@@ -50,9 +54,12 @@ LOST_MAX: Final = 150_000
 
 GROWN: Final = 2
 """So is memory that is so many times as much as after the last thaw, and by :data:`GROWN_BYTES`, if
-somebody has left: then what left was more than we think."""
+somebody has left: then what left was more than we think. What has come accounts for some of it."""
 
 GROWN_BYTES: Final = 256 * 1024 * 1024
+
+TOPIC_BYTES: Final = 16 * 1024
+"""Of a topic that has come, with its subscription and what a frontend knows of it."""
 
 BUSY_AFTER_S: Final = 60.0
 """Between two thaws because memory has grown."""
@@ -101,7 +108,7 @@ class GarbageSchedule:
         self._lost = 0
         self._thawed_at = clock()
         self._thaw_s = 0.0
-        self._thawed_bytes = memory()
+        self._thawed_bytes, self._thawed_topics = memory(), 0
         self._frozen_since = False
         self._give_backs_left = 0
         self.thaws_total = 0
@@ -143,10 +150,11 @@ class GarbageSchedule:
         if any(left) and self._lost <= 2 * LOST_MAX:
             return
         if is_idle:
-            is_worth = self._lost > WORTH and since_s >= IDLE_AFTER_S
+            worth = max(WORTH, WORTH_SHARE * OBJECTS_PER_TOPIC * living.topics)
+            is_worth = self._lost > worth and since_s >= IDLE_AFTER_S
             wanted = is_worth or (self._frozen_since and since_s >= THAW_AFTER_S)
         else:
-            wanted = self._lost > LOST_MAX or (self._lost > 0 and self._has_grown(since_s))
+            wanted = self._lost > LOST_MAX or (self._lost > 0 and self._has_grown(since_s, living))
         if wanted:
             self._thaw()
 
@@ -169,10 +177,12 @@ class GarbageSchedule:
         self._looked_at, self._busy_s = now, busy_s
         return taken_s <= IDLE_SHARE * elapsed_s
 
-    def _has_grown(self, since_s: float) -> bool:
+    def _has_grown(self, since_s: float, living: Living) -> bool:
         if since_s < BUSY_AFTER_S:
             return False
-        return self._memory() > max(GROWN * self._thawed_bytes, self._thawed_bytes + GROWN_BYTES)
+        came = TOPIC_BYTES * max(0, living.topics - self._thawed_topics)
+        before = self._thawed_bytes
+        return self._memory() - came > max(GROWN * before, before + GROWN_BYTES)
 
     def _thaw(self) -> None:
         began = self._clock()
@@ -184,7 +194,7 @@ class GarbageSchedule:
         gc.collect()
         self._thawed_at = self._clock()
         self._thaw_s = self._thawed_at - began
-        self._thawed_bytes = self._memory()
+        self._thawed_bytes, self._thawed_topics = self._memory(), self._living().topics
         self._lost, self._frozen_since = 0, False
         if self.thaws_total:
             self._give_backs_left = GIVE_BACKS

@@ -20,7 +20,9 @@ from arneb.garbage import (
     OBJECTS_PER_TOPIC,
     THAW_AFTER_S,
     TIME_SHARE,
+    TOPIC_BYTES,
     WORTH,
+    WORTH_SHARE,
     GarbageSchedule,
     Living,
 )
@@ -137,6 +139,30 @@ def test_little_that_left_is_not_worth_a_thaw(broker: Broker) -> None:
     assert broker.look_again(THAW_AFTER_S, share=0.0) == 0
     broker.topics_go(1)
     assert broker.look_again(share=0.0) == 1
+
+
+def test_of_very_much_only_much_is_worth_it(broker: Broker) -> None:
+    """A thaw looks at everything that there is, for a second with 100,000 queues."""
+    there = 100_000
+    few = int(WORTH_SHARE * there) - 10
+    broker.living = Living(0, there + few)
+    broker.look_again()
+    broker.living = Living(0, there)
+    broker.look_again()
+    assert broker.look_again(IDLE_AFTER_S, share=0.0) == 0
+    broker.living = Living(0, there - 20)
+    broker.look_again()
+    assert broker.look_again(share=0.0) == 1
+
+
+def test_memory_that_queues_take_which_have_come_is_no_reason(broker: Broker) -> None:
+    came = 100_000
+    broker.topics_go(1)
+    broker.living = Living(0, came)
+    broker.bytes = GROWN_BYTES + came * TOPIC_BYTES
+    assert broker.look_again(BUSY_AFTER_S) == 0
+    broker.bytes += GROWN_BYTES + 1
+    assert broker.look_again() == 1
 
 
 def test_a_busy_loop_thaws_only_for_what_is_too_much(broker: Broker) -> None:

@@ -43,7 +43,7 @@ MACHINE_MUTANTS: Final = (
     Mutant(
         "calls that a failed turn left are made",
         CORE + "subscription/machine.py",
-        "        self._outbox.calls.clear()\n",
+        "        self._outbox.drop_calls()\n",
         "",
         SCRIPTS,
     ),

@@ -10,6 +10,7 @@ HTTP: Final = "broker/arneb/http/"
 TRAFFIC: Final = ("tests/amqp_frontend/session/test_traffic.py",)
 METRICS: Final = ("tests/broker/metrics/test_rabbitmq.py",)
 RATES: Final = ("tests/broker/management/test_rates.py",)
+TEXTS: Final = ("tests/broker/management/test_queue_texts.py",)
 
 TRAFFIC_MUTANTS: Final = (
     Mutant(
@@ -94,9 +95,30 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "what is like before is a sample of its own",
-        HTTP + "management/rates.py",
-        "        if last is not None and last.counters == counters:\n",
+        HTTP + "management/samples.py",
+        "        if last.counters == counters:\n",
         "        if False:\n",
+        RATES,
+    ),
+    Mutant(
+        "what was kept of a queue is shown though the queue is another",
+        HTTP + "management/queue_texts.py",
+        "    if kept is not None and kept.seen == seen:\n",
+        "    if kept is not None:\n",
+        TEXTS,
+    ),
+    Mutant(
+        "what was kept of a queue is shown though its rates are not 0 yet",
+        HTTP + "management/samples.py",
+        "        return numbers == self._last and self._rests(now)\n",
+        "        return numbers == self._last\n",
+        (*RATES, *TEXTS),
+    ),
+    Mutant(
+        "what is kept of a queue does not count",
+        HTTP + "management/samples.py",
+        "        self.bytes += (0 if kept is None",
+        "        self.bytes += 0 and (0 if kept is None",
         RATES,
     ),
     Mutant(

@@ -378,6 +378,27 @@ TURNS_MUTANTS: Final = (
         ("tests/pulsar_frontend/server/test_given_up.py",),
     ),
     Mutant(
+        "queues that have come make a busy loop thaw",
+        "broker/arneb/garbage.py",
+        "        return self._memory() - came > max(",
+        "        return self._memory() > max(",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "everything is looked at for the little that may have died",
+        "broker/arneb/garbage.py",
+        "            worth = max(WORTH, WORTH_SHARE * OBJECTS_PER_TOPIC * living.topics)\n",
+        "            worth = WORTH\n",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "nobody has a turn while a long text is read",
+        "core/arneb_core/api/json_text.py",
+        "        value = _by_parts(text) if len(text) > LONG else DECODER.decode(text)\n",
+        "        value = DECODER.decode(text)\n",
+        ("tests/core/api/test_json_text.py",),
+    ),
+    Mutant(
         "every full collection looks at everything",
         "broker/arneb/garbage.py",
         "            gc.freeze()\n            self._frozen_since = True\n",

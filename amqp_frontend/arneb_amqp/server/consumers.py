@@ -277,7 +277,7 @@ class Consumers:
             self._leaving.discard(id_)
             del self.attached[id_]
             attachment.consumer.detach()
-            attachment.queue.unseen.discard(attachment.consumer)
+            attachment.queue.unseen.pop(attachment.consumer, None)
 
 
 def count_got(traffic: QueueTraffic, run: Deliveries | None, *, no_ack: bool) -> None:

@@ -354,7 +354,7 @@ class AckState:
 
     def _put_mask(self, place: Position, mask: int) -> None:
         self._masks[place] = mask
-        self._unsaved_masks.dirty.add(place)
+        self._unsaved_masks.dirty[place] = None
 
     def _forget_mask(self, place: Position) -> None:
         del self._masks[place]
@@ -380,7 +380,7 @@ class AckState:
             if self._is_unacked(place):
                 self._masks[place] = mask
             else:
-                self._unsaved_masks.dirty.add(place)
+                self._unsaved_masks.dirty[place] = None
 
 
 def _number(suffix: bytes, size: int) -> int:

@@ -45,7 +45,7 @@ class Holes:
         else:
             chunk.add(low)
         self.count += 1
-        self._unsaved.dirty.add(key)
+        self._unsaved.dirty[key] = None
         return True
 
     def add_lows(self, key: int, lows: BitMap) -> int:
@@ -61,7 +61,7 @@ class Holes:
             newly += len(chunk)
         if newly:
             self.count += newly
-            self._unsaved.dirty.add(key)
+            self._unsaved.dirty[key] = None
         return newly
 
     def discard_lows(self, key: int, lows: BitMap) -> int:
@@ -95,7 +95,7 @@ class Holes:
             self._unsaved.dropped(key)
         else:
             chunk.remove_range(low, end + 1)
-            self._unsaved.dirty.add(key)
+            self._unsaved.dirty[key] = None
         return Position(key << CHUNK_BITS | end)
 
     def clear(self) -> None:
@@ -163,7 +163,10 @@ class Holes:
     def mark_loaded(self, key: int, *, altered: bool) -> None:
         """What was just added to ``key`` came from the disk; ``altered``: not all of it."""
         self._unsaved.loaded(key)
-        (self._unsaved.dirty.add if altered else self._unsaved.dirty.discard)(key)
+        if altered:
+            self._unsaved.dirty[key] = None
+        else:
+            self._unsaved.dirty.pop(key, None)
 
     def _pack(self, key: int) -> bytes | None:
         chunk = self._chunks.get(key)
@@ -183,7 +186,7 @@ class Holes:
             self._unsaved.dropped(key)
         elif gone:
             self._chunks[key] = new
-            self._unsaved.dirty.add(key)
+            self._unsaved.dirty[key] = None
         return gone
 
     def _keys_between(self, first: Position, last: Position) -> list[int]:

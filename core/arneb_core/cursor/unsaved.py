@@ -16,20 +16,21 @@ class Unsaved:
     __slots__ = ("_stored", "dirty")
 
     def __init__(self) -> None:
-        self.dirty: set[int] = set()
+        # Dictionaries without values, for an empty set takes three times as much: there are many.
+        self.dirty: dict[int, None] = {}
         """Keys changed since :meth:`take`. Whoever puts a value adds its key here."""
-        self._stored: set[int] = set()
+        self._stored: dict[int, None] = {}
 
     def dropped(self, key: int) -> None:
         """The mapping has no such key any more."""
         if key in self._stored:
-            self.dirty.add(key)
+            self.dirty[key] = None
         else:
-            self.dirty.discard(key)
+            self.dirty.pop(key, None)
 
     def loaded(self, key: int) -> None:
         """The disk holds ``key``."""
-        self._stored.add(key)
+        self._stored[key] = None
 
     def take(self, present: Container[int]) -> list[int]:
         """The dirty keys in order, to be written if ``present`` has them and else deleted."""
@@ -37,13 +38,13 @@ class Unsaved:
         self.dirty.clear()
         for key in keys:
             if key in present:
-                self._stored.add(key)
+                self._stored[key] = None
             else:
-                self._stored.discard(key)
+                self._stored.pop(key, None)
         return keys
 
     def failed(self, keys: Iterable[int]) -> None:
         """The commit of taken ``keys`` failed: the disk is as before, whatever that was."""
-        keys = set(keys)
-        self._stored |= keys
-        self.dirty |= keys
+        again = dict.fromkeys(keys)
+        self._stored |= again
+        self.dirty |= again

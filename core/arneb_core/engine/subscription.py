@@ -51,6 +51,9 @@ from arneb_core.subscription.state import SubscriptionState
 
 P = ParamSpec("P")
 
+NOBODY: Final = trio.lowlevel.ParkingLot()
+"""Where nobody ever waits, for all subscriptions of which no pull has waited yet."""
+
 
 class SubscriptionEngine(Protocol):
     """What a subscription has the engine do."""
@@ -139,18 +142,12 @@ class LogSubscription(SubscriptionAdmin):
         """It had no consumer when this was last looked at."""
         self.target: DeadLetters | None = None
         """Who gets its dead letters."""
-        self._parked = trio.lowlevel.ParkingLot()
+        self._parked = NOBODY
         """Pulls that wait for the next turn."""
         state = SubscriptionState(
-            topic.name,
-            name,
-            topic.log,
-            cursor,
-            Outbox(self._carry_out),
-            self.engine.now_ms,
-            self.engine.ahead,
-            durable=subscription_id is not None,
-        )
+            topic.name, name, topic.log, cursor, Outbox(self._carry_out), engine.now_ms,
+            engine.ahead, durable=subscription_id is not None,
+        )  # fmt: skip
         self.machine = SubscriptionMachine(
             state,
             suspect_until=suspect_until,
@@ -237,6 +234,8 @@ class LogSubscription(SubscriptionAdmin):
             if answer is Unanswered.AGAIN:
                 await trio.lowlevel.checkpoint()
             elif answer is Unanswered.LATER:
+                if self._parked is NOBODY:
+                    self._parked = trio.lowlevel.ParkingLot()
                 await self._parked.park()
             elif answer is not Unanswered.EMPTY:
                 return answer

@@ -5,7 +5,6 @@ consumer's client, the disk, a clock, its topic) is put here as a value, a run a
 a time; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -134,25 +133,35 @@ class Outbox:
     whenever it has finished what they are about: a run that was shared out, a consumer that came.
     """
 
-    __slots__ = ("_next_read", "_reads", "calls", "put")
+    __slots__ = ("_made", "_next_read", "_reads", "calls", "put")
 
     def __init__(self, carry_out: Callable[[Effect], None]) -> None:
         self.put = carry_out
         """Have an order carried out."""
-        self.calls: deque[Call] = deque()
+        self.calls: list[Call] = []
         """To be made with the next :meth:`flush`, in order: one for each of thousands of consumers
-        when a queue goes."""
+        when a queue goes. No deque, which takes ten times as much while it is empty."""
+        self._made = 0
+        """Of :attr:`calls`, while they are being made."""
         self._reads: dict[int, Callable[[Found], None]] = {}
         self._next_read = 0
 
     def __repr__(self) -> str:
-        return f"<Outbox {len(self.calls)} calls, {len(self._reads)} reads under way>"
+        return f"<Outbox {len(self.calls) - self._made} calls, {len(self._reads)} reads under way>"
 
     def flush(self) -> None:
         """Have the calls made, in order; what these bring about comes behind them."""
         calls = self.calls
-        while calls:
-            self.put(calls.popleft())
+        # A call may come back here, which makes the ones behind it.
+        while self._made < len(calls):
+            self._made += 1
+            self.put(calls[self._made - 1])
+        self.drop_calls()
+
+    def drop_calls(self) -> None:
+        """None is to be made any more."""
+        self.calls.clear()
+        self._made = 0
 
     def read(self, place: Position, bytes_max: int, then: Callable[[Found], None]) -> None:
         """Have entries read; ``then`` gets them when the answer comes in."""

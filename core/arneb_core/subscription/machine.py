@@ -215,7 +215,7 @@ class SubscriptionMachine:
         """
         state, acks, reader = self.state, self.state.acks, self.state.reader
         state.rest()
-        self._outbox.calls.clear()
+        self._outbox.drop_calls()
         for consumer in self.attached:
             call(consumer.put_out, "failed")
         handed = self.dead_lettering.start_over()

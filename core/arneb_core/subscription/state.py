@@ -35,6 +35,40 @@ logger = logging.getLogger(__name__)
 class SubscriptionState:
     """What the parts of one subscription share."""
 
+    __slots__ = (
+        "_cursor_told",
+        "_reading",
+        "_turn_wanted",
+        "_unreadable_at",
+        "acks",
+        "ahead",
+        "byte_counter",
+        "consumers",
+        "cursor",
+        "departed",
+        "divided",
+        "durable",
+        "era",
+        "gone",
+        "history",
+        "holder",
+        "is_departing",
+        "is_leaving",
+        "is_resting",
+        "is_seeking",
+        "label",
+        "limits",
+        "log",
+        "name",
+        "now_ms",
+        "outbox",
+        "reader",
+        "replay",
+        "sizes",
+        "topic",
+        "type",
+    )
+
     def __init__(
         self,
         topic: str,

@@ -41,9 +41,13 @@ def check_ack_state(state: AckState) -> None:
         assert ledgers.contains(place), f"{state!r} has a mask at {render(place)}, no entry"
         assert not state.is_acknowledged(place), f"{state!r} has a mask at acked {render(place)}"
     chunks, unsaved = state._holes._chunks, state._holes._unsaved
-    assert unsaved.dirty <= chunks.keys() | unsaved._stored, f"{state!r} remembers what is gone"
+    assert unsaved.dirty.keys() <= chunks.keys() | unsaved._stored.keys(), (
+        f"{state!r} remembers what is gone"
+    )
     masks = state._unsaved_masks
-    assert masks.dirty <= state.masks.keys() | masks._stored, f"{state!r} remembers what is gone"
+    assert masks.dirty.keys() <= state.masks.keys() | masks._stored.keys(), (
+        f"{state!r} remembers what is gone"
+    )
 
 
 def _check_holes(state: AckState) -> None:

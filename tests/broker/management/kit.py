@@ -12,7 +12,7 @@ from tests.amqp_frontend.opening import open_topology
 
 from arneb.alarms import Alarms
 from arneb.http.management.answering import Request, answer
-from arneb.http.management.calls import Reply
+from arneb.http.management.calls import Reply, Written
 from arneb.http.management.rates import Rates
 from arneb.http.management.site import ListeningPort, Site
 from arneb.http.management.totals import Totals
@@ -45,7 +45,11 @@ class Answered:
     @property
     def json(self) -> Any:
         """As it would be read."""
-        return json.loads(json.dumps(self.reply.body))
+
+        def text(of: Written) -> Any:
+            return json.loads(of.text)
+
+        return json.loads(json.dumps(self.reply.body, default=text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ async def test_of_a_sorted_page_no_document_is_made_but_those_shown(
             made += 1
             return queue_document(*given, **more)
 
-        monkeypatch.setattr("arneb.http.management.queues.queue_document", counted)
+        monkeypatch.setattr("arneb.http.management.queue_fields.queue_document", counted)
         rate = "message_stats.publish_details.rate"
         sorts = (
             "", "messages", "message_bytes", rate, "policy", "arguments.x-max-length", "idle_since",

@@ -21,6 +21,42 @@ def test_what_json_can_say_is_read(value: object, ascii_only: bool) -> None:
     assert parse_json(text) == parse_json(text.encode()) == value
 
 
+PIECES = st.sampled_from([*'[]{}",: ', '"a"', '"b":', "1", "[1,", "{}", "[]", "null"])
+
+
+@given(VALUES.map(json.dumps) | st.lists(PIECES).map("".join), st.sampled_from(["", "\n "]))
+def test_a_long_text_that_is_read_part_by_part_says_the_same(text: str, space: str) -> None:
+    text = space + text.replace(",", f"{space},{space}") + space
+    try:
+        at_once: object = json.loads(text)
+    except ValueError:
+        at_once = InvalidJson
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("arneb_core.api.json_text.LONG", 0)
+        try:
+            by_parts: object = parse_json(text)
+        except InvalidJson:
+            by_parts = InvalidJson
+    assert by_parts == at_once
+
+
+def test_others_have_their_chance_while_a_long_list_is_read() -> None:
+    """The reader of the standard library lets no other thread run before it is through."""
+    reads = 0
+
+    class Decoder(json.JSONDecoder):
+        def raw_decode(self, s: str, idx: int = 0) -> tuple[object, int]:
+            nonlocal reads
+            reads += 1
+            return super().raw_decode(s, idx)
+
+    text = json.dumps({"queues": [{"name": "q" * 100}] * 3_000})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("arneb_core.api.json_text.DECODER", Decoder())
+        assert len(parse_json(text)["queues"]) == 3_000
+    assert reads >= 3_000
+
+
 @given(st.binary() | st.text(alphabet='[]{}",:\\u0d8c1eE+-. nulltrfasIN') | st.text())
 def test_whatever_is_read_can_be_shown(data: bytes | str) -> None:
     try:

@@ -121,7 +121,7 @@ def test_the_disk_follows_the_mapping(steps: list[tuple[str, int]]) -> None:
     for step, key in steps:
         if step == "put":
             mapping.add(key)
-            unsaved.dirty.add(key)
+            unsaved.dirty[key] = None
         elif step == "drop" and key in mapping:
             mapping.remove(key)
             unsaved.dropped(key)
@@ -129,7 +129,7 @@ def test_the_disk_follows_the_mapping(steps: list[tuple[str, int]]) -> None:
             write(unsaved.take(mapping))
         elif step == "fail":
             unsaved.failed(unsaved.take(mapping))
-        assert unsaved.dirty <= mapping | disk | unsaved._stored
+        assert unsaved.dirty.keys() <= mapping | disk | unsaved._stored.keys()
     write(unsaved.take(mapping))
     assert disk == mapping
     assert unsaved.take(mapping) == []

@@ -143,7 +143,7 @@ class Attachments:
             acks=not no_ack,
         )
         attachment = Attachment(queue, queue.subscription.attach(spec, sink), counted=False)
-        queue.unseen.add(attachment.consumer)
+        queue.unseen[attachment.consumer] = None
         return attachment
 
     async def cancel(self, attachment: Attachment) -> bool:
@@ -153,7 +153,7 @@ class Attachments:
             await self.detach(attachment)
             return True
         attachment.consumer.retire()
-        attachment.queue.unseen.add(attachment.consumer)
+        attachment.queue.unseen[attachment.consumer] = None
         await self._discount(attachment)
         return False
 
@@ -166,7 +166,7 @@ class Attachments:
         if attachment.queue.type is QueueType.QUORUM:
             attachment.consumer.release_all(count=True)
         attachment.consumer.detach()
-        attachment.queue.unseen.discard(attachment.consumer)
+        attachment.queue.unseen.pop(attachment.consumer, None)
         await self._discount(attachment)
 
     async def _discount(self, attachment: Attachment) -> None:

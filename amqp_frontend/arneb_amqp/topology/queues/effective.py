@@ -4,15 +4,20 @@ The rule: which of the two wins, or whether the lesser counts, is in the row of 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from arneb_amqp.topology.policies.keys import POLICY_KEYS, Wins
 from arneb_amqp.topology.queues.options import QueueOptions, asked_for, queue_type
 from arneb_amqp.wire.tables import Table
 
+NOTHING_ASKED: Final = QueueOptions()
+"""One value for all queues of which nothing is asked: most there are."""
+
 
 def effective_options(arguments: Table, definition: Mapping[str, Any]) -> QueueOptions:
     """What valid ``arguments`` and the ``definition`` of the policy that holds ask for together."""
+    if not (arguments or definition):
+        return NOTHING_ASKED
     asked, kind = asked_for(arguments), queue_type(arguments)
     for name, value in definition.items():
         row = POLICY_KEYS.get(name)

@@ -45,6 +45,15 @@ SEGMENT_BYTES_MAX: Final = 3_000_000_000
 OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
 """The properties of topics of exclusive queues, and of those where answers for one channel go."""
 
+_SETTINGS: Final = {
+    (durable, exclusive): TopicSettings(
+        durable=durable, properties=OF_ONE_CONNECTION if exclusive else {}
+    )
+    for durable in (False, True)
+    for exclusive in (False, True)
+}
+"""Of the topics of all queues but streams, by whether they are durable and of one connection."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
@@ -100,7 +109,7 @@ class QueueOptions:
                 retention_bytes=WITHOUT_END if self.bytes_max is None else self.bytes_max,
                 ledger_bytes_max=self.segment_bytes_max,
             )
-        return TopicSettings(durable=durable, properties=OF_ONE_CONNECTION if exclusive else {})
+        return _SETTINGS[durable, exclusive]
 
 
 def number(asked: Field) -> int | None:

@@ -66,7 +66,7 @@ class Queue:
     """It refuses what is too much."""
     used_at_ms: int = 0
     """When it was last used, other than by consumers that are there."""
-    unseen: set[Consumer] = field(default_factory=set)
+    unseen: dict[Consumer, None] = field(default_factory=dict)
     traffic: QueueTraffic = field(default_factory=QueueTraffic)
 
     def __post_init__(self) -> None:
@@ -120,7 +120,8 @@ class Queue:
         who reads a stream, as in RabbitMQ."""
         if self.type is QueueType.STREAM:
             return 0
-        return sum(consumer not in self.unseen for consumer in self.subscription.consumers)
+        there = self.subscription.consumers
+        return sum(consumer not in self.unseen for consumer in there) if there else 0
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -178,7 +179,7 @@ class Queue:
 
     def closed(self, consumer: Consumer, *, exclusive: bool) -> None:
         """A consumer was detached by the core."""
-        self.unseen.discard(consumer)
+        self.unseen.pop(consumer, None)
         if exclusive:
             self.exclusively_consumed = False
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from arneb.http.connection import ANSWER_BYTES, HOLD
 from arneb.http.guarded import is_loopback
 from arneb.http.management.answering import Request, answer
-from arneb.http.management.calls import Reply
+from arneb.http.management.calls import Reply, Written, written
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
 from arneb_core.access.principals import Principal
@@ -110,9 +110,7 @@ async def rendered(value: Any) -> AsyncIterator[bytes]:
     if isinstance(value, list):
         async for piece in _list(value):
             yield piece
-    elif isinstance(value, dict) and any(
-        isinstance(each, list) and len(each) > ITEMS_PER_PIECE for each in value.values()
-    ):
+    elif isinstance(value, dict) and any(map(_is_long, value.values())):
         before = "{"
         for name, each in value.items():
             yield f"{before}{json.dumps(name)}:".encode()
@@ -122,6 +120,12 @@ async def rendered(value: Any) -> AsyncIterator[bytes]:
         yield b"}"
     else:
         yield _dump(value).encode()
+
+
+def _is_long(value: Any) -> bool:
+    """A list that is not written in one piece."""
+    is_list = isinstance(value, list) and value
+    return bool(is_list and (len(value) > ITEMS_PER_PIECE or type(value[0]) is Written))
 
 
 async def _list(items: list[Any]) -> AsyncIterator[bytes]:
@@ -134,7 +138,7 @@ async def _list(items: list[Any]) -> AsyncIterator[bytes]:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return value.text if type(value) is Written else written(value).text
 
 
 async def _send(send: Send, reply: Reply, pieces: list[bytes]) -> None:

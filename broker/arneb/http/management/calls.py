@@ -4,6 +4,7 @@ The rule: values. What cannot be answered is raised as :class:`Refused`, with Ra
 words.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,13 +42,26 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A document that is JSON already."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered; the body is a value for JSON, or None for no body."""
+    """What is answered; the body is a value for JSON, in whose lists some may be written already,
+    or None for no body."""
 
     body: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     kind: str = "application/json"
+
+
+def written(value: Any) -> Written:
+    """A value as it leaves."""
+    return Written(json.dumps(value, separators=(",", ":")))
 
 
 CREATED: Final = Reply(status=201)

@@ -27,6 +27,7 @@ CONSUMED: Final = (
 PASSED: Final = ("publish_in", "publish_out")
 STORED: Final = ("disk_reads", "disk_writes")
 
+QUEUE_COUNTERS: Final = (*PUBLISHED, *CONSUMED, *LENGTHS)
 OF_QUEUES: Final = (PUBLISHED, CONSUMED)
 OF_CHANNELS: Final = (SENT, CONSUMED)
 OF_VHOSTS: Final = (SENT, CONSUMED)
@@ -82,11 +83,18 @@ def lengths_of(queue: Queue) -> dict[str, int]:
 
 def of_queue(queue: Queue) -> dict[str, int]:
     """All counters of a queue. Whatever is put into it is published, dead letters included."""
-    return {
-        "publish": queue.topic.appended_messages_total,
-        **consumed(queue.traffic),
-        **lengths_of(queue),
-    }
+    return dict(zip(QUEUE_COUNTERS, numbers_of(queue), strict=True))
+
+
+def numbers_of(queue: Queue) -> tuple[int, ...]:
+    """The same without their names, for whoever looks at very many."""
+    traffic, (waiting, away) = queue.traffic, queue.lengths
+    return (
+        queue.topic.appended_messages_total,
+        traffic.acknowledged, traffic.delivered, traffic.handed_out, traffic.delivered_no_ack,
+        traffic.got, traffic.got_nothing, traffic.got_no_ack, traffic.redelivered,
+        waiting + away, waiting, away,
+    )  # fmt: skip
 
 
 def of_channel(traffic: ChannelTraffic) -> dict[str, int]:

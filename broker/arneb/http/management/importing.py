@@ -7,8 +7,10 @@ need, and otherwise than the file says.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -61,7 +63,7 @@ async def take_in(
                 if number % PUTS_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()
             for rows in (definitions.exchanges, definitions.queues, definitions.bindings):
-                for vhost in dict.fromkeys(name for name, _ in rows):
+                for vhost in dict.fromkeys(map(itemgetter(0), rows)):
                     edit.vhost(vhost)
             for vhost, _, _ in definitions.shovels:
                 edit.vhost(vhost)
@@ -69,9 +71,9 @@ async def take_in(
         raise bad_request(f"nothing was imported: {error}") from error
     failures: list[str] = []
     making = _Making(topology, failures)
-    await making.all([partial(making.exchange, *each) for each in definitions.exchanges])
-    await making.all([partial(making.queue, *each) for each in definitions.queues])
-    await making.all([partial(making.binding, *each) for each in definitions.bindings])
+    await making.all(partial(making.exchange, *each) for each in definitions.exchanges)
+    await making.all(partial(making.queue, *each) for each in definitions.queues)
+    await making.all(partial(making.binding, *each) for each in definitions.bindings)
     if definitions.shovels:
         async with catalogue.changing() as edit:
             for vhost, name, value in definitions.shovels:
@@ -102,11 +104,11 @@ class _Making:
     def __repr__(self) -> str:
         return f"<_Making, {len(self._failures)} failures>"
 
-    async def all(self, makings: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    async def all(self, makings: Iterator[Callable[[], Awaitable[None]]]) -> None:
         """All of these, which do not depend on one another."""
-        for start in range(0, len(makings), TOGETHER_MAX):
+        while together := list(islice(makings, TOGETHER_MAX)):
             async with trio.open_nursery() as nursery:
-                for each in makings[start : start + TOGETHER_MAX]:
+                for each in together:
                     nursery.start_soon(self._try, each)
 
     async def _try(self, make: Callable[[], Awaitable[None]]) -> None:

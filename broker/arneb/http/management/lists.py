@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from arneb.http.management.calls import Document, Refused, bad_request
+from arneb.http.management.calls import Document, Refused, Written, bad_request
 from arneb.http.management.ordering import (
     DOCUMENTS_PER_TURN,
     FIGURES_PER_TURN,
@@ -62,7 +62,7 @@ class Source(Generic[Item]):
     """Things that are listed."""
 
     items: Sequence[Item]
-    document: Callable[[Item], Document]
+    document: Callable[[Item], Document | Written]
     order: Callable[[Item], tuple[str, ...]]
     """By what they stand in order unless something else is asked for; the last part is the name
     that is searched."""
@@ -140,9 +140,12 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
             )
             raise Refused(400, "page_out_of_range", reason)
     ordered = await _ordered(source, items, listing, pause, end)
-    documents = []
+    documents: list[Document | Written] = []
     for item in ordered[start:end]:
-        documents.append(narrowed(source.document(item), listing.columns))
+        found = source.document(item)
+        if not isinstance(found, Written):  # which it is not if there are columns
+            found = narrowed(found, listing.columns)
+        documents.append(found)
         if len(documents) % DOCUMENTS_PER_TURN == 0:
             await pause()
     if page is None:

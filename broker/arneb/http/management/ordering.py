@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-FIGURES_PER_TURN: Final = 2000
-"""Figures that are looked up, or names that are compared, in a millisecond or two."""
+FIGURES_PER_TURN: Final = 1000
+"""Figures that are looked up, or names that are compared, in one to three milliseconds."""
 DOCUMENTS_PER_TURN: Final = 50
 """Documents that are made in as long."""
 MERGED_PER_TURN: Final = 20_000

@@ -73,27 +73,20 @@ class Sight:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bytes of the messages, with what the log keeps beside their bodies, and of those that are
-        ready."""
+        """As :func:`sizes_of`."""
         if self._sizes is None:
-            self._sizes = _sizes(self.queue)
+            self._sizes = sizes_of(self.queue)
         return self._sizes
 
     @property
     def consumers(self) -> int:
         """Who consumes from it."""
-        return self.queue.consumer_count if self.queue.is_complete else 0
+        return consumers_of(self.queue)
 
     @property
     def capacity(self) -> float:
         """1 if a message that comes now goes to a consumer at once."""
-        queue = self.queue
-        if not self.consumers:
-            return 0
-        served = not ready(queue) or (
-            queue.type is not QueueType.STREAM and queue.subscription.room > 0
-        )
-        return 1.0 if served else 0
+        return capacity_of(self.queue)
 
 
 def _read(site: Site, queue: Queue) -> Counters | None:
@@ -102,7 +95,24 @@ def _read(site: Site, queue: Queue) -> Counters | None:
     return of_queue(queue) if there else None
 
 
-def _sizes(queue: Queue) -> tuple[int, int]:
+def consumers_of(queue: Queue) -> int:
+    """Who consumes from it."""
+    return queue.consumer_count if queue.is_complete else 0
+
+
+def capacity_of(queue: Queue) -> float:
+    """1 if a message that comes now goes to a consumer at once."""
+    if not consumers_of(queue):
+        return 0
+    served = not ready(queue) or (
+        queue.type is not QueueType.STREAM and queue.subscription.room > 0
+    )
+    return 1.0 if served else 0
+
+
+def sizes_of(queue: Queue) -> tuple[int, int]:
+    """Bytes of the messages, with what the log keeps beside their bodies, and of those that are
+    ready."""
     if queue.type is QueueType.STREAM or not queue.is_complete:
         return queue.topic.stored_bytes, queue.topic.stored_bytes
     everything = queue.subscription.backlog_bytes
@@ -271,13 +281,28 @@ def queue_document(
     return {name: value for name, value in document.items() if value is not ABSENT}
 
 
+def listed_document(site: Site, queue: Queue, ranges: Mapping[str, Range] = NO_RANGES) -> Document:
+    """One queue as lists show it."""
+    document = queue_document(site, queue, ranges, detailed=False)
+    return {name: value for name, value in document.items() if value is not None}
+
+
 _PASSED: Final = tuple(name for group in OF_QUEUES for name in group)
 """The counters that ``message_stats`` has."""
 
 _FIGURES: Final[Mapping[str, Callable[[Queue], Any]]] = {
     "name": lambda queue: queue.name,
     "vhost": lambda queue: queue.vhost,
-    "consumers": lambda queue: queue.consumer_count if queue.is_complete else 0,
+    "consumers": consumers_of,
+    "type": lambda queue: queue.options.type.value,
+    "durable": lambda queue: queue.topic.durable,
+    "auto_delete": lambda queue: queue.auto_delete,
+    "exclusive": lambda queue: queue.owner is not None,
+    "policy": lambda queue: queue.applied.policy,
+    "operator_policy": lambda queue: queue.applied.operator_policy,
+    **dict.fromkeys(("consumer_capacity", "consumer_utilisation"), capacity_of),
+    "message_bytes": lambda queue: sizes_of(queue)[0],
+    "message_bytes_ready": lambda queue: sizes_of(queue)[1],
     **{name: OF_ONE_QUEUE[name] for name in LENGTHS},
     **{f"message_stats.{name}": OF_ONE_QUEUE[name] for name in _PASSED},
 }

@@ -11,7 +11,16 @@ from typing import Final
 from pamqp.commands import Queue as Methods
 
 from arneb.http.management.arguments import arguments_in
-from arneb.http.management.calls import CREATED, DONE, Call, Document, Reply, bad_request, not_found
+from arneb.http.management.calls import (
+    CREATED,
+    DONE,
+    Call,
+    Document,
+    Reply,
+    Written,
+    bad_request,
+    not_found,
+)
 from arneb.http.management.channels import consumer_documents
 from arneb.http.management.counters import (
     CONSUMED,
@@ -22,7 +31,8 @@ from arneb.http.management.counters import (
     unacknowledged,
 )
 from arneb.http.management.lists import Listing, Source, listed, listing_of, narrowed, ranges_of
-from arneb.http.management.queue_fields import figure_of, queue_document
+from arneb.http.management.queue_fields import figure_of, listed_document, queue_document
+from arneb.http.management.queue_texts import listed_text
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, USERS, VHOST
 from arneb.http.management.site import Site
@@ -33,6 +43,9 @@ from arneb_amqp.wire.replies import make
 from arneb_core.api.errors import CoreError, StoreFailed
 
 VHOSTS_PER_TURN: Final = 5
+
+KEPT_MAX: Final = 2000
+"""Of a list with more queues nothing is kept, for it would push all else out of the budget."""
 
 _RANGES: Final = {"lengths": LENGTHS, "msg_rates": (*PUBLISHED, *CONSUMED)}
 
@@ -72,11 +85,14 @@ async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
         if number % VHOSTS_PER_TURN == 0:
             await site.pause()
     listing = listing_of(call.query)
+    document: Callable[[Queue], Document | Written]
     if call.flag("disable_stats"):
         totals = call.flag("enable_queue_totals")
-        document: Callable[[Queue], Document] = partial(short_document, site, totals=totals)
+        document = partial(short_document, site, totals=totals)
     else:
-        document = _documents(site, call, listing, detailed=detailed)
+        shown = len(queues) if listing.page is None else listing.page.size
+        kept = shown <= KEPT_MAX
+        document = _documents(site, call, listing, detailed=detailed, kept=kept)
     source = Source(
         queues,
         document,
@@ -90,20 +106,18 @@ async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
 
 
 def _documents(
-    site: Site, call: Call, listing: Listing, *, detailed: bool
-) -> Callable[[Queue], Document]:
-    """What makes the document of a queue."""
+    site: Site, call: Call, listing: Listing, *, detailed: bool, kept: bool
+) -> Callable[[Queue], Document | Written]:
+    """What makes the document of a queue. ``kept``: they are few enough to be kept."""
     ranges = ranges_of(call.query, _RANGES)
     if listing.columns:
         names = tuple(dict.fromkeys(path[0] for path in listing.columns))
         return lambda queue: queue_document(site, queue, ranges, names=names)
     if detailed:
         return lambda queue: queue_document(site, queue, ranges)
-    return lambda queue: {
-        name: value
-        for name, value in queue_document(site, queue, ranges, detailed=False).items()
-        if value is not None
-    }
+    if kept and not ranges:
+        return partial(listed_text, site)
+    return partial(listed_document, site, ranges=ranges)
 
 
 async def _show(site: Site, call: Call) -> Reply:

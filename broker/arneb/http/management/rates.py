@@ -1,38 +1,32 @@
 """Rates: how fast counters grow, and what they were.
 
 The rule: a rate is the difference of two samples that are a second apart or more, the later one
-taken now. Samples of what somebody looks at are taken each second. One that is like the one before
-is none: it is only noted for how long that has held. All are within a budget: of what was not
-looked at for longest, the oldest go first, all but the last two.
+taken now. Samples of what somebody looks at are taken each second. All are within a budget, with
+what else is kept of their objects: of what was not looked at for longest, the oldest go first, all
+but the last two.
 """
 
-from array import array
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import trio
 
 from arneb.http.management.growth import LOOKED_AT_S, Growth
-
-FINE_S: Final = 1.0
-FINE_SAMPLES: Final = 120
-"""A second apart, for two minutes."""
-COARSE_S: Final = 5.0
-COARSE_SAMPLES: Final = 120
-"""Five seconds apart, for ten minutes."""
-
-OF_A_DAY: Final = ((60.0, 60), (600.0, 48), (1800.0, 48))
-"""Seconds apart, and how many: an hour, eight hours and a day. Of what there is one of."""
+from arneb.http.management.samples import (
+    COARSE_S,
+    FINE_S,
+    OF_A_DAY,
+    STEPS,
+    Counters,
+    History,
+    Kept,
+    Read,
+)
 
 HISTORY_BYTES: Final = 64 * 1024 * 1024
 """The budget of all samples."""
-SAMPLE_BYTES: Final = 200
-"""What one takes besides its numbers."""
-NUMBER_BYTES: Final = 8
-SAMPLES_KEPT: Final = 2
-"""Of each object that anything is kept of: a rate needs so many."""
 ROOM_MADE: Final = 0.1
 """Of the budget, when it is used up, so that this is not looked at for each sample."""
 
@@ -42,87 +36,12 @@ over very many."""
 
 OBJECTS_PER_TURN: Final = 100
 
+REST: Final = 20
+"""Samples that took a second are taken again after twenty: of very many objects, that are looked at
+each second, taking them would be most of what the broker does."""
+
 NO_RATE: Final[Mapping[str, Any]] = {"rate": 0.0}
 """Of what does not grow: most of what there is."""
-
-Counters = Mapping[str, int]
-Read = Callable[[], Counters | None]
-"""The counters of something now; None: it is gone."""
-
-
-@dataclass(slots=True)
-class Sample:
-    """Counters, and from when to when they were so."""
-
-    at_s: float
-    until_s: float
-    counters: "array[int]"
-
-
-@dataclass(slots=True)
-class _Tier:
-    """Samples so far apart, oldest first."""
-
-    step_s: float
-    samples: deque[Sample]
-    due_s: float = 0.0
-
-    def take(self, now: float, counters: "array[int]") -> int:
-        """A sample, unless there is one of this time: how many more there are."""
-        if now < self.due_s:
-            return 0
-        self.due_s = now + self.step_s
-        last = self.samples[-1] if self.samples else None
-        if last is not None and last.counters == counters:
-            last.until_s = now
-            return 0
-        is_full = len(self.samples) == self.samples.maxlen
-        self.samples.append(Sample(now, now, counters))
-        return 0 if is_full else 1
-
-
-@dataclass(slots=True)
-class History:
-    """The samples of one object."""
-
-    read: Read
-    names: tuple[str, ...]
-    looked_at_s: float
-    tiers: tuple[_Tier, ...]
-    rests_until_s: float = 0.0
-    """Nobody looks at it: no sample is taken before."""
-    changed_at_s: float | None = None
-    """When its counters were last seen to have changed."""
-    _last: "array[int]" = field(default_factory=lambda: array("q"))
-
-    @property
-    def sample_bytes(self) -> int:
-        """What one sample takes."""
-        return SAMPLE_BYTES + NUMBER_BYTES * len(self.names)
-
-    def take(self, now: float, counters: Counters) -> int:
-        """A sample; how many more there are."""
-        numbers = array("q", counters.values())
-        if self._last != numbers:
-            self.changed_at_s = now if self._last else None
-            self._last = numbers
-        return sum(each.take(now, numbers) for each in self.tiers)
-
-    def before(self, now: float) -> "tuple[float, array[int]] | None":
-        """The newest counters that are a second old, or older, and when they were so."""
-        for sample in reversed(self.tiers[0].samples):
-            if sample.at_s <= now - FINE_S:
-                return min(sample.until_s, now - FINE_S), sample.counters
-        return None
-
-    def drop_oldest(self) -> int:
-        """Give half of the samples up, the older ones; how many went."""
-        gone = 0
-        for tier in self.tiers:
-            for _ in range((len(tier.samples) - SAMPLES_KEPT + 1) // 2):
-                tier.samples.popleft()
-                gone += 1
-        return gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +71,8 @@ class Rates:
         self.bytes = 0
         self.growth = Growth(clock)
         self._histories: OrderedDict[Hashable, History] = OrderedDict()
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """One value for all objects with the same counters."""
         self._always: dict[Hashable, Callable[[], Awaitable[Counters]]] = {}
 
     def __repr__(self) -> str:
@@ -159,6 +80,10 @@ class Rates:
 
     def __len__(self) -> int:
         return len(self._histories)
+
+    def histories(self) -> Iterable[History]:
+        """Of everything that is looked at."""
+        return self._histories.values()
 
     def always(self, key: Hashable, read: Callable[[], Awaitable[Counters]]) -> None:
         """Sample this from now on, and keep what it was for a day."""
@@ -178,11 +103,11 @@ class Rates:
         before = history.before(now)
         self._take(history, now, counters)
         details: dict[str, Mapping[str, Any]] = dict.fromkeys(counters, NO_RATE)
-        if before is not None and before[1] != (numbers := array("q", counters.values())):
+        if before is not None:
             span_s = now - before[0]
-            for index, name in enumerate(counters):
-                rate = (numbers[index] - before[1][index]) / span_s
-                details[name] = {"rate": round(rate, 3)}
+            for (name, number), old in zip(counters.items(), before[1], strict=True):
+                if number != old:
+                    details[name] = {"rate": round((number - old) / span_s, 3)}
         if ranges:
             for index, name in enumerate(history.names):
                 wanted = ranges if isinstance(ranges, Range) else ranges.get(name)
@@ -191,6 +116,25 @@ class Rates:
                         **details[name], **self._samples(history, index, now, wanted),
                     }  # fmt: skip
         return details
+
+    def unchanged(self, key: Hashable, numbers: tuple[int, ...]) -> Kept | None:
+        """What was kept of something that is looked at, if its counters are these and have been
+        for so long that all its rates are 0."""
+        history, now = self._histories.get(key), self._clock()
+        kept = None if history is None else history.unchanged(now, numbers)
+        if history is None or kept is None:
+            return None
+        history.looked_at_s = now
+        self._histories.move_to_end(key)
+        return kept
+
+    def keep(self, key: Hashable, numbers: tuple[int, ...], kept: Kept) -> None:
+        """Keep what was made of something, if that will do for the next who looks at it."""
+        history = self._histories.get(key)
+        if history is not None and history.rests_with(self._clock(), numbers):
+            before = history.bytes
+            history.keep(kept)
+            self._resized(history, before)
 
     def idle_since_ms(self, key: Hashable) -> int | None:
         """When the counters of something were last seen to change, if that is more than a few
@@ -203,16 +147,24 @@ class Rates:
 
     def _looked_at(self, key: Hashable, counters: Counters, read: Read, now: float) -> History:
         history = self._histories.get(key)
-        if history is None or history.names != tuple(counters):
+        names = tuple(counters)
+        if history is None or history.names != names:
             self._forget(key)
-            more = OF_A_DAY if key in self._always else ()
-            history = self._histories[key] = _history(read, tuple(counters), now, more)
+            steps = (*STEPS, *OF_A_DAY) if key in self._always else STEPS
+            names = self._names.setdefault(names, names)
+            history = self._histories[key] = History(read, counters, now, names, steps)
+            self.bytes += history.bytes
         history.looked_at_s, history.read, history.rests_until_s = now, read, 0.0
         self._histories.move_to_end(key)
         return history
 
     def _take(self, history: History, now: float, counters: Counters) -> None:
-        self.bytes += history.take(now, counters) * history.sample_bytes
+        before = history.bytes
+        history.take(now, counters)
+        self._resized(history, before)
+
+    def _resized(self, history: History, before: int) -> None:
+        self.bytes += history.bytes - before
         if self.bytes > self._bytes_max:
             self._keep_budget()
 
@@ -221,7 +173,9 @@ class Rates:
         if that is not enough, all of it."""
         wanted = self._bytes_max * (1 - ROOM_MADE)
         for history in list(self._histories.values()):
-            self.bytes -= history.drop_oldest() * history.sample_bytes
+            before = history.bytes
+            history.drop_oldest()
+            self.bytes += history.bytes - before
             if self.bytes <= wanted:
                 return
         while self.bytes > wanted and len(self._histories) > 1:
@@ -230,15 +184,12 @@ class Rates:
     def _forget(self, key: Hashable) -> None:
         history = self._histories.pop(key, None)
         if history is not None:
-            held = sum(len(each.samples) for each in history.tiers)
-            self.bytes -= held * history.sample_bytes
+            self.bytes -= history.bytes
 
     def _samples(self, history: History, index: int, now: float, wanted: Range) -> dict[str, Any]:
         now_ms = self._now_ms()
         newest_ms = now_ms // 1000 // wanted.step_s * wanted.step_s * 1000
-        kept = sorted(
-            (each for tier in history.tiers for each in tier.samples), key=lambda each: each.at_s
-        )
+        kept = history.samples
         samples = []
         place = len(kept) - 1
         for back in range(0, wanted.age_s + 1, wanted.step_s):
@@ -258,9 +209,12 @@ class Rates:
 
     async def run(self) -> NoReturn:
         """Take samples, for ever."""
+        took_s = 0.0
         while True:
-            await trio.sleep(FINE_S)
+            await trio.sleep(max(FINE_S, REST * took_s))
+            began = self._clock()
             await self.sample()
+            took_s = self._clock() - began
 
     async def sample(self) -> None:
         """Take one of all that is looked at, and of what is sampled always."""
@@ -291,11 +245,3 @@ class Rates:
 
 def _nothing() -> None:
     """What is sampled always is read by somebody else."""
-
-
-def _history(
-    read: Read, names: tuple[str, ...], now: float, more: Sequence[tuple[float, int]] = ()
-) -> History:
-    steps = ((FINE_S, FINE_SAMPLES), (COARSE_S, COARSE_SAMPLES), *more)
-    tiers = tuple(_Tier(step_s, deque(maxlen=count)) for step_s, count in steps)
-    return History(read, names, now, tiers)
