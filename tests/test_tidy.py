@@ -70,6 +70,7 @@ IMPURE_CALLS: Final = re.compile(
 SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/attack/canary.py": "an honest client that asks little, beside hostile ones",
     "tests/attack/channels.py": "what a real broker gives back in a minute is what is measured",
+    "tests/attack/crowd.py": "clients that say little once a second are what is tried",
     "tests/attack/running.py": "what a real broker has left of the last attack is let go",
     "tests/broker/test_shovels.py": "real brokers are asked until what was to move has moved",
     "tests/crash/mixed.py": "real processes work for a random while before one is killed",

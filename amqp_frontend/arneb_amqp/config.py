@@ -13,6 +13,9 @@ from arneb_amqp.wire.constants import (
     MESSAGE_BYTES_MAX_DEFAULT,
     PARTIAL_BYTES_MAX_DEFAULT,
 )
+from arneb_core.access.defaults import LimitsOf, PolicyOf, VhostDefaults
+from arneb_core.access.errors import InvalidAccess
+from arneb_core.access.patterns import check_pattern
 from arneb_core.access.seed import Seed, SeedUser
 
 KIB: Final = 1024
@@ -44,6 +47,17 @@ class User:
 GUEST: Final = User("guest", "guest", loopback_only=True)
 
 
+QUEUE_TYPES: Final = ("classic", "quorum", "stream")
+"""What a queue may be by default."""
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    try:
+        check_pattern(pattern)
+    except InvalidAccess as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 class CertificateLogin(Enum):
     """What of a certificate is a user's name; the values are RabbitMQ's."""
 
@@ -63,6 +77,71 @@ class SanType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultLimits:
+    """The first such table whose pattern is found in the name counts, and no other. It counts when
+    the virtual host is made: later changes of the settings change none."""
+
+    pattern: str = ".*"
+    """A regular expression that is searched in names of virtual hosts."""
+    max_connections: int = -1
+    """The most connections; -1 = no limit."""
+    max_queues: int = -1
+    """The most queues; -1 = no limit."""
+
+    def __post_init__(self) -> None:
+        _check_pattern("pattern", self.pattern)
+
+    @property
+    def limits(self) -> LimitsOf:
+        """The same as the catalogue has it."""
+        given = {"max-connections": self.max_connections, "max-queues": self.max_queues}
+        return LimitsOf(self.pattern, {name: each for name, each in given.items() if each >= 0})
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultOperatorPolicy:
+    """They count when the virtual host is made: later changes of the settings change none."""
+
+    name: str
+    """What it is called."""
+    vhost_pattern: str = ".*"
+    """A regular expression that is searched in names of virtual hosts."""
+    queue_pattern: str = ".*"
+    """The policy's own pattern, for names of queues."""
+    expires_ms: int = -1
+    """``expires``: how long a queue may be unused; -1 = it is not said."""
+    message_ttl_ms: int = -1
+    """``message-ttl``: how long a message may wait; -1 = it is not said."""
+    max_length: int = -1
+    """``max-length``: the most messages of a queue; -1 = it is not said."""
+    max_length_bytes: int = -1
+    """``max-length-bytes``: the most bytes of a queue's messages; -1 = it is not said."""
+    delivery_limit: int = -1
+    """``delivery-limit`` of quorum queues; -1 = it is not said."""
+
+    def __post_init__(self) -> None:
+        _check_pattern("vhost_pattern", self.vhost_pattern)
+        _check_pattern("queue_pattern", self.queue_pattern)
+        if not self.policy.definition or self.expires_ms == 0:
+            raise ValueError(
+                f"expected something that policy {self.name!r} sets, or expires_ms > 0"
+            )
+
+    @property
+    def policy(self) -> PolicyOf:
+        """The same as the catalogue has it."""
+        given = {
+            "expires": self.expires_ms,
+            "message-ttl": self.message_ttl_ms,
+            "max-length": self.max_length,
+            "max-length-bytes": self.max_length_bytes,
+            "delivery-limit": self.delivery_limit,
+        }
+        set_ = {name: each for name, each in given.items() if each >= 0}
+        return PolicyOf(self.name, self.vhost_pattern, self.queue_pattern, set_)
+
+
+@dataclass(frozen=True, slots=True)
 class AmqpConfig:
     """What the server offers, demands and bounds."""
 
@@ -72,6 +151,13 @@ class AmqpConfig:
     only; with some, that one is gone."""
     vhosts: tuple[str, ...] = ("/",)
     """The virtual hosts at the first start; later the store says which there are."""
+    default_queue_type: str = ""
+    """The type of queues that name none, in virtual hosts that name none: ``classic``, ``quorum``
+    or ``stream``; empty: ``classic``. What cannot be of that type is classic."""
+    default_limits: tuple[DefaultLimits, ...] = ()
+    """Limits that new virtual hosts have."""
+    default_operator_policies: tuple[DefaultOperatorPolicy, ...] = ()
+    """Operator policies that new virtual hosts have."""
     loopback_users: tuple[str, ...] = ("guest",)
     """Users who may log in from this machine only, unless ``users`` names them: then that says
     it."""
@@ -147,6 +233,11 @@ class AmqpConfig:
                     f"expected {name} of at least message_bytes_max, which is "
                     f"{self.message_bytes_max}, got {most}"
                 )
+        if self.default_queue_type and self.default_queue_type not in QUEUE_TYPES:
+            raise ValueError(
+                f"expected default_queue_type to be one of {', '.join(QUEUE_TYPES)}, "
+                f"got {self.default_queue_type!r}"
+            )
         if self.consumer_timeout_s < 0:
             raise ValueError(
                 f"expected consumer_timeout_s of at least 0, got {self.consumer_timeout_s}"
@@ -159,6 +250,14 @@ class AmqpConfig:
         """Who there is at the first start."""
         users = (SeedUser(each.name, each.password, each.tags) for each in self.users)
         return Seed(self.vhosts, tuple(users))
+
+    @property
+    def vhost_defaults(self) -> VhostDefaults:
+        """What virtual hosts have that are made."""
+        return VhostDefaults(
+            tuple(each.limits for each in self.default_limits),
+            tuple(each.policy for each in self.default_operator_policies),
+        )
 
     def is_loopback_only(self, user: str) -> bool:
         """The user may log in from this machine only."""

@@ -50,8 +50,8 @@ class AuditTable:
 
 @dataclass(frozen=True, slots=True)
 class TracesTable:
-    """Spans of OpenTelemetry, for AMQP messages whose header ``traceparent`` says that their trace
-    is recorded. Needs ``pip install arneb[traces]``."""
+    """Spans of OpenTelemetry, for messages whose header or property ``traceparent`` says that their
+    trace is recorded. Needs ``pip install arneb[traces]``."""
 
     endpoint: str = ""
     """Where a collector takes OTLP over HTTP, such as ``http://localhost:4318/v1/traces``; empty:

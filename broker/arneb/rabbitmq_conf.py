@@ -23,6 +23,7 @@ from arneb.rabbitmq_values import (
     seconds_in,
     whole_in,
 )
+from arneb.rabbitmq_vhosts import QUEUE_TYPES, VHOST_DEFAULTS
 from arneb.settings import ConfigInvalid
 from arneb.sizes import parse_bytes
 
@@ -148,15 +149,6 @@ def _part(dotted: str, port: int, part: int) -> Take:
     return take
 
 
-def _refused(why: str) -> Take:
-    """A key that would change what users see, and cannot be had this way."""
-
-    def take(file: ConfFile, _: str, value: str) -> None:
-        raise ValueError(why)
-
-    return take
-
-
 def _more_users(file: ConfFile, rest: str, value: str) -> None:
     name, _, part = rest.partition(".")
     user = file.users.setdefault(name, {"name": name, "tags": []})
@@ -213,12 +205,8 @@ TAKEN: Final[Mapping[str, Take]] = {
     "default_vhost": lambda file, _, value: file.set("amqp.vhosts", [value]),
     "default_users.*": _more_users,
     "default_user_tags.*": _tag,
-    "default_limits.*": _refused(
-        "limits are set for each vhost, by definitions or `arneb ctl set_vhost_limits`"
-    ),
-    "default_policies.*": _refused(
-        "operator policies are set by definitions or `arneb ctl set_operator_policy`"
-    ),
+    **VHOST_DEFAULTS,
+    "default_queue_type": setting("amqp.default_queue_type", one_of(QUEUE_TYPES)),
     "default_permissions.*": _permission,
     "loopback_users*": _loopback,
     "load_definitions": setting("load_definitions", path_in),

@@ -35,6 +35,7 @@ class ConfFile:
         self.versions: dict[str, set[str]] = {}  # of TLS, by table
         self.ciphers: dict[str, list[str]] = {}
         self.users: dict[str, Table] = {}  # besides the first, by their keys' names
+        self.groups: dict[str, Table] = {}  # of keys that are one table, by how they begin
         self.claims: dict[str, str] = {}
         self.backends: dict[str, str] = {}
         self.mechanisms: set[str] = set()

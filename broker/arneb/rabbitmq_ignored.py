@@ -50,7 +50,6 @@ IGNORED: Final[Mapping[str, str]] = {
     "management.hsts.": "there are no pages to protect",
     "management.http_log_dir": "changes stand in the audit log",
     "management_agent.": "figures are those of the instant",
-    "default_queue_type": "it is a vhost's: `arneb ctl add_vhost --default-queue-type`",
     "password_hashing_module": "passwords are hashed by sha256, and other hashes are accepted",
     "credential_validator.": "passwords are not judged here",
     "channel_operation_timeout": PLANS,

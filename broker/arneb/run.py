@@ -16,7 +16,7 @@ from arneb.config import Config
 from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
 from arneb.observed import node_name
-from arneb.shared import OwnNode, Say, Shared
+from arneb.shared import PULSARS, OwnNode, Say, Shared
 from arneb.tls import NO_FILE
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.errors import AccessError
@@ -37,7 +37,8 @@ async def serve_all(
     except (ValueError, AccessError) as error:
         where = f"the vhosts and users stored in {config.data_dir}"
         raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
-    async with trio.open_nursery() as nursery:
+    # The last spans are sent when everybody has gone.
+    async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
         shared = Shared(core, config, listeners, catalogue, node, nursery)
         for line in access(config, catalogue.tables):
             say(line)
@@ -49,6 +50,8 @@ async def serve_all(
         if shared.proofs.required:
             shared.follow_proofs()
         try:
+            if config.traces.endpoint:
+                await _trace(shared, stack)
             await shared.alarms.look()
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
@@ -74,6 +77,18 @@ async def serve_all(
             await shared.backends.close()
 
 
+async def _trace(shared: Shared, stack: AsyncExitStack) -> None:
+    """Have messages traced until ``stack`` ends."""
+    from arneb.traces import traced
+
+    shared.tracing = await stack.enter_async_context(traced(shared.config.traces))
+    if not shared.listeners.by_name.keys().isdisjoint(PULSARS):
+        from arneb.pulsar_traces import PulsarTraces
+
+        traces = PulsarTraces(shared.tracing.spans)
+        shared.pulsar.context.onlooking.onlooker = traces
+
+
 def _living(core: Engine) -> Living:
     return Living(trio.lowlevel.current_statistics().tasks_living, len(core.topics))
 
@@ -97,22 +112,19 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         await load_definitions(shared.catalogue, shared.topology, path)
     shared.start_shovels()
-    async with AsyncExitStack() as stack:
-        if (traces := shared.config.traces).endpoint:
-            from arneb.traces import traced
-
-            await stack.enter_async_context(traced(traces, shared.topology))
-        await serve_amqp(
-            shared.core,
-            listeners,
-            config=config,
-            adjustable=shared.amqp,
-            topology=shared.topology,
-            authority=shared.authority,
-            resource_alarms=shared.alarms.resource_alarms,
-            roster=shared.roster,
-            task_status=task_status,
-        )
+    if shared.tracing is not None:
+        shared.tracing.see(shared.topology)
+    await serve_amqp(
+        shared.core,
+        listeners,
+        config=config,
+        adjustable=shared.amqp,
+        topology=shared.topology,
+        authority=shared.authority,
+        resource_alarms=shared.alarms.resource_alarms,
+        roster=shared.roster,
+        task_status=task_status,
+    )
 
 
 async def _serve_amqp_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from arneb.logins.backends import Backends
     from arneb.principals import RolesAsUsers
     from arneb.reloading import Hook
+    from arneb.traces import Tracing
     from arneb_amqp.server.roster import Roster
     from arneb_amqp.shovels.shovels import Shovels
     from arneb_amqp.topology.topology import Topology
@@ -118,6 +119,8 @@ class Shared:
         self.lateness = Lateness()
         self.topology: Topology | None = None
         """AMQP's, if that is served."""
+        self.tracing: Tracing | None = None
+        """Has messages traced, if there is a collector."""
         self.addresses = {name: listeners.addresses(name) for name in listeners.by_name}
         """Where is listened, by the name of the listener: a server may take its sockets over."""
 

@@ -20,7 +20,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Span, SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from arneb import __version__
@@ -40,6 +40,9 @@ MARK: Final = b"traceparent"
 PARENT: Final = "traceparent"
 STATE: Final = "tracestate"
 
+Parent = tuple[str, str]
+"""The two headers that name a span in whose trace another is made."""
+
 FLUSH_S: Final = 1.0
 """How long a stop waits for the last spans to be sent."""
 
@@ -47,11 +50,35 @@ _NS_PER_MS: Final = 1_000_000
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
+class Spans:
+    """Makes spans of messages that carry their parent's name."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._tracer = provider.get_tracer("arneb", __version__)
+
+    def __repr__(self) -> str:
+        return "<Spans>"
+
+    def make(
+        self, operation: str, destination: str, parent: Parent, began_ms: int | None
+    ) -> tuple[Span, int]:
+        """One span, and when it is to end. What has waited since ``began_ms`` is delivered by a
+        span as long as that; None: it was published."""
+        now_ns = time.time_ns()
+        span = self._tracer.start_span(
+            f"{operation} {destination}",
+            _PROPAGATOR.extract({PARENT: parent[0], STATE: parent[1]}),
+            SpanKind.SERVER if began_ms is None else SpanKind.PRODUCER,
+            start_time=now_ns if began_ms is None else min(began_ms * _NS_PER_MS, now_ns),
+        )
+        return span, now_ns
+
+
 class Traces:
     """Makes spans of what goes through one vhost (:class:`.Onlooker`)."""
 
-    def __init__(self, provider: TracerProvider, vhost: str) -> None:
-        self._tracer = provider.get_tracer("arneb", __version__)
+    def __init__(self, spans: Spans, vhost: str) -> None:
+        self._spans = spans
         self._vhost = vhost
 
     def __repr__(self) -> str:
@@ -84,24 +111,20 @@ class Traces:
         parent = lookup_text(headers, PARENT)
         if parent is None:
             return  # the word stood somewhere else
-        context = {PARENT: parent, STATE: lookup_text(headers, STATE) or ""}
         exchange, key = split_route(entry[HEADER_BYTES:start])
-        destination = exchange or DEFAULT_EXCHANGE_NAME
-        now_ns = time.time_ns()
-        # What waits in a queue is delivered by a span as long as it has waited.
-        began_ns = now_ns if queue is None else min(header.publish_time_ms * _NS_PER_MS, now_ns)
-        span = self._tracer.start_span(
-            f"{operation} {destination if queue is None else queue}",
-            _PROPAGATOR.extract(context),
-            SpanKind.SERVER if queue is None else SpanKind.PRODUCER,
-            start_time=began_ns,
+        destination = (exchange or DEFAULT_EXCHANGE_NAME) if queue is None else queue
+        span, end_ns = self._spans.make(
+            operation,
+            destination,
+            (parent, lookup_text(headers, STATE) or ""),
+            None if queue is None else header.publish_time_ms,
         )
         if span.is_recording():
             span.set_attributes(
                 {
                     "messaging.system": "rabbitmq",
                     "messaging.operation.name": operation,
-                    "messaging.destination.name": destination if queue is None else queue,
+                    "messaging.destination.name": destination,
                     "messaging.rabbitmq.destination.routing_key": key,
                     "messaging.message.body.size": len(payload_of(entry[start:])),
                     "arneb.vhost": self._vhost,
@@ -110,7 +133,7 @@ class Traces:
                     **_identity(properties),
                 }
             )
-        span.end(now_ns)
+        span.end(end_ns)
 
 
 def _identity(properties: Properties) -> dict[str, str]:
@@ -121,9 +144,27 @@ def _identity(properties: Properties) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+class Tracing:
+    """Has messages traced, for as long as the broker runs."""
+
+    def __init__(self, spans: Spans) -> None:
+        self.spans = spans
+
+    def __repr__(self) -> str:
+        return f"<Tracing {self.spans!r}>"
+
+    def see(self, topology: Topology) -> None:
+        """Have what goes through the vhosts traced, those included that will come."""
+
+        def onlooker(vhost: Vhost) -> Traces:
+            return Traces(self.spans, vhost.name)
+
+        topology.observe(onlooker)
+
+
 @asynccontextmanager
-async def traced(table: TracesTable, topology: Topology) -> AsyncIterator[None]:
-    """Have what goes through ``topology`` traced while the block runs."""
+async def traced(table: TracesTable) -> AsyncIterator[Tracing]:
+    """Have spans sent while the block runs, and those that are left at its end."""
     resource = Resource.create({"service.name": table.service_name, "service.version": __version__})
     # Whoever began the trace has decided whether it is recorded.
     provider = TracerProvider(
@@ -136,13 +177,8 @@ async def traced(table: TracesTable, topology: Topology) -> AsyncIterator[None]:
         schedule_delay_millis=int(table.delay_s * 1000),
     )
     provider.add_span_processor(processor)
-
-    def onlooker(vhost: Vhost) -> Traces:
-        return Traces(provider, vhost.name)
-
-    topology.observe(onlooker)
     try:
-        yield
+        yield Tracing(Spans(provider))
     finally:
         with trio.CancelScope(shield=True), trio.move_on_after(FLUSH_S):
             await trio.to_thread.run_sync(provider.shutdown, abandon_on_cancel=True)

@@ -5,10 +5,10 @@ import os
 import re
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,11 @@ from conformance.toolbox import BUILD_WITHIN_S, finished, made_once, python_with
 HERE: Final = Path(__file__).parent
 
 NAME: Final = "of the tools"
+
+FLOWER_WITHIN_S: Final = 180.0
+"""It takes seconds to start on a machine that does nothing else."""
+
+PAGE_WITHIN_S: Final = 30.0
 
 
 @pytest.fixture(scope="module", params=["arneb", "rabbitmq"])
@@ -168,13 +173,15 @@ def test_flower(managed: Any, connection: pika.BlockingConnection, tmp_path: Pat
     }
     flower = Process(command, environment, tmp_path / "flower.log")
     try:
-        end, cells = time.monotonic() + 60, list[str]()
+        end, cells = time.monotonic() + FLOWER_WITHIN_S, list[str]()
+        url = f"http://127.0.0.1:{port}/broker"
         while time.monotonic() < end and cells[1:2] != ["1"]:
+            assert flower.returncode is None, (tmp_path / "flower.log").read_text()[-2000:]
             connection.process_data_events(0.3)
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/broker", timeout=5) as answer:
+                with urllib.request.urlopen(url, timeout=PAGE_WITHIN_S) as answer:
                     page = answer.read().decode()
-            except (urllib.error.URLError, ConnectionError):
+            except (OSError, HTTPException):  # it is not there yet, or has not asked the broker yet
                 continue
             found = re.findall(r"<td>\s*(.*?)\s*</td>", page, re.DOTALL)
             cells = found[found.index("celery") :] if "celery" in found else []

@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.attack.running import ATTACKED, AttackedBroker, attack, settle
+from tests.attack.running import ATTACKED, CROWD, CROWDED, AttackedBroker, attack, settle
 
 
 def main() -> int:
@@ -26,9 +26,11 @@ def main() -> int:
         with TemporaryDirectory() as directory, AttackedBroker(Path(directory) / "data") as broker:
             broker.fill()
             settle(broker)
-            found = attack(broker, listener, wanted.seconds, wanted.seed, wanted.theme)
-            print(found.report(), flush=True)
-            broken += [f"{listener}: {each}" for each in found.broken]
+            themes = [wanted.theme] if wanted.theme or listener not in CROWDED else ["", CROWD]
+            for theme in themes:
+                found = attack(broker, listener, wanted.seconds, wanted.seed, theme)
+                print(found.report(), flush=True)
+                broken += [f"{listener} {theme}: {each}" for each in found.broken]
     for each in broken:
         print(f"BROKEN {each}")
     return bool(broken)

@@ -1,6 +1,7 @@
 """A hostile client: ten connections to one listener that send all they can and read nothing.
 
-``python -m tests.attack.hostile LISTENER PORT SECONDS SEED [THEME]``
+``python -m tests.attack.hostile LISTENER ADDRESS SECONDS SEED [THEME]``; ``ADDRESS`` is a port, or
+the path of a socket.
 
 The rule: what it sends follows from the seed. When the broker ends a connection, as it may, another
 begins with the next theme.
@@ -9,13 +10,13 @@ begins with the next theme.
 import os
 import random
 import selectors
-import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.attack import amqp, http, management, pulsar
+from tests.attack import amqp, control, http, management, pulsar
+from tests.attack.dialing import dial
 
 CONNECTIONS: Final = 10
 """As many as the finding had that took 20 GiB."""
@@ -31,16 +32,15 @@ LISTENERS: Final[Mapping[str, tuple[Callable[[], bytes], Mapping[str, Theme]]]] 
     "http": (http.opening, http.THEMES),
     "http-management": (management.opening, management.THEMES),
     "http-pulsar": (http.opening, http.ADMIN_THEMES),
+    "control": (control.opening, control.THEMES),
 }
 
 
 class Flood:
     """One connection."""
 
-    def __init__(self, port: int, opening: bytes, theme: bytes) -> None:
-        self.socket = socket.socket()
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.socket.connect(("127.0.0.1", port))
+    def __init__(self, address: str, opening: bytes, theme: bytes) -> None:
+        self.socket = dial(address, blocking=True)
         self.socket.setblocking(False)
         self._left = memoryview(opening + theme)
         self._theme = theme
@@ -61,7 +61,9 @@ class Flood:
         return True
 
 
-def flood(listener: str, port: int, seconds: float, seed: int, only: str = "") -> tuple[int, int]:
+def flood(
+    listener: str, address: str, seconds: float, seed: int, only: str = ""
+) -> tuple[int, int]:
     """How many connections there were, and how many bytes they sent."""
     chance = random.Random(seed)
     opening, themes = LISTENERS[listener]
@@ -73,7 +75,7 @@ def flood(listener: str, port: int, seconds: float, seed: int, only: str = "") -
     while (now := time.monotonic()) < until:
         while len(ready.get_map()) < CONNECTIONS:
             name = names[connections % len(names)]
-            one = Flood(port, opening(), themes[name](chance))
+            one = Flood(address, opening(), themes[name](chance))
             ready.register(one.socket, selectors.EVENT_WRITE, one)
             floods.append(one)
             connections += 1
@@ -91,8 +93,8 @@ def flood(listener: str, port: int, seconds: float, seed: int, only: str = "") -
 
 def main() -> None:
     os.nice(5)  # the broker is attacked, not the machine
-    listener, port, seconds, seed, *only = sys.argv[1:]
-    connections, sent = flood(listener, int(port), float(seconds), int(seed), *only)
+    listener, address, seconds, seed, *only = sys.argv[1:]
+    connections, sent = flood(listener, address, float(seconds), int(seed), *only)
     print(f"{listener}: {connections} connections sent {sent / 1e6:.1f} MB")
 
 

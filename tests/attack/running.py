@@ -24,10 +24,12 @@ import pika
 from tests.attack.amqp import LARGE_QUEUE
 from tests.attack.hostile import CONNECTIONS
 
+from arneb.control.serving import LIMITS as CONTROL_LIMITS
 from arneb.demo.process import READY
 from arneb.http.limits import DEFAULT_LIMITS
 from arneb.http.pages import PAGES_MAX
 from arneb_amqp.config import AmqpConfig
+from arneb_core.store.directory import CONTROL_NAME
 from arneb_pulsar.config import PulsarConfig
 
 MIB: Final = 1024 * 1024
@@ -55,15 +57,25 @@ BOUNDS_MIB: Final[Mapping[str, float]] = {
     "pulsar": CONNECTIONS * PulsarConfig().outbox_bytes_max / MIB,
     "http": DEFAULT_LIMITS.held_bytes_max / MIB + 2 * PAGES_MAX * PAGE_MIB,
     "http-pulsar": DEFAULT_LIMITS.held_bytes_max / MIB + PAGES_MAX * PAGE_MIB,
+    "control": CONTROL_LIMITS.held_bytes_max / MIB,
 }
 """What the settings of a listener name for so many connections."""
 
-LISTENERS: Final = tuple(BOUNDS_MIB)
+CONTROL: Final = "control"
+"""The socket in the data directory."""
+
+LISTENERS: Final = tuple(each for each in BOUNDS_MIB if each != CONTROL)
 
 MANAGEMENT: Final = "http-management"
 """The management API, by somebody who knows a password. It is on the port of ``http``."""
 
-ATTACKED: Final = (*LISTENERS, MANAGEMENT)
+ATTACKED: Final = (*LISTENERS, MANAGEMENT, CONTROL)
+
+CROWD: Final = "crowd"
+"""The theme of very many who say little: :mod:`tests.attack.crowd`."""
+
+CROWDED: Final = ("http", "http-pulsar", CONTROL)
+"""Where crowds come."""
 
 
 class AttackedBroker:
@@ -77,6 +89,7 @@ class AttackedBroker:
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.ports: dict[str, int] = {}
+        self._socket = data_dir / CONTROL_NAME
         assert self._process.stdout is not None
         while len(self.ports) < len(LISTENERS):
             line = self._process.stdout.readline()
@@ -98,6 +111,10 @@ class AttackedBroker:
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    def address(self, listener: str) -> str:
+        """A port, or the path of a socket."""
+        return str(self._socket if listener == CONTROL else self.ports[listener])
 
     def pause(self) -> None:
         """Have it stand still: whatever comes gathers in the kernel."""
@@ -156,6 +173,8 @@ class Findings:
     turn_worst_ms: float = 0.0
     others_share: float = 0.0
     """What programs that have nothing to do with it took of the machine meanwhile."""
+    cpu_share: float = 0.0
+    """Of one processor, what the broker took meanwhile."""
     collections: int = 0
     """Full ones."""
     long_turns: int = 0
@@ -170,6 +189,7 @@ class Findings:
         lines = [
             f"{self.listener} {self.theme} for {self.seconds:g} s",
             f"other programs took {self.others_share:.0%} of the machine",
+            f"the broker took {self.cpu_share:.0%} of a processor",
             f"memory: {self.idle_mib:.0f} MiB idle, {_shown(self.peak_mib, self.memory_bound_mib)}",
             f"turns: p99.9 {_shown(self.turn_p999_ms, TURN_P999_MS)} ms",
             f"turns: worst {_shown(self.turn_worst_ms, TURN_WORST_MS)} ms",
@@ -232,11 +252,14 @@ def attack(
     """Attack one listener beside the canaries of all."""
     found = Findings(listener, theme, seconds, broker.memory_mib())
     before, busy = broker.turns(), _busy_s() - _ours_s(broker)
-    began = time.monotonic()
+    began, cpu_s = time.monotonic(), broker.cpu_s()
     watching = [sys.executable, "-m", "tests.attack.canary", json.dumps(broker.ports), str(seconds)]
-    hostile = [sys.executable, "-m", "tests.attack.hostile", listener,
-               str(broker.ports[listening(listener)]),
-               str(seconds), str(seed), *([theme] if theme else [])]  # fmt: skip
+    address = broker.address(listening(listener))
+    if theme == CROWD:
+        hostile = [sys.executable, "-m", "tests.attack.crowd", address, str(seconds), str(seed)]
+    else:
+        hostile = [sys.executable, "-m", "tests.attack.hostile", listener, address, str(seconds),
+                   str(seed), *([theme] if theme else [])]  # fmt: skip
     with _sampling(broker, found):
         canary = subprocess.Popen(watching, stdout=subprocess.PIPE, text=True)
         peer = subprocess.Popen(hostile, stdout=subprocess.PIPE, text=True)
@@ -245,6 +268,7 @@ def attack(
     assert canary.returncode == peer.returncode == 0
     assert broker.is_alive
     found.canary = json.loads(told)
+    found.cpu_share = (broker.cpu_s() - cpu_s) / (time.monotonic() - began)
     elapsed_s = (time.monotonic() - began) * (os.cpu_count() or 1)
     found.others_share = max(0.0, _busy_s() - _ours_s(broker) - busy) / elapsed_s
     _compare(before, broker.turns(), found)

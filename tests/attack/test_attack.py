@@ -6,13 +6,24 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.attack.running import ATTACKED, MANAGEMENT, AttackedBroker, attack, settle
+from tests.attack.running import (
+    ATTACKED,
+    CONTROL,
+    CROWD,
+    MANAGEMENT,
+    AttackedBroker,
+    attack,
+    settle,
+)
 
 SECONDS = 12.0
 """In which each of ten connections has sent what it can, and for some another theme follows."""
 
-MANAGEMENT_SECONDS = 6.0
-"""It has fewer themes than there are connections."""
+SECONDS_OF = {MANAGEMENT: 6.0, CONTROL: 3.0}
+"""Where there are fewer themes than connections."""
+
+CROWD_SECONDS = 4.0
+"""In which twice as many came as a port lets in."""
 
 ATTEMPTS = 3
 """If only canaries are late while other programs keep the machine busy."""
@@ -28,14 +39,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedBroker]
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("listener", ATTACKED)
+@pytest.mark.parametrize(
+    ("listener", "theme"), [*((each, "") for each in ATTACKED), ("http", CROWD)]
+)
 def test_hostile_clients_take_their_share_and_no_more(
-    broker: AttackedBroker, listener: str
+    broker: AttackedBroker, listener: str, theme: str
 ) -> None:
     for _ in range(ATTEMPTS):
         settle(broker)
-        seconds = MANAGEMENT_SECONDS if listener == MANAGEMENT else SECONDS
-        found = attack(broker, listener, seconds, SEED)
+        seconds = CROWD_SECONDS if theme == CROWD else SECONDS_OF.get(listener, SECONDS)
+        found = attack(broker, listener, seconds, SEED, theme)
         print(found.report())
         if not found.says_nothing:
             break

@@ -122,7 +122,8 @@ def test_a_directory_alone(tmp_path: Path) -> None:
 
     assert "store" in checks(directory_findings(tmp_path / "none", never))
     (tmp_path / "thesis").write_text("")
-    assert "store" in checks(directory_findings(tmp_path, never))
+    [foreign] = [each for each in directory_findings(tmp_path, never) if each.check == "store"]
+    assert foreign.do == "name the broker's data_dir"
     with BrokerProcess(tmp_path / "data", listeners=()) as broker:
         broker.kill()
     found = {each.check: each for each in directory_findings(tmp_path / "data", lambda _: ["bad"])}
@@ -133,8 +134,8 @@ def test_a_directory_alone(tmp_path: Path) -> None:
 
 
 def test_the_command_looks_at_what_runs(tmp_path: Path) -> None:
-    def said(*arguments: str) -> tuple[int, list[Finding]]:
-        done = CliRunner().invoke(arneb, ["doctor", "--format", "json", *arguments])
+    def said(*arguments: str, **names: str) -> tuple[int, list[Finding]]:
+        done = CliRunner().invoke(arneb, ["doctor", "--format", "json", *arguments], env=names)
         return done.exit_code, [each["check"] for each in json.loads(done.output)["findings"]]
 
     data = str(tmp_path / "data")
@@ -149,10 +150,20 @@ def test_the_command_looks_at_what_runs(tmp_path: Path) -> None:
         assert (status, "queue-without-consumer" in found) == (1, True)
         status, found = said("--url", f"http://guest:guest@{broker.addresses['http']}")
         assert "queue-without-consumer" in found
+        for more, names in (
+            (["--data-dir", data], {}),
+            ([], {"ARNEB_DATA_DIR": data}),
+            ([], {"ARNEB_URL": f"http://guest:guest@{broker.addresses['http']}"}),
+        ):
+            assert "queue-without-consumer" in said(*more, **names)[1], (more, names)
+        wrong = f"http://guest:wrong@{broker.addresses['http']}"
+        refused = CliRunner().invoke(arneb, ["doctor", "--url", wrong])
+        assert (refused.exit_code, refused.output) == (2, "Error: access refused: Not_Authorized\n")
         text = CliRunner().invoke(arneb, ["doctor", data]).output
         assert "10,000 messages and no consumer (large in /)" in text
         assert "  do: " in text
     status, found = said(data)
     assert "queue-without-consumer" not in found
-    assert CliRunner().invoke(arneb, ["doctor"]).exit_code == 2
+    for nobody in ([], [data, "--data-dir", data], [data, "--url", "http://127.0.0.1:1"]):
+        assert CliRunner().invoke(arneb, ["doctor", *nobody]).exit_code == 2
     assert CliRunner().invoke(arneb, ["doctor", "--url", "http://127.0.0.1:1"]).exit_code == 2

@@ -13,11 +13,54 @@ from arneb.rabbitmq_conf import TAKEN, translate
 from arneb.rabbitmq_ignored import IGNORED
 from arneb.settings import ConfigInvalid
 from arneb.sizes import parse_bytes
-from arneb_amqp.config import GUEST, CertificateLogin
+from arneb_amqp.config import GUEST, QUEUE_TYPES, CertificateLogin
+from arneb_amqp.topology.queue_types import QueueType
+from arneb_core.access.records import OperatorPolicy
 
 
 def translated(text: str) -> dict[str, Any]:
     return translate(text, "f", lambda: 1000).table
+
+
+def test_a_policy_that_sets_nothing_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rabbitmq.conf"
+    file.write_text("default_policies.operator.p.queue_pattern = x\n")
+    with pytest.raises(ConfigInvalid, match="expected something that policy 'p' sets"):
+        load_config(None, rabbitmq_conf=file)
+
+
+def test_every_type_of_queue_may_be_the_default() -> None:
+    assert [each.value for each in QueueType] == list(QUEUE_TYPES)
+
+
+def test_what_new_vhosts_have_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "rabbitmq.conf"
+    file.write_text(
+        "default_limits.vhosts.2.pattern = ^dev\n"
+        "default_limits.vhosts.2.max_connections = 10\n"
+        "default_limits.vhosts.1.max_queues = 1000\n"
+        "default_limits.vhosts.2.max_queues = 0\n"
+        "default_policies.operator.ttl.vhost_pattern = ^dev\n"
+        "default_policies.operator.ttl.queue_pattern = ^amq\\.\n"
+        "default_policies.operator.ttl.expires = 1800000\n"
+        "default_policies.operator.ttl.message_ttl = 1h30m\n"
+        "default_policies.operator.ttl.max_in_memory_length = 5\n"
+        "default_policies.operator.ttl.classic_queues.ha_mode = exactly\n"
+        "default_policies.operator.big.max_length_bytes = 2GB\n"
+        "default_queue_type = rabbit_quorum_queue\n"
+    )
+    amqp = load_config(None, rabbitmq_conf=file).amqp
+    assert amqp.default_queue_type == "quorum"
+    defaults = amqp.vhost_defaults
+    assert defaults.limits_of("dev1") == {"max-connections": 10, "max-queues": 0}
+    assert defaults.limits_of("shop") == {"max-queues": 1000}
+    ttl = OperatorPolicy("dev1", "ttl", "^amq\\.", {"expires": 1_800_000, "message-ttl": 5_400_000})
+    big = {"max-length-bytes": 2_000_000_000}
+    assert list(defaults.policies_of("dev1")) == [ttl, OperatorPolicy("dev1", "big", ".*", big)]
+    assert list(defaults.policies_of("shop")) == [OperatorPolicy("shop", "big", ".*", big)]
+    notes = translate(file.read_text(), "f", lambda: 1000).notes
+    assert len(notes) == 2
+    assert "default_policies.operator.ttl.max_in_memory_length is ignored" in notes[0]
 
 
 def test_a_file_as_people_have_it(tmp_path: Path) -> None:
@@ -199,8 +242,14 @@ def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
         ("default_users.u.colour = x", 'unknown key "default_users.u.colour"'),
         ("management.path_prefix = /rabbit", "the API is served at /api"),
         ("management.disable_basic_auth = true", "it is how users of the API log in"),
-        ("default_limits.vhosts.1.max_queues = 9", "set_vhost_limits"),
-        ("default_policies.operator.1.max_length = 9", "set_operator_policy"),
+        ("default_limits.vhosts.1.max_channels = 9", 'unknown key "default_limits.vhosts.1.max'),
+        ("default_limits.vhosts.1.max_queues = many", "expected a whole number, got 'many'"),
+        ("default_limits.vhosts.1.pattern = (", "invalid regular expression"),
+        ("default_limits.max_queues = 9", 'unknown key "default_limits.max_queues"'),
+        ("default_policies.operator.p.overflow = x", 'unknown key "default_policies.operator.p.ov'),
+        ("default_policies.operator.p.expires = 1y", "expected a unit of ms, s, m, h, d, w, f"),
+        ("default_policies.operator.p.expires = 0", "expected at least a millisecond"),
+        ("default_queue_type = lazy", "expected one of classic, quorum, stream"),
         ("prometheus.path = /here", "Prometheus is told there"),
         ("ssl_options.versions.1 = sslv3", "expected one of tlsv1.3"),
         ("auth_oauth2.signing_keys.a = /a\nauth_oauth2.signing_keys.b = /b", "expected one key"),

@@ -70,7 +70,8 @@ def tracing(broker: Broker, table: TracesTable) -> Callable[[], None]:
     ended, done = trio.Event(), trio.Event()
 
     async def run() -> None:
-        async with traced(table, broker.topology):
+        async with traced(table) as tracing:
+            tracing.see(broker.topology)
             await ended.wait()
         for vhost in broker.topology.vhosts:
             vhost._observer = None

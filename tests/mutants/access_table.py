@@ -133,6 +133,21 @@ ACCESS_MUTANTS: Final = (
         ("tests/core/access/test_authority.py",),
     ),
     Mutant(
+        "a vhost that is said anew has the defaults again",
+        "core/arneb_core/access/edits.py",
+        "        elif namespace not in (None, present.namespace):\n",
+        "        present = replace(present, limits=self._defaults.limits_of(name))\n"
+        "        if namespace not in (None, present.namespace):\n",
+        ("tests/core/access/test_defaults.py",),
+    ),
+    Mutant(
+        "default limits hold for no vhost",
+        "core/arneb_core/access/defaults.py",
+        "                return dict(each.limits)\n",
+        "                continue\n",
+        ("tests/core/access/test_defaults.py",),
+    ),
+    Mutant(
         "a user may publish in the name of another",
         AMQP + "session/rights.py",
         "        if user != name and IMPERSONATOR not in",

@@ -10,6 +10,8 @@ from tests.mutants.table import Mutant
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 TRACING_TESTS: Final = ("tests/amqp_frontend/server/test_tracing.py",)
 
+PULSAR_TRACES: Final = ("tests/broker/test_pulsar_traces.py",)
+
 EVENT_TESTS: Final = ("tests/amqp_frontend/server/test_event_exchange.py",)
 
 TRACING_MUTANTS: Final = (
@@ -73,7 +75,7 @@ TRACING_MUTANTS: Final = (
     Mutant(
         "a span begins a trace of its own",
         "broker/arneb/traces.py",
-        "            _PROPAGATOR.extract(context),\n",
+        "            _PROPAGATOR.extract({PARENT: parent[0], STATE: parent[1]}),\n",
         "            None,\n",
         ("tests/broker/test_traces.py",),
     ),
@@ -83,5 +85,26 @@ TRACING_MUTANTS: Final = (
         "        self.tracing = Several(wanted) if len(wanted) > 1 else next(iter(wanted), None)\n",
         "        self.tracing = next(iter(wanted[-1:]), None)\n",
         ("tests/broker/test_traces.py",),
+    ),
+    Mutant(
+        "what of a batch was delivered before is traced again",
+        "broker/arneb/pulsar_traces.py",
+        "                if message[0] < 0 or mask >> message[0] & 1:\n",
+        "                if True:\n",
+        PULSAR_TRACES,
+    ),
+    Mutant(
+        "what cannot be read ends the producer's connection",
+        "broker/arneb/pulsar_traces.py",
+        "    except ValueError:\n        return",
+        "    except KeyError:\n        return",
+        PULSAR_TRACES,
+    ),
+    Mutant(
+        "nobody sees what Pulsar's consumers get",
+        "pulsar_frontend/arneb_pulsar/server/attachments.py",
+        "            sink = WatchedSink(sink, onlooker, self._connection, *names)\n",
+        "            names = names[:1]\n",
+        PULSAR_TRACES,
     ),
 )

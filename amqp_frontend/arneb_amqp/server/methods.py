@@ -140,8 +140,7 @@ class Methods:
         )
         if method.passive or method.queue == REPLY_TO or is_reply_queue(method.queue):
             return wanted
-        record = self._context.topology.catalogue.vhost(vhost.name)
-        default = "" if record is None else record.default_queue_type
+        default = self._context.topology.default_queue_type(vhost.name)
         return wanted.of_type(default).named(vhost.queues.new_name)
 
     async def _delete_queue(self, vhost: Vhost, method: QueueMethods.Delete) -> int:

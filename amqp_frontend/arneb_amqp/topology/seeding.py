@@ -16,5 +16,8 @@ async def open_catalogue(core: Core, config: AmqpConfig) -> Catalogue:
     """
     found = tuple(dict.fromkeys(vhosts_in(core.metadata(PREFIX).values())))
     return await Catalogue.open(
-        core, replace(config.seed, found=found), vhosts_max=config.vhosts_max
+        core,
+        replace(config.seed, found=found),
+        vhosts_max=config.vhosts_max,
+        defaults=config.vhost_defaults,
     )

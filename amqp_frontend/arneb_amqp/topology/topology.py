@@ -191,6 +191,7 @@ class Topology:
         self._observer_of: Callable[[Vhost], Onlooker] | None = None
         self._event_vhost = config.event_exchange_vhost
         self._queues_max = config.queues_max
+        self._queue_type = config.default_queue_type
         self._name_maker = name_maker
         self._locks = NameLocks()
         self._vhosts: dict[str, Vhost] = {}
@@ -201,6 +202,11 @@ class Topology:
 
     def __repr__(self) -> str:
         return f"<Topology of {len(self._vhosts)} vhosts>"
+
+    def default_queue_type(self, vhost: str) -> str:
+        """The type of queues there that name none, by its name; empty: nobody has said one."""
+        record = self.catalogue.vhost(vhost)
+        return (record.default_queue_type if record is not None else "") or self._queue_type
 
     @classmethod
     async def open(cls, core: Core, catalogue: Catalogue, config: AmqpConfig) -> Self:

@@ -1,6 +1,7 @@
 """``arneb doctor``: what is wrong with a broker or its data, and what to do."""
 
 import json
+import os
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -17,14 +18,19 @@ ILL: Final = 1
 
 @click.command(short_help="Say what is wrong with a broker or its data, and what to do.")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option("--data-dir", "named", metavar="DIR", type=click.Path(path_type=Path),
+              help="The same as DIR.")  # fmt: skip
 @click.option(
     "--url", metavar="URL", help="Look from elsewhere, as http://USER:PASSWORD@HOST:PORT."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text",
               help="Lines, or one JSON object.")  # fmt: skip
 @click.pass_context
-def doctor(context: click.Context, directory: Path | None, url: str | None, form: str) -> None:
-    """Look at the broker that runs on the data directory DIR, or at DIR alone if none does.
+def doctor(
+    context: click.Context, directory: Path | None, named: Path | None, url: str | None, form: str
+) -> None:
+    """Look at the broker that runs on the data directory DIR, or at DIR alone if none does. Without
+    DIR or a URL it is the one that ARNEB_DATA_DIR or ARNEB_URL names.
 
     Exit status 0: nothing to do, or notes only. 1: something is wrong or will be. 2: nobody and
     nothing could be looked at.
@@ -37,11 +43,10 @@ def doctor(context: click.Context, directory: Path | None, url: str | None, form
     from arneb.doctor.findings import Finding, Severity
     from arneb.doctor.running import running_findings
 
-    if (directory is None) == (url is None):
-        raise Refused("expected DIR or --url URL, and one of them")
+    directory, url = _place(directory, named, url)
 
     def looked() -> Iterator[Finding]:
-        caller: Caller = HttpCaller(url or "") if directory is None else SocketCaller(directory)
+        caller: Caller = HttpCaller(url) if directory is None else SocketCaller(directory)
         session = Session(caller, Output(click.echo, Manner()))
         try:
             found = list(running_findings(session))
@@ -50,7 +55,7 @@ def doctor(context: click.Context, directory: Path | None, url: str | None, form
                 raise Refused(str(error)) from error
             return directory_findings(directory)
         except (Failed, Misused) as error:
-            raise Refused(error.text) from error
+            raise Refused(error.text.removeprefix("Error:").strip()) from error
         return chain(found, () if directory is None else outside_findings(directory))
 
     found = sorted(looked(), key=lambda each: -each.severity)
@@ -64,3 +69,20 @@ def doctor(context: click.Context, directory: Path | None, url: str | None, form
         if not found:
             click.echo("nothing is wrong")
     context.exit(ILL if any(each.severity > Severity.NOTE for each in found) else 0)
+
+
+def _place(directory: Path | None, named: Path | None, url: str | None) -> tuple[Path | None, str]:
+    """Where to look: a directory, or else a URL. What is said on the command line wins."""
+    said = [each for each in (directory, named, url) if each is not None]
+    if len(said) > 1:
+        raise Refused("expected DIR or --url URL, and one of them")
+    if said:
+        return directory or named, url or ""
+    if found := os.environ.get("ARNEB_DATA_DIR"):
+        return Path(found), ""
+    if found := os.environ.get("ARNEB_URL"):
+        return None, found
+    raise Refused(
+        "where is the broker? Say so by DIR or ARNEB_DATA_DIR, or from elsewhere by "
+        "--url http://USER:PASSWORD@HOST:PORT or ARNEB_URL"
+    )

@@ -232,7 +232,16 @@ def _help(line: CommandLine, program: str) -> str:
     shown = [each for name, each in sorted(COMMANDS.items()) if name not in refusals.REASONS]
     width = max(len(each.name) for each in shown)
     lines += [f"   {each.name.ljust(width)}  {each.summary}" for each in shown]
-    return "\n".join([*lines, "\nUse 'help <command>' to learn more about a specific command"])
+    return "\n".join(
+        [*lines, *WHERE, "\nUse 'help <command>' to learn more about a specific command"]
+    )
+
+
+WHERE: Final = (
+    "\nWhere the broker is:\n",
+    "   --data-dir <directory>  by its socket there, without a password; or ARNEB_DATA_DIR",
+    "   --url <url>             from elsewhere, http://user:password@host:port; or ARNEB_URL",
+)
 
 
 def main(program: str = "rabbitmqctl") -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from arneb.doctor.findings import Finding, error, note, warning
-from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.errors import ForeignDirectory, StoreUnusable
 from arneb_core.store.check_apart import check_apart
 from arneb_core.store.directory import holder_of, look_at
 
@@ -80,6 +80,9 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
         return
     try:
         look_at(path)
+    except ForeignDirectory as refused:
+        yield error("store", str(refused), "name the broker's data_dir", str(path))
+        return
     except StoreUnusable as refused:
         yield error(
             "store", str(refused), f"arneb check {path} tells more, arneb salvage saves the rest",

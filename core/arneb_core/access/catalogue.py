@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import trio
 
+from arneb_core.access.defaults import NO_DEFAULTS, VhostDefaults
 from arneb_core.access.edits import UNLIMITED, Edit
 from arneb_core.access.namespaces import carried_namespace
 from arneb_core.access.passwords import SALT_BYTES, PasswordHash, hash_password
@@ -40,11 +41,14 @@ for one that it was called for before."""
 class Catalogue:
     """The access catalogue of one node."""
 
-    def __init__(self, core: Core, tables: Tables, vhosts_max: int) -> None:
+    def __init__(
+        self, core: Core, tables: Tables, vhosts_max: int, defaults: VhostDefaults = NO_DEFAULTS
+    ) -> None:
         self._core = core
         self.tables: Final = tables
         """What there is now; for reading, and for :mod:`.rights`."""
         self._vhosts_max = vhosts_max
+        self._defaults = defaults
         self._lock = trio.Lock()
         self._watchers: list[AccessWatcher] = []
         self._followers: list[AccessFollower] = []
@@ -57,14 +61,23 @@ class Catalogue:
         return f"<Catalogue {self.tables!r}>"
 
     @classmethod
-    async def open(cls, core: Core, seed: Seed, *, vhosts_max: int = UNLIMITED) -> Self:
+    async def open(
+        cls,
+        core: Core,
+        seed: Seed,
+        *,
+        vhosts_max: int = UNLIMITED,
+        defaults: VhostDefaults = NO_DEFAULTS,
+    ) -> Self:
         """The catalogue in the store of ``core``; at the very first start, what ``seed`` says.
+        ``defaults``: what vhosts have that are made.
 
         Raises :class:`ValueError` for rows that cannot be read, :class:`.AccessError` for a seed
         that cannot be, and :class:`.CommitFailed`.
         """
         rows = core.metadata(PREFIX)
-        catalogue = cls(core, Tables(decode(row, value) for row, value in rows.items()), vhosts_max)
+        tables = Tables(decode(row, value) for row, value in rows.items())
+        catalogue = cls(core, tables, vhosts_max, defaults)
         if catalogue.tables.get(Seeded, Seeded().name) is None:
             await catalogue._begin(seed)
         else:
@@ -107,7 +120,7 @@ class Catalogue:
         Raises :class:`.CommitFailed`: then nothing has changed.
         """
         async with self._lock:
-            edit = Edit(self.tables, self._vhosts_max)
+            edit = Edit(self.tables, self._vhosts_max, self._defaults)
             yield edit
             changed = edit.changed
             if not changed:

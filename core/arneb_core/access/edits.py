@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from arneb_core.access.defaults import NO_DEFAULTS, VhostDefaults
 from arneb_core.access.errors import (
     InvalidAccess,
     LimitReached,
@@ -54,9 +55,15 @@ _OF_VHOST: Final = ((Parameter, 0), (Policy, 0), (OperatorPolicy, 0), (Permissio
 class Edit:
     """What is to be changed. Every method raises an :class:`.AccessError` for what cannot be."""
 
-    def __init__(self, tables: Tables, vhosts_max: int = UNLIMITED) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        vhosts_max: int = UNLIMITED,
+        defaults: VhostDefaults = NO_DEFAULTS,
+    ) -> None:
         self._tables = tables
         self._vhosts_max = vhosts_max
+        self._defaults = defaults
         self._changed: dict[tuple[type[Record], Key], Record | None] = {}
 
     def __repr__(self) -> str:
@@ -122,7 +129,8 @@ class Edit:
         metadata: Mapping[str, Any] | None = None,
         namespace: str | None = None,
     ) -> Vhost:
-        """Make a vhost, or say all of it anew but its namespace and limits, which stay.
+        """Make a vhost, with what it has by default, or say all of it anew but its namespace and
+        limits, which stay.
 
         Raises :class:`.NamespaceTaken`, and :class:`.LimitReached` when there may be no more.
         """
@@ -140,7 +148,11 @@ class Edit:
             for other in there:
                 if other.namespace == wanted:
                     raise NamespaceTaken(name, wanted, other.name)
-            present = Vhost(name, wanted)
+            _check_limits(limits := self._defaults.limits_of(name), VHOST_LIMITS)
+            present = Vhost(name, wanted, limits=limits)
+            for policy in self._defaults.policies_of(name):
+                check_pattern(policy.pattern)
+                self._put(policy)
         elif namespace not in (None, present.namespace):
             raise InvalidAccess(f"the namespace of vhost '{name}' is {present.namespace}")
         made = replace(

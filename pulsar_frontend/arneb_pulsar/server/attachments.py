@@ -26,6 +26,7 @@ from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.server.consumers import ConnectionConsumers, ConnectionSink
 from arneb_pulsar.server.numbering import NumberedSink, Start
+from arneb_pulsar.server.watched import WatchedSink
 from arneb_pulsar.services.connections import ClientConnection, close_dead
 from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
@@ -140,6 +141,9 @@ class Attachments:
             properties=effect.properties,
         )
         sink: Sink = ConnectionSink(self._connection, self._consumers, effect.key)
+        if (onlooker := self._context.onlooking.onlooker) is not None:
+            names = topic.name, subscription.name
+            sink = WatchedSink(sink, onlooker, self._connection, *names)
         if config.expose_broker_entry_metadata and effect.reads_broker_metadata:
             sink = NumberedSink(sink, topic, self._start)
         self._check_right(effect)

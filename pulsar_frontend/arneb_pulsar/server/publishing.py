@@ -16,6 +16,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.rates import Throttle
 from arneb_pulsar.producers.sequences import NEVER
+from arneb_pulsar.server.watched import client_of
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.producers import ProducerClaim
@@ -134,6 +135,8 @@ class Publishing:
             ended = TopicTerminated("Topic was already terminated")
             self._connection.tell(events.Appended(run, ended, Position(0)))
             return
+        if (onlooker := context.onlooking.onlooker) is not None:
+            onlooker.sent(client_of(self._connection), topic.name, run.entries)
         throttle = context.throttles.of(topic)
         self.receive_bytes = RECEIVE_BYTES if throttle is None else THROTTLED_RECEIVE_BYTES
         if throttle is not None:

@@ -26,6 +26,7 @@ from arneb_pulsar.services.connections import ConnectionCounts
 from arneb_pulsar.services.consumers import ConsumerRegistry
 from arneb_pulsar.services.deduplication import Deduplications
 from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.services.onlooking import Onlooking
 from arneb_pulsar.services.producers import ProducerRegistry
 from arneb_pulsar.services.rights import Rights
 from arneb_pulsar.services.schemas import SchemaRegistry
@@ -73,6 +74,7 @@ class BrokerContext:
     urls: ServiceUrls
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     long_turns: LongTurns = field(default_factory=LongTurns)
+    onlooking: Onlooking = field(default_factory=Onlooking)
     message_shown: trio.Lock = field(default_factory=trio.Lock)
     """Held while a message is shown to an administrator: one is in memory at a time."""
 

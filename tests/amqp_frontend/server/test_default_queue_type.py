@@ -1,10 +1,13 @@
 """The queue type of a vhost is that of queues that name none."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pika.exceptions import ChannelClosedByBroker
-from tests.amqp_frontend.server.conftest import Broker
+from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
+
+from arneb_amqp.config import AmqpConfig
 
 
 @pytest.fixture
@@ -20,6 +23,22 @@ def quorum(broker: Broker) -> Any:
     connection = broker.connect(virtual_host="q")
     yield connection.channel()
     connection.close()
+
+
+def test_a_vhost_that_says_none_has_that_of_the_settings(tmp_path: Path) -> None:
+    config = AmqpConfig(vhosts=("/", "c"), default_queue_type="quorum")
+    for broker in serve_in_thread(tmp_path / "data", config):
+
+        async def make(broker: Broker = broker) -> None:
+            async with broker.catalogue.changing() as edit:
+                edit.put_vhost("c", default_queue_type="classic")
+
+        broker.call(make)
+        with broker.connect() as connection, broker.connect(virtual_host="c") as other:
+            for each, fits in ((connection, "quorum"), (other, "classic")):
+                channel = each.channel()
+                channel.queue_declare("a", durable=True)
+                assert arguments(channel, "a") == [fits]
 
 
 def arguments(channel: Any, name: str) -> list[str]:

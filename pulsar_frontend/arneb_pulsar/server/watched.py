@@ -1,0 +1,51 @@
+"""Watched sinks: what a consumer gets is seen by the onlooker on its way.
+
+The rule: there is such a sink where somebody looked on when the consumer was attached, and what
+goes through it is delivered as it would have been.
+"""
+
+from arneb_core.api.consumers import Sink
+from arneb_core.api.deliveries import Deliveries
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.onlooking import Client, Onlooker
+
+
+class WatchedSink:
+    """Passes a consumer's deliveries on (:class:`arneb_core.api.consumers.Sink`)."""
+
+    __slots__ = ("_connection", "_onlooker", "_sink", "_subscription", "_topic")
+
+    def __init__(
+        self,
+        sink: Sink,
+        onlooker: Onlooker,
+        connection: ClientConnection,
+        topic: str,
+        subscription: str,
+    ) -> None:
+        self._sink = sink
+        self._onlooker = onlooker
+        self._connection = connection
+        self._topic = topic
+        self._subscription = subscription
+
+    def __repr__(self) -> str:
+        return f"<WatchedSink {self._sink!r}>"
+
+    def deliver(self, run: Deliveries) -> None:
+        """Have the run seen, and pass it on."""
+        self._onlooker.delivered(client_of(self._connection), self._topic, self._subscription, run)
+        self._sink.deliver(run)
+
+    def active_changed(self, active: bool) -> None:
+        """Pass it on."""
+        self._sink.active_changed(active)
+
+    def closed_by_core(self, reason: str) -> None:
+        """Pass it on."""
+        self._sink.closed_by_core(reason)
+
+
+def client_of(connection: ClientConnection) -> Client:
+    """Whom an onlooker is told of."""
+    return Client(connection.address, connection.caller.role or "")

@@ -1,0 +1,80 @@
+"""What a hostile program sends to the control socket.
+
+The rule: whoever may open it is the broker's own user, or root, and trusted with everything; what
+such a program writes by mistake must still hurt nobody, so no theme asks for what ends the broker.
+"""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+Theme = Callable[[random.Random], bytes]
+
+
+def ask(method: str, path: str, body: bytes = b"") -> bytes:
+    return (
+        f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+
+
+def opening() -> bytes:
+    return b""
+
+
+def garbage(chance: random.Random) -> bytes:
+    """Bytes, other protocols, and heads that are none."""
+    return chance.choice(
+        (
+            chance.randbytes(2000),
+            b"AMQP\0\0\x09\x01" * 50,
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"\r\n" * 5000,
+            b"GET /ctl/about HTTP/9.9\r\n\r\n",
+            b"GET /ctl/about HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+            b"POST /ctl/reload HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        )
+    )
+
+
+def half_requests(chance: random.Random) -> bytes:
+    """A request without its end, wherever that is."""
+    whole = ask("PUT", "/ctl/settings", json.dumps({"log_level": "x" * 5000}).encode())
+    return whole[: chance.randrange(1, len(whole))]
+
+
+def giant_headers(_: random.Random) -> bytes:
+    """More than any head may be, in one line."""
+    return b"GET /ctl/about HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 500_000
+
+
+def endless_body(_: random.Random) -> bytes:
+    """Definitions of which no end comes."""
+    head = b"POST /api/definitions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    return head + (b"ffff\r\n" + b" " * 0xFFFF + b"\r\n") * 32
+
+
+def odd_orders(chance: random.Random) -> bytes:
+    """Orders that there are not, and settings that cannot be."""
+    bodies = (b"", b"null", b"[" * 300_000, b'{"a":' * 20_000, b'{"log_level": 7}', b"\xff" * 100,
+              b'{"vm_memory_high_watermark": "' + b"9" * 5000 + b'"}',
+              json.dumps({f"setting {n}": n for n in range(1000)}).encode())  # fmt: skip
+    paths = ("/ctl/settings", "/ctl/nothing", "/ctl/", "/ctl//about", "/ctl/../ctl/about", "/",
+             "/ctl/" + "x" * 5000)  # fmt: skip
+    methods = ("PUT", "GET", "DELETE", "OPTIONS", "BREW")
+    return b"".join(
+        ask(chance.choice(methods), chance.choice(paths), chance.choice(bodies)) for _ in range(20)
+    )
+
+
+def lists(_: random.Random) -> bytes:
+    """All that there is, again and again, and read by nobody."""
+    names = ("ctl/about", "ctl/environment", "api/queues", "api/definitions", "api/overview")
+    return b"".join(ask("GET", f"/{each}") for each in names) * 20
+
+
+THEMES: Final[Mapping[str, Theme]] = {
+    each.__name__: each
+    for each in (garbage, half_requests, giant_headers, endless_body, odd_orders, lists)
+}
