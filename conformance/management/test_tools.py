@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import time
 import urllib.request
@@ -23,6 +24,10 @@ from conformance.toolbox import BUILD_WITHIN_S, finished, made_once, python_with
 HERE: Final = Path(__file__).parent
 
 NAME: Final = "of the tools"
+
+RUST_MIN: Final = (1, 94)
+RUST_WITHIN_S: Final = 1200.0
+"""rabbitmqadmin 2 stands on 300 crates."""
 
 FLOWER_WITHIN_S: Final = 180.0
 """It takes seconds to start on a machine that does nothing else."""
@@ -123,6 +128,79 @@ def test_rabbitmqadmin(managed: Any, connection: pika.BlockingConnection, tmp_pa
     assert "queue purged" in said("purge", "queue", "name=admin")
     said("delete", "queue", "name=admin")
     said("delete", "exchange", "name=adm")
+
+
+def rabbitmqadmin_2() -> Path:
+    """The second one, in Rust, as cargo makes it."""
+    cargo, source = tool("cargo", "cargo"), HERE / "rabbitmqadmin_2" / "version.txt"
+    rust = finished([tool("rustc", "rustc"), "--version"], HERE, 30).split()[1]
+    if tuple(map(int, rust.split(".")[:2])) < RUST_MIN:
+        pytest.skip(f"expected Rust {'.'.join(map(str, RUST_MIN))}, which it needs, got {rust}")
+
+    def make(into: Path) -> None:
+        version = source.read_text().strip()
+        command = [cargo, "install", "rabbitmqadmin", "--version", version, "--locked", "--debug",
+                   "--root", str(into)]  # fmt: skip
+        settings = {"CARGO_TARGET_DIR": str(into / "target"), "CARGO_PROFILE_DEV_DEBUG": "0"}
+        finished(command, HERE, RUST_WITHIN_S, settings)
+        shutil.rmtree(into / "target")
+
+    return made_once("rabbitmqadmin-2", [source], make) / "bin" / "rabbitmqadmin"
+
+
+@pytest.mark.parametrize("managed", ["arneb"], indirect=True)
+def test_rabbitmqadmin_2(managed: Any, connection: pika.BlockingConnection, tmp_path: Path) -> None:
+    """It is made for RabbitMQ 3.13 and 4, whose behaviour is ours."""
+    program, address = rabbitmqadmin_2(), address_of(managed)
+    where = ["-H", address.host, "-P", str(address.port), "-u", "guest", "-p", "guest"]
+
+    def said(*words: str) -> str:
+        return finished([str(program), *where, *words], HERE, 60)
+
+    rights = ("--configure", ".*", "--write", ".*", "--read", ".*")
+    policy = ("--name", "p2", "--pattern", "^adm", "--apply-to", "queues", "--priority", "1",
+              "--definition", '{"max-length": 9}')  # fmt: skip
+    assert "Arneb" in said("show", "overview")
+    said("show", "churn")
+    said("declare", "vhost", "--name", "v2", "--default-queue-type", "quorum")
+    said("declare", "user", "--name", "u2", "--password", "p", "--tags", "monitoring")
+    said("declare", "permissions", "--user", "u2", *rights)
+    said("declare", "queue", "--name", "admin2", "--type", "classic", "--durable", "true")
+    said("declare", "stream", "--name", "s2", "--expiration", "1h")
+    said("declare", "exchange", "--name", "ex2", "--type", "fanout", "--durable", "true")
+    said("declare", "binding", "--source", "ex2", "--destination-type", "queue", "--destination",
+         "admin2", "--routing-key", "k")  # fmt: skip
+    published = ("--exchange", "ex2", "--routing-key", "k", "--payload", "hello")
+    assert "routed successfully" in said("publish", "message", *published)
+    assert "hello" in said("get", "messages", "--queue", "admin2")
+    for kind in ("policy", "operator_policy"):
+        said("declare", kind, *policy)
+    said("declare", "vhost_limit", "--name", "max-queues", "--value", "100")
+    said("declare", "user_limit", "--user", "u2", "--name", "max-channels", "--value", "10")
+    said("declare", "parameter", "--name", "u", "--component", "federation-upstream", "--value",
+         '{"uri": "amqp://x"}')  # fmt: skip
+    for kind in ("nodes", "vhosts", "users", "queues", "exchanges", "bindings", "connections",
+                 "channels", "consumers", "policies", "operator_policies", "parameters",
+                 "permissions", "vhost_limits", "user_limits", "feature_flags",
+                 "deprecated_features"):  # fmt: skip
+        said("list", kind)
+    assert "admin2" in said("list", "queues")
+    for words in (["shovels", "list_all"], ["federation", "list_all_upstreams"],
+                  ["federation", "list_all_links"], ["streams", "list"], ["plugins", "list_all"],
+                  ["passwords", "salt_and_hash", "abc"], ["health_check", "local_alarms"],
+                  ["health_check", "node_is_quorum_critical"]):  # fmt: skip
+        said(*words)
+    kept = tmp_path / "definitions.json"
+    said("definitions", "export", "--file", str(kept))
+    said("delete", "queue", "--name", "admin2")
+    said("definitions", "import", "--file", str(kept))
+    assert "admin2" in said("list", "queues")
+    said("purge", "queue", "--name", "admin2")
+    for kind, name in (("queue", "admin2"), ("queue", "s2"), ("exchange", "ex2"),
+                       ("policy", "p2"), ("operator_policy", "p2"), ("user", "u2"),
+                       ("vhost", "v2")):  # fmt: skip
+        said("delete", kind, "--name", name)
+    said("delete", "vhost_limit", "--name", "max-queues")
 
 
 def test_curl(managed: Any, connection: pika.BlockingConnection) -> None:
