@@ -16,6 +16,7 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
+from arneb_pulsar.client.admin import administer
 from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.errors import ConfigurationError, ConsumerBusy, TimedOut
 from arneb_pulsar.client.producer.producing import Producing
@@ -222,6 +223,19 @@ async def test_seeking(broker: Broker, topic: str, batched: bool) -> None:
         assert numbers(await got(consumer, 1)) == [10]
         await consumer.seek(lambda _topic: ids[8])
         assert numbers(await got(consumer, 2)) == [9, 10]
+
+
+@pytest.mark.in_peace("unloads by itself")
+async def test_a_seek_that_meets_an_unload_is_done(broker: Broker, topic: str) -> None:
+    async with connect(broker.pulsar_url) as client, administer(broker.http_url) as admin:
+        consumer = await client.subscribe(topic, "s", options(SubscriptionType.EXCLUSIVE))
+        producer = await client.create_producer(topic, SINGLE)
+        ids = [await producer.send(b"%d" % number) for number in range(6)]
+        for number in (3, 1):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(consumer.seek, ids[number])
+                tasks.start_soon(admin.unload, topic)
+            assert numbers(await got(consumer, 1)) == [number + 1]
 
 
 @pytest.mark.in_peace("what was received before a seek comes again rightly")

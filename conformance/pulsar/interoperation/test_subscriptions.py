@@ -6,6 +6,8 @@
 | Failover | one is active; the other goes on behind what it acknowledged |
 | Shared | each message goes to one; what one gives back, the other gets, counted |
 | Key_Shared | each key goes to one, in order |
+
+With batch-index acknowledgements, what one has done of a batch the other does not get.
 """
 
 import pytest
@@ -108,6 +110,24 @@ def test_what_one_leaves_the_other_gets(
     found = {each.value: each.redelivery_count for each in take(two, 2)}
     assert sorted(found) == [given_back.value, left.value]
     assert found[given_back.value] >= 1
+    assert two.receive(SILENCE_S) is None
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_what_one_has_done_of_a_batch_the_other_does_not_get(
+    libraries: Libraries, topic: str, first: str, second: str
+) -> None:
+    one = libraries[first].receiver(topic, Receiving(batch_index_acks=True))
+    messages = [Outgoing(b"%d" % number) for number in range(6)]
+    libraries[second].sender(topic, Sending(packing="batch")).send(messages)
+    found = [one.receive() for _ in messages]
+    for index in (1, 4):
+        done = found[index]
+        assert done is not None
+        one.acknowledge(done)
+    one.close()
+    two = libraries[second].receiver(topic, Receiving(batch_index_acks=True))
+    assert [each.value for each in take(two, 4)] == [b"0", b"2", b"3", b"5"]
     assert two.receive(SILENCE_S) is None
 
 

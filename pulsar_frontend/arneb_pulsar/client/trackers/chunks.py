@@ -49,7 +49,8 @@ class Discarded:
 
     @property
     def is_final(self) -> bool:
-        """Redelivery would not help: they are to be acknowledged."""
+        """Redelivery would not help: they are to be acknowledged, expired ones too, as by Java's
+        client (``ConsumerImpl.removeExpireIncompleteChunkedMessages``)."""
         return self.reason in (Reason.EXPIRED, Reason.REPEATED, Reason.DAMAGED)
 
 
