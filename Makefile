@@ -131,8 +131,8 @@ conformance: $(VENV)/.dev java broker-tools client-tools
 # The same scenarios thrice, and once more while topics are unloaded and brokers are killed.
 # ARGS="--client-brokers arneb" leaves brokers out, ARGS="--client-disturb none" the disturbance.
 client-suite: $(VENV)/.dev java client-tools
-	$(BIN)/pytest --client-brokers arneb,pulsar,cluster tests/pulsar_client $(ARGS)
-	$(BIN)/pytest --client-brokers arneb,pulsar,cluster --client-disturb kill tests/pulsar_client $(ARGS)
+	$(BIN)/pytest --client-brokers arneb,pulsar,cluster --client-backends all tests/pulsar_client $(ARGS)
+	$(BIN)/pytest --client-brokers arneb,pulsar,cluster --client-backends all --client-disturb kill tests/pulsar_client $(ARGS)
 
 pulsar-cluster: $(VENV)/.dev java client-tools
 	$(BIN)/python -m conformance.brokers.pulsar_cluster $(ARGS)

@@ -52,6 +52,8 @@ def played_at(
         (("read", "topic", "-f", "%y", "-e"), b"got %y"),
         (("read", "topic", "-o", "yesterday"), b"got 'yesterday'"),
         (("consume", "a/b", "-c", "1"), b"tenant/namespace/topic"),
+        (("read", "topic", "-o", "1:2:3:4"), b"got '1:2:3:4'"),
+        (("produce", "topic", "-H", "a"), b"got -H a"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(

@@ -70,6 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "in_peace(why): not played while topics are unloaded and brokers are killed"
     )
+    config.addinivalue_line(
+        "markers", "lean(why): played on trio alone, unless all backends are asked for"
+    )
     config.addinivalue_line("markers", "not_at(broker): of what that broker does not have")
 
 
@@ -82,6 +85,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="none",
         choices=("none", "unload", "kill"),
         help="unload topics while scenarios are played, or kill brokers besides",
+    )
+    parser.addoption(
+        "--client-backends",
+        default="lean",
+        choices=("lean", "all"),
+        help="lean: what is marked so is played on trio alone",
     )
     parser.addoption("--client-seed", type=int, default=1, help="of the disturbance")
 
@@ -128,7 +137,9 @@ def _brokers(config: pytest.Config) -> Sequence[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if inspect.iscoroutinefunction(metafunc.function):
         metafunc.fixturenames.append("backend")
-        metafunc.parametrize("backend", BACKENDS)
+        is_lean = metafunc.config.getoption("--client-backends", "lean") == "lean"
+        is_lean = is_lean and metafunc.definition.get_closest_marker("lean") is not None
+        metafunc.parametrize("backend", BACKENDS[:1] if is_lean else BACKENDS)
     for fixture in ("broker", *OF_ONE):
         if fixture in metafunc.fixturenames:
             names = [

@@ -63,6 +63,17 @@ def test_a_subscription_goes_on_where_it_was(broker: Broker, topic: str) -> None
     assert played(broker, *consume, "-e").stdout == b"3\n"
 
 
+def test_an_id_that_was_printed_is_a_place_to_begin_at(broker: Broker, topic: str) -> None:
+    played(broker, "consume", topic, "-s", "keeps", "-e")
+    played(broker, "produce", topic, stdin=b"1\n2\n3\n")
+    ids = played(broker, "read", topic, "-e", "-f", r"%o\n").stdout.decode().split()
+    assert len(set(ids)) == 3
+    assert played(broker, "read", topic, "-o", ids[1], "-e").stdout == b"2\n3\n"
+    taken = played(broker, "consume", topic, "-s", "mine", "-o", ids[1], "-c", "1", "-J").stdout
+    assert json.loads(taken)["id"] == ids[1]
+    assert played(broker, "consume", topic, "-s", "mine", "-e").stdout == b"3\n"
+
+
 def test_files_are_messages(broker: Broker, topic: str, tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     for path in paths:

@@ -25,6 +25,8 @@ from arneb_pulsar.client.connection.authentication import (
 )
 from arneb_pulsar.client.errors import AdminError, AuthenticationFailed, ServiceNotReady, TlsFailed
 
+pytestmark = pytest.mark.lean("the proofs are the same on both, and it waits for them to run out")
+
 EARLY = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
 TOKEN_S = 3.0
 """How long a token is good that is to run out; it says so in whole seconds."""

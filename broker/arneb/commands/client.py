@@ -147,6 +147,9 @@ def produce(
 
     Ends when all are stored; a message that could not be makes the exit status 1.
     """
+    for each in headers:
+        if "=" not in each:
+            raise Refused(f"expected NAME=VALUE, got -H {each}")
     properties = dict(each.partition("=")[::2] for each in headers)
 
     def parsed(data: bytes) -> Line:
@@ -195,7 +198,7 @@ def produce(
 def _outputs(command: Any) -> Any:
     """The options of those that print messages."""
     for option in (
-        click.option("-o", "start", help="beginning, end, @time, 15m (ago) or ledger:entry."),
+        click.option("-o", "start", help="beginning, end, @time, 15m (ago) or what %o prints."),
         click.option("-c", "count", type=click.IntRange(min=1), help="End after so many."),
         click.option("-e", "ends", is_flag=True, help="End when there are no more."),
         click.option("-f", "text", default=DEFAULT, show_default=True, help="See below."),
@@ -244,7 +247,10 @@ def consume(
         position = InitialPosition.LATEST if start == LATEST else InitialPosition.EARLIEST
         # So that -c may end within a batch.
         options = ConsumerOptions(
-            SubscriptionType[kind.upper()], initial_position=position, batch_index_acks=True
+            SubscriptionType[kind.upper()],
+            initial_position=position,
+            batch_index_acks=True,
+            start_inclusive=True,
         )
         if pattern:
             consumer = await made.subscribe_pattern(topics[0], subscription, options)

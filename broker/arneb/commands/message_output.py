@@ -18,6 +18,9 @@ from arneb_pulsar.client.formats import Format, json_of
 IDLE_S: Final = 0.5
 """So long without a message, and a topic is looked at for its end."""
 
+UNWRITTEN_MAX: Final = 100
+"""Messages that are printed before they are written, and acknowledged."""
+
 PROGRESS_S: Final = 0.5
 """How often a terminal is told how far a command is."""
 
@@ -34,17 +37,27 @@ async def print_messages(
     is_json: bool,
     quiet: bool,
 ) -> None:
-    """Messages to standard output, until there are enough."""
+    """Messages to standard output, until there are enough; each is ``done`` once it is written, so
+    that whoever reads no more loses none."""
     form = json_of if is_json else Format(text).of
     out = sys.stdout.buffer
     # Where messages are seen themselves, there is no need to count them.
     printed, progress = 0, Progress(quiet or sys.stdout.isatty())
+    unwritten: list[Message[bytes]] = []
+
+    def write() -> None:
+        out.flush()
+        for each in unwritten:
+            if done is not None:
+                done(each)
+        unwritten.clear()
+
     try:
         while count is None or printed < count:
             try:
                 message = await receive(IDLE_S)
             except TimedOut:
-                out.flush()
+                write()
                 _refuse_closed(out)
                 progress.show(printed)
                 if ends and not await available():
@@ -53,13 +66,12 @@ async def print_messages(
             out.write(form(message))
             printed += 1
             progress.show(printed)
-            if done is not None:
-                done(message)
-            if sys.stdout.isatty():
-                out.flush()
+            unwritten.append(message)
+            if len(unwritten) >= UNWRITTEN_MAX or sys.stdout.isatty():
+                write()
     finally:
         progress.end()
-        out.flush()
+        write()
         if not quiet:
             say(counted(printed))
 

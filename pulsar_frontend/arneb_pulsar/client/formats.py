@@ -4,9 +4,9 @@ The rule: what one program prints as JSON lines another can send as JSON lines, 
 comes of it. Pure.
 
 ``%s`` payload, ``%S`` its bytes, ``%k`` key, ``%K`` its bytes, ``%t`` topic, ``%p`` partition,
-``%o`` id, ``%T`` publish time in ms, ``%e`` event time in ms, ``%h`` properties as ``a=b,c=d``,
-``%n`` redeliveries, ``%%`` a per cent sign; and ``\\n``, ``\\t``, ``\\r``, ``\\0``, ``\\\\``,
-``\\xHH``.
+``%o`` id, as :func:`parse_start` reads it, ``%T`` publish time in ms, ``%e`` event time in ms,
+``%h`` properties as ``a=b,c=d``, ``%n`` redeliveries, ``%%`` a per cent sign; and ``\\n``,
+``\\t``, ``\\r``, ``\\0``, ``\\\\``, ``\\xHH``.
 """
 
 import json
@@ -32,7 +32,7 @@ FIELDS: Final[Mapping[str, Callable[[Message[Any]], bytes]]] = {
     "K": lambda message: b"%d" % (-1 if message.key_bytes is None else len(message.key_bytes)),
     "t": lambda message: message.topic.encode(),
     "p": lambda message: b"%d" % message.id.partition,
-    "o": lambda message: str(message.id).encode(),
+    "o": lambda message: place_of(message.id).encode(),
     "T": lambda message: b"%d" % message.publish_time_ms,
     "e": lambda message: b"%d" % message.event_time_ms,
     "h": lambda message: ",".join(f"{k}={v}" for k, v in message.properties.items()).encode(),
@@ -83,11 +83,13 @@ def json_of(message: Message[Any]) -> bytes:
     """One JSON object and a line's end. What is not UTF-8 is in base64, and said so."""
     said: dict[str, Any] = {
         "topic": message.topic,
-        "id": str(message.id),
+        "id": place_of(message.id),
         "publish_time_ms": message.publish_time_ms,
         "producer": message.producer_name,
         "sequence_id": message.sequence_id,
     }
+    if message.id.partition >= 0:
+        said["partition"] = message.id.partition
     if message.event_time_ms:
         said["event_time_ms"] = message.event_time_ms
     if message.redelivery_count:
@@ -173,10 +175,17 @@ def _text(key: bytes) -> str | bytes:
         return key
 
 
+def place_of(message: MessageId) -> str:
+    """An id within its topic: ``ledger:entry``, and of a message in a batch
+    ``ledger:entry:index``."""
+    place = f"{message.ledger_id}:{message.entry_id}"
+    return place if message.batch_index < 0 else f"{place}:{message.batch_index}"
+
+
 def parse_start(text: str, wall_ms: int) -> MessageId | int:
-    """Where to begin: ``beginning``, ``end``, ``ledger:entry``, ``@`` and a time (ISO 8601, or
-    milliseconds since the epoch), or how long ago: ``90s``, ``15m``, ``2h``, ``1d``. A time is told
-    in milliseconds. Raises :class:`ConfigurationError`."""
+    """Where to begin: ``beginning``, ``end``, an id as ``%o`` prints it, ``@`` and a time (ISO
+    8601, or milliseconds since the epoch), or how long ago: ``90s``, ``15m``, ``2h``, ``1d``. A
+    time is told in milliseconds. Raises :class:`ConfigurationError`."""
     if text in ("beginning", "earliest"):
         return EARLIEST
     if text in ("end", "latest"):
@@ -190,9 +199,11 @@ def parse_start(text: str, wall_ms: int) -> MessageId | int:
             when = datetime.fromisoformat(text[1:])
             when = when if when.tzinfo else when.replace(tzinfo=UTC)
             return int(when.timestamp() * 1_000)
-        ledger, _, entry = text.partition(":")
-        return MessageId(int(ledger), int(entry))
+        ledger, entry, *index = map(int, text.split(":"))
+        if len(index) > 1 or min(ledger, entry, *index) < 0:
+            raise ValueError
+        return MessageId(ledger, entry, batch_index=index[0] if index else -1)
     except ValueError:
         raise ConfigurationError(
-            f"expected beginning, end, @time, 15m or ledger:entry, got {text!r}"
+            f"expected beginning, end, @time, 15m or ledger:entry[:index], got {text!r}"
         ) from None
