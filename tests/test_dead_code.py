@@ -77,7 +77,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
             "LOCAL_DATE_TIME", "LOCAL_TIME",
         )
     },
-    "spark_connector/pyspark_arneb/source.py: streamWriter": OVERRIDDEN,
     **{
         f"spark_connector/pyspark_arneb/stream/reader.py: {name}": OVERRIDDEN
         for name in (
@@ -111,6 +110,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
     "pulsar_frontend/arneb_pulsar/schemas/schema.py: INT32": BY_VALUE,
     "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
+    "spark_connector/pyspark_arneb/source.py: streamWriter": OVERRIDDEN,
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,
     "spark_connector/pyspark_arneb/log/environment.py: close_environments":
         "lets one process read a store, and then open it",

@@ -261,6 +261,8 @@ def location_of(options: GivenOptions) -> Location:
     """Where the log is: in a directory, or behind a broker. Raises :class:`OptionError`."""
     if "service.url" not in options:
         options.refuse(SERVICE_ONLY, 'is for "service.url"')
+        if "path" not in options:
+            raise OptionError("path", 'give "path" or "service.url"')
         return Directory(options.required("path", directory))
     options.refuse(["path"], 'give "path" or "service.url", not both')
     try:

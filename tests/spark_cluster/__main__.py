@@ -3,6 +3,7 @@
 Run by hand (``make spark-cluster``, on Linux), for it takes minutes. The executors' Python has no
 arneb: they get the wheel by ``--py-files``, or a whole environment that ``venv-pack`` has packed.
 Workers of a second cluster do not see the broker's directory: these go by ``service.url`` alone.
+There a server of Spark Connect has arneb as well, and its client has not.
 
 The rule: everything listens on loopback, on ports that the system chooses, and ends with the run.
 """
@@ -33,6 +34,18 @@ ROWS: Final = 20_000
 WITHIN_S: Final = 120.0
 
 SPECULATING: Final = Path(__file__).with_name("speculation.py")
+CONNECTING: Final = Path(__file__).with_name("connecting.py")
+CONNECT: Final = (
+    "--class",
+    "org.apache.spark.sql.connect.service.SparkConnectServer",
+    "--conf",
+    "spark.connect.grpc.binding.address=127.0.0.1",
+    "--conf",
+    "spark.connect.grpc.binding.port=0",
+    "spark-internal",
+)
+"""As ``start-connect-server.sh`` starts it."""
+
 HOSTS: Final = {"one": "127.0.0.1", "two": "127.0.0.2"}
 """Of the workers, which are two for Spark."""
 
@@ -82,6 +95,7 @@ def main() -> int:
             # The driver asks a Python of its own for the source, by the same name.
             shutil.unpack_archive(packed, directory / "environment")
             report(url, run(archived, url, carried, directory), "environment")
+            connect(broker, master, environment, directory)
     return 0
 
 
@@ -105,6 +119,54 @@ def speculate(
     published = Counter(bodies_in(broker.data, "out"))
     assert published == Counter(map(body_of, range(ROWS))), "not once each"
     print(f"speculation: attempts {attempts}, {ROWS} rows, each once", flush=True)
+
+
+def connect(broker: Arneb, master: str, environment: Mapping[str, str], directory: Path) -> None:
+    """A client of Spark Connect reads and writes, and an ``arneb`` command runs there."""
+    with connected(broker) as connection:
+        for queue in ("connected", "streamed"):
+            connection.channel().queue_declare(queue, durable=True)
+    more = directory / "connect"
+    # What pyspark[connect] asks for; the rest is there.
+    needed = ["grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(more)]
+    subprocess.run([*install, *needed], check=True)
+    url = f"http://127.0.0.1:{broker.http_address.port}"
+    client = environment | {"PYTHONPATH": str(more)}
+    checkpoint = directory / "connect-checkpoint"
+    with connect_server(directory, environment, master) as remote:
+        command = [environment["PYSPARK_PYTHON"], CONNECTING, remote, url, checkpoint]
+        found = said(ran(command, client))
+        assert found["rows"] == ROWS, f"expected {ROWS} rows, got {found}"
+        page = directory / "report.html"
+        asked = ["report", "--url", url, "--master", remote, "--html", page]
+        told = ran([sys.executable, "-m", "arneb", *asked], os.environ | {"PYTHONPATH": str(more)})
+        assert not told.returncode and page.exists(), told.stdout + told.stderr
+    for queue in ("connected", "streamed"):
+        assert Counter(bodies_in(broker.data, queue)) == Counter(map(body_of, range(ROWS))), queue
+    print(f"{remote}: {found}, copied twice, each row once, and reported", flush=True)
+
+
+@contextmanager
+def connect_server(directory: Path, environment: Mapping[str, str], master: str) -> Iterator[str]:
+    """A server of Spark Connect whose Python has arneb from a zip; its URL."""
+    wheel, log = directory / "arneb.zip", directory / "connect.log"
+    command = submit(master, "--py-files", wheel, *CONNECT)
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            list(map(str, command)),
+            # Spark takes it for a daemon, whose memory is that of a master here.
+            env={**environment, "PYTHONPATH": str(wheel), "SPARK_DAEMON_MEMORY": "700m"},
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        pattern = r"Spark Connect server started at: \S*?(127\.0\.0\.1:\d+)"
+        (at,) = wait_for(log, pattern, 1, server)
+        yield f"sc://{at}"
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def connected(broker: Arneb) -> pika.BlockingConnection:
@@ -230,13 +292,17 @@ def cluster(
             process.wait(30)
 
 
-def wait_for(log: Path, pattern: str, count: int) -> list[str]:
-    """What the pattern has matched so often in a log."""
+def wait_for(
+    log: Path, pattern: str, count: int, process: "subprocess.Popen[bytes] | None" = None
+) -> list[str]:
+    """What the pattern has matched so often in a log, which ``process`` writes."""
     until = time.monotonic() + WITHIN_S
     while time.monotonic() < until:
         found = re.findall(pattern, log.read_text(errors="replace"))
         if len(found) >= count:
             return found
+        if process is not None and process.poll() is not None:
+            break
         time.sleep(0.2)
     raise SystemExit(f"expected {pattern} in {log}:\n{log.read_text()[-2000:]}")
 

@@ -62,7 +62,7 @@ def test_case_does_not_matter_as_spark_does_not_keep_it(name: str, upper: bool) 
 
 
 BAD = [
-    ("path", {"topic": "a"}, "is required"),
+    ("path", {"topic": "a"}, 'give "path" or "service.url"'),
     ("path", {"path": " ", "topic": "a"}, "data directory"),
     ("topic", {"path": "/d"}, "exactly one"),
     ("topic", {"path": "/d", "topic": "a", "topics": "b"}, "topic and topics"),

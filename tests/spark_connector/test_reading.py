@@ -1,9 +1,11 @@
 """Reading a data directory without Spark: planning, chunks, trimming and the open directories."""
 
+import logging
 import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from arneb_core.api.position import position, render
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import TopicId
+from arneb_core.store.snapshot import Snapshot, SnapshotEnvironment
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader, LogPartition, PushdownReader
@@ -412,3 +415,76 @@ def test_a_data_file_that_is_cut_off_is_an_error_with_the_place(
         if not opened:
             close_environments()
         read(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"topic": "ordr"}, 'option "topic": no topic persistent://public/default/ordr; did you'),
+        ({"topics": "orders,ordr"}, 'option "topics": no topic persistent://public/default/ordr; '),
+        ({"queue": "ordr"}, 'option "queue": no queue ordr in the vhost /; did you mean orders?'),
+        ({"queue": "orders", "vhost": "v"}, 'option "queue": no queue orders in the vhost v; '),
+    ],
+)
+def test_what_is_not_there_is_said_in_the_words_of_the_option(
+    log: Path, asked: dict[str, str], said: str
+) -> None:
+    with LogWriter(log) as writer:
+        writer.create("orders")
+    with pytest.raises(OptionError) as refused:
+        reader(log, **asked).partitions()
+    assert str(refused.value).startswith(said)
+
+
+def test_no_transaction_is_open_while_somebody_takes_the_rows(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow a query is, the broker uses its pages again."""
+    with LogWriter(log) as writer:
+        writer.create("t")
+        for start in range(0, 3000, 500):
+            writer.append("t", entries(500, start=start, value_bytes=1000))
+    found = reader(log, topic="t", minPartitions=1)
+    partitions = found.partitions()
+    opened, most = 0, 0
+    begin = SnapshotEnvironment.snapshot
+
+    @contextmanager
+    def counted(self: SnapshotEnvironment, **options: bool) -> Iterator[Snapshot]:
+        nonlocal opened, most
+        opened += 1
+        most = max(most, opened)
+        try:
+            with begin(self, **options) as snapshot:
+                yield snapshot
+        finally:
+            opened -= 1
+
+    monkeypatch.setattr(SnapshotEnvironment, "snapshot", counted)
+    seen = 0
+    for partition in partitions:
+        for batch in found.read(partition):
+            assert opened == 0
+            seen += batch.num_rows
+    assert (seen, most) == (3000, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingTime": "2026-01-01T00:00:00"}, "times without a zone are taken as UTC"),
+        ({"startingTime": "2026-01-01T00:00:00", "timeZone": "Europe/Berlin"}, ""),
+        ({"startingTime": "2026-01-01T00:00:00Z"}, ""),
+    ],
+)
+def test_a_plan_says_which_zone_it_takes_for_a_time_that_says_none(
+    log: Path, caplog: pytest.LogCaptureFixture, options: dict[str, str], said: str
+) -> None:
+    with LogWriter(log) as writer:
+        writer.create("t")
+        writer.append("t", entries(3))
+    caplog.set_level(logging.INFO, "pyspark_arneb")
+    reader(log, topic="t", **options).partitions()
+    (line,) = [each for each in caplog.messages if each.startswith("reading about")]
+    assert said in line
+    assert ("times without" in line) is bool(said)

@@ -3,7 +3,7 @@ and speed. It does not wait for each confirm, it bounds how many are outstanding
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pika
@@ -27,9 +27,16 @@ class PublishFailed(Exception):
 class Publisher:
     """Publishes orders in one callback-driven pika connection and counts the confirms."""
 
-    def __init__(self, port: int, orders: Iterable[Order], step: Step) -> None:
+    def __init__(
+        self,
+        port: int,
+        orders: Iterable[Order],
+        step: Step,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
         self._left = deque(orders)
         self._step = step
+        self._arguments = arguments
         self._last_tag = 0
         self._outstanding: set[int] = set()
         self._connection = pika.SelectConnection(
@@ -49,7 +56,9 @@ class Publisher:
 
     def _channel_opened(self, channel: pika.channel.Channel) -> None:
         self._channel = channel
-        channel.queue_declare(QUEUE, durable=True, callback=self._declared)
+        channel.queue_declare(
+            QUEUE, durable=True, arguments=self._arguments, callback=self._declared
+        )
 
     def _declared(self, _: Any) -> None:
         self._channel.confirm_delivery(self._answered, callback=lambda _: self._publish())

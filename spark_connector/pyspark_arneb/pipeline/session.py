@@ -79,8 +79,11 @@ def _set_up(master: str) -> None:
         os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
 
 
-QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
+DRAWN: Final = {"spark.ui.showConsoleProgress": "false"}
 """The commands draw progress themselves."""
+
+QUIET: Final = DRAWN | {"spark.log.level": "FATAL"}
+"""Where Spark's own logging is set up by somebody else; Spark says that it is set so."""
 
 SHUFFLED_A_CORE: Final = 4
 """Partitions of a shuffle on one machine. Spark's 200 are for clusters: each costs some 20 ms, and
@@ -100,7 +103,7 @@ def settings_on(master: str) -> dict[str, str]:
     if here is None:
         return QUIET
     own = cores() if here[1] == "*" else int(here[1] or 1)
-    return QUIET | {"spark.sql.shuffle.partitions": str(SHUFFLED_A_CORE * own)}
+    return DRAWN | {"spark.sql.shuffle.partitions": str(SHUFFLED_A_CORE * own)}
 
 
 _PYTHON: Final = re.compile(

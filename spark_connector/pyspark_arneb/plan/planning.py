@@ -44,7 +44,12 @@ def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]
     present = source.topics()
     chosen, missing = selection.choose(present)
     if missing:
-        raise OptionError("topic", f"no topic {missing[0]}; {_known(present, missing[0])}")
+        known = _known(present, missing[0])
+        if selection.queue is not None:
+            vhost, queue = selection.queue
+            raise OptionError("queue", f"no queue {queue} in the vhost {vhost}; {known}")
+        option = "topics" if len(selection.names) > 1 else "topic"
+        raise OptionError(option, f"no topic {missing[0]}; {known}")
     return chosen
 
 

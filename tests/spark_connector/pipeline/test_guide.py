@@ -1,16 +1,17 @@
 """The guide's snippets run, in their order, against a broker with the queues that they speak of."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pika
 import pytest
 from conformance.brokers.arneb import Arneb
+
+from arneb.demo.shop import fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 GUIDE: Final = Path(__file__).resolve().parents[3] / "docs" / "guide"
 BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES: Final = ("spark.md", "recipes.md")
+ORDERS: Final = 20
 STREAMS: Final = re.compile(r"^## A stream\n.*?^\*\*Latency", re.MULTILINE | re.DOTALL)
 """Played by ``tests/spark_connector/stream/test_guide_snippets.py``."""
 
@@ -30,23 +32,10 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Arneb]:
-    """Orders, some of them dead."""
+    """With what the tour begins with, but for how many orders there are."""
     running = Arneb(tmp_path, listeners=("amqp", "http"))
     running.start()
-    address = pika.ConnectionParameters("127.0.0.1", running.address.port)
-    with pika.BlockingConnection(address) as connection:
-        channel = connection.channel()
-        dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders-dead"}
-        for queue, arguments in (("orders-dead", {}), ("orders-again", {}), ("orders", dead)):
-            channel.queue_declare(queue, durable=True, arguments=arguments)
-        channel.confirm_delivery()
-        for number in range(20):
-            body = {"id": number, "amount": "1.5", "country": "NL" if number % 2 else "DE"}
-            channel.basic_publish("", "orders", json.dumps(body).encode())
-        for _ in range(4):
-            channel.basic_nack(channel.basic_get("orders")[0].delivery_tag, requeue=False)
-        while channel.queue_declare("orders-dead", passive=True).method.message_count < 4:
-            connection.process_data_events(0.05)
+    fill(running.address.port, ORDERS)
     yield running
     running.kill()
 
@@ -73,9 +62,18 @@ def test_the_python_of_the_guide_runs(
         exec(compile(code, "the guide", "exec"), names)
     assert names["spark"] is spark
     said = capsys.readouterr().out
-    assert "\n20\n" in said, "the count of the tour"
-    assert "10 of 20" in said, "what was replayed"
+    assert f"\n{ORDERS}\n" in said, "the count of the tour"
+    assert f"4 of {ORDERS}" in said, "what was replayed"
     assert re.search(r"\| *orders\| *rejected\| *4\|", said), "why messages die"
+
+
+def test_the_programs_of_the_tour_are_there() -> None:
+    lines = [line for code in blocks("spark.md", "sh") for line in code.splitlines()]
+    modules = [line.split()[2] for line in lines if line.startswith("python -m ")]
+    assert modules and all(map(find_spec, modules))
+    targets = [line.split()[1] for line in lines if line.startswith("make ")]
+    makefile = (GUIDE.parents[1] / "Makefile").read_text(encoding="utf-8")
+    assert targets and all(f"\n{target}:" in makefile for target in targets)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -3,7 +3,7 @@
 import pytest
 
 from pyspark_arneb.guest import cores
-from pyspark_arneb.pipeline.session import QUIET, SHUFFLED_A_CORE, settings_on
+from pyspark_arneb.pipeline.session import DRAWN, QUIET, SHUFFLED_A_CORE, settings_on
 
 SHUFFLED = "spark.sql.shuffle.partitions"
 
@@ -12,7 +12,7 @@ SHUFFLED = "spark.sql.shuffle.partitions"
     ("master", "own"), [("local[*]", cores()), ("local[3]", 3), ("local[2, 4]", 2), ("local", 1)]
 )
 def test_on_one_machine_a_shuffle_has_no_more_parts_than_that_needs(master: str, own: int) -> None:
-    assert settings_on(master) == QUIET | {SHUFFLED: str(SHUFFLED_A_CORE * own)}
+    assert settings_on(master) == DRAWN | {SHUFFLED: str(SHUFFLED_A_CORE * own)}
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local-cluster[2,1,1024]"])

@@ -5,9 +5,11 @@ Run by the test suite, or by hand from the repository's root for as long as one 
     python -m tests.spark_connector.stream.soak --kills 20
     python -m tests.spark_connector.stream.soak --kills 5 --seed 1234   # the same dice again
 
-The query reads the queue ``in`` and writes the queue ``out``, both through ``service.url``. In the
-end everything that the log of ``in`` holds is in ``out`` once and in its order, and the
-query's cursor has no backlog.
+The query reads the queue ``in`` and writes the queue ``out``, both through ``service.url``. Its
+rows are shuffled by key, into another number of partitions in each of its lives, so a micro-batch
+that is run again has other partitions and another order. Some lives end just behind the broker's
+commit, in front of Spark's. In the end everything that the log of ``in`` holds is in ``out`` once
+and in the order of its key, and the query's cursor has no backlog.
 """
 
 import argparse
@@ -26,6 +28,7 @@ from typing import Any
 import pika
 from pika.exceptions import AMQPError
 from tests.spark_connector.spark_process import PromiseBroken, SparkProcess
+from tests.spark_connector.stream.soak_query import DIES
 
 from arneb.demo.process import BrokerProcess
 from arneb_core.api.position import AFTER_ALL, Position
@@ -34,8 +37,11 @@ from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.service.connection import Address, ask
 
 PAUSE_S = 0.004
-FIRST_BATCH_S_MAX = 120.0
+FIRST_BATCH_S_MAX = 240.0
 LIVES_S_MAX = 6.0
+KEYS = 7
+EXCHANGE = "by-key"
+VICTIMS = ("query", "broker", "both", "query between the commits")
 QUERY = Path(__file__).with_name("soak_query.py")
 
 
@@ -66,11 +72,13 @@ class Publisher:
             # Nobody consumes them, so that both logs are whole in the end.
             for queue in ("in", "out"):
                 channel.queue_declare(queue, durable=True)
+            channel.exchange_declare(EXCHANGE, "topic", durable=True)
+            channel.queue_bind("in", EXCHANGE, "#")
+            durable = pika.BasicProperties(delivery_mode=2)
             while not self._stopped.is_set():
                 self._number += 1
-                channel.basic_publish(
-                    "", "in", b"%d" % self._number, pika.BasicProperties(delivery_mode=2)
-                )
+                key, number = self._number * self._number % KEYS, self._number
+                channel.basic_publish(EXCHANGE, f"key-{key}", b"%d %d" % (key, number), durable)
                 self.confirmed += 1
                 self._stopped.wait(PAUSE_S)
             connection.close()
@@ -91,22 +99,26 @@ def run(directory: Path, kills: int, seed: int) -> None:
     publisher = Publisher()
     broker = BrokerProcess(data)
     query: Query | None = None
+    between = 0
     try:
         for number in range(1, kills + 1):
             publisher.start(broker.amqp_port)
             query = Query(_url(broker), directory)
-            if dice.random() < 0.8:
-                query.wait_for("batch", FIRST_BATCH_S_MAX)
+            if dice.random() < 0.8 and not query.wait_for("batch", FIRST_BATCH_S_MAX):
+                raise PromiseBroken(f"the query ended by itself: see {directory / 'query.log'}")
             time.sleep(dice.uniform(0, LIVES_S_MAX))
-            victim = dice.choice(["query", "broker", "both"])
-            if victim != "query":
+            # Of few kills one is of the kind that does not happen by chance.
+            victim = "query between the commits" if number == 1 else dice.choice(VICTIMS)
+            if victim == "query between the commits":
+                between += _ends_between_the_commits(query, directory)
+            elif victim != "query":
                 broker.kill()
             if victim == "broker":
                 # It has some time to find out, and to do the wrong thing.
                 time.sleep(dice.uniform(0, 2))
             query.kill()
             publisher.stop()
-            if victim != "query":
+            if broker.returncode is not None:
                 broker = BrokerProcess(data)
             print(f"kill {number}: {victim}, {publisher.confirmed} confirmed so far", flush=True)
         for _ in range(2):  # the second acknowledges what the first has finished
@@ -117,13 +129,32 @@ def run(directory: Path, kills: int, seed: int) -> None:
         counts = judge(data, publisher.confirmed)
         if backlog:
             raise PromiseBroken(f"the cursor's backlog is {backlog} messages, expected none")
-        print(f"seed {seed}: {kills} kills, {counts} messages, each once; backlog 0", flush=True)
+        print(f"seed {seed}: {kills} kills, {between} between the broker's commit and Spark's")
+        print(f"{counts} messages, each once and in the order of its key; backlog 0", flush=True)
     finally:
         publisher.stop()
         if query is not None:
             query.kill()
         if broker.returncode is None:
             broker.kill()
+
+
+def _ends_between_the_commits(query: Query, directory: Path) -> bool:
+    """Have a query end behind the broker's next commit and in front of Spark's; whether the batch
+    is to be run again, which is not so if the query ended before."""
+    (directory / DIES).touch()
+    query.wait_for("\0", FIRST_BATCH_S_MAX)
+    if (directory / DIES).exists():
+        (directory / DIES).unlink()
+        return False
+    checkpoint = directory / "checkpoint"
+    planned, done = (
+        max(int(path.name) for path in (checkpoint / kind).glob("*") if path.name.isdecimal())
+        for kind in ("offsets", "commits")
+    )
+    if planned != done + 1:
+        raise PromiseBroken(f"batch {planned} was to be run again, and {done} is done")
+    return True
 
 
 def judge(data: Path, confirmed: int) -> int:
@@ -138,9 +169,11 @@ def judge(data: Path, confirmed: int) -> int:
             f"{sum(lost.values())} lost, {sum(more.values())} doubled: "
             f"{[*lost][:5]} and {[*more][:5]}"
         )
-    if came != went:
-        at = next(i for i, pair in enumerate(zip(came, went, strict=True)) if len({*pair}) > 1)
-        raise PromiseBroken(f"message {at} of {len(came)} is the first in another order")
+    for key in range(KEYS):
+        was, now = ([each for each in log if each.startswith(b"%d " % key)] for log in (came, went))
+        if was != now:
+            at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if len({*pair}) > 1)
+            raise PromiseBroken(f"message {at} of key {key} is the first in another order")
     return len(went)
 
 

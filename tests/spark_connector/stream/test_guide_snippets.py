@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pika
 import pytest
 
 from arneb.demo.process import BrokerProcess
+from arneb.demo.shop import fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "spark.md"
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ORDERS = 30
 PLACES = ("orders-parquet", "orders-checkpoint", "copy-checkpoint")
 
 
@@ -27,7 +28,7 @@ def test_the_snippets_run(
     snippets = SNIPPET.findall(text[begin:end])
     assert len(snippets) == 4
     with BrokerProcess(tmp_path / "data") as broker:
-        publish(broker.amqp_port)
+        fill(broker.amqp_port, ORDERS)
         names: dict[str, object] = {"spark": spark}
         for snippet in snippets:
             code = snippet.replace("localhost:15672", str(broker.addresses["http"]))
@@ -35,22 +36,11 @@ def test_the_snippets_run(
                 code = code.replace(f'"{place}"', repr(os.fspath(tmp_path / place)))
             exec(code, names)
         said = capsys.readouterr().out.splitlines()
-        assert said[0] == "3"
-        assert said[1].startswith("0 {'messages': 3, 'bytes': ")
+        assert said[0] == str(ORDERS)
+        assert said[1].startswith(f"0 {{'messages': {ORDERS}, 'bytes': ")
         read = spark.read.format("arneb").option(
             "service.url", f"http://{broker.addresses['http']}"
         )
-        assert read.option("topic", "orders-copy").load().count() == 3
+        assert read.option("topic", "orders-copy").load().count() == ORDERS
         (total,) = read.option("topic", "totals").load().collect()
         assert bytes(total["value"]) == b'{"total": 12}'
-
-
-def publish(port: int) -> None:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    channel.queue_declare("totals", durable=True)
-    channel.queue_declare("orders", durable=True)
-    for number in range(3):
-        channel.basic_publish("", "orders", b"%d" % number, pika.BasicProperties(delivery_mode=2))
-    connection.close()
