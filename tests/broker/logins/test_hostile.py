@@ -148,6 +148,18 @@ async def test_a_token_that_is_made_up_is_refused_and_nobody_else_is_asked(kind:
     assert (await asked.log_in(Credentials("", signed(CLAIMS)))).name == "u"
 
 
+async def test_a_library_that_gives_up_on_brackets_without_end_refuses_the_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyJWT says so itself now; versions that we take as well let the error through."""
+
+    def give_up(token: str) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(jwt, "get_unverified_header", give_up)
+    assert "without end" in await refused(backend(Answers()), signed(CLAIMS))
+
+
 async def test_whoever_makes_names_of_keys_up_has_nobody_wait_and_nobody_asked() -> None:
     answers = Answers()
     asked = backend(answers)
@@ -163,6 +175,22 @@ async def test_whoever_makes_names_of_keys_up_has_nobody_wait_and_nobody_asked()
         await asked.log_in(Credentials("", signed(CLAIMS)))
         assert trio.current_time() == began
     assert len(answers.asked) == 2
+
+
+async def test_a_fetch_for_others_that_lasts_keeps_nobody_whose_key_is_known() -> None:
+    answers = Answers()
+    asked = backend(answers, keys_s=60.0)
+    await asked.log_in(Credentials("", signed(CLAIMS)))
+    answers.late_s = 10 * FETCHED_S_MIN
+    later(61)  # it is time to ask again
+    async with trio.open_nursery() as nursery:
+        made_up = signed(CLAIMS, {"alg": "RS256", "kid": "other"})
+        nursery.start_soon(refused, asked, made_up)
+        await trio.testing.wait_all_tasks_blocked()
+        later(2 * FETCHED_S_MIN)  # and again, while that is not over
+        began = trio.current_time()
+        await asked.log_in(Credentials("", signed(CLAIMS)))
+        assert trio.current_time() == began
 
 
 async def test_who_has_a_known_key_waits_a_moment_for_a_server_that_hangs() -> None:
