@@ -91,6 +91,23 @@ async def test_grouping_tells_the_broker_nothing_before_its_time(
     assert sorted(again) == [b"0", b"1", b"2"]
 
 
+async def test_of_two_consumers_that_went_offline_all_comes_again_but_what_one_acknowledged(
+    broker: Broker, topic: str
+) -> None:
+    await produce(broker.pulsar_url, topic, 6)
+    with pytest.raises(GoneWithoutAWord):
+        async with connect(broker.pulsar_url) as client:
+            slow = await client.subscribe(topic, "s", early(queue_size=3))
+            await until(lambda: slow.waiting == 3)
+            quick = await client.subscribe(topic, "s", early(queue_size=3))
+            assert [(await quick.receive(10)).data for _ in range(2)] == [b"3", b"4"]
+            await quick.acknowledge_stored(await quick.receive(10))
+            raise GoneWithoutAWord
+    async with connect(broker.pulsar_url) as client:
+        again = await left(client, topic, SubscriptionType.SHARED)
+    assert sorted(again) == [b"0", b"1", b"2", b"3", b"4"]
+
+
 async def test_receipts_mean_that_it_does_not_come_again(broker: Broker, topic: str) -> None:
     await produce(broker.pulsar_url, topic, 2)
     with pytest.raises(GoneWithoutAWord):

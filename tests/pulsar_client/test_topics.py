@@ -1,5 +1,7 @@
 """Partitions, several topics, patterns and table views."""
 
+from itertools import count
+
 import anyio
 import httpx
 import pytest
@@ -13,6 +15,7 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
+from arneb_pulsar.client.admin import administer
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
 from arneb_pulsar.client.consumer.multi_topic import MultiTopicConsumer
 from arneb_pulsar.client.producer.partitioned import PartitionedProducer
@@ -21,6 +24,8 @@ from arneb_pulsar.names import parse_topic
 OPTIONS = ConsumerOptions(
     type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST, partition_poll_s=0.2
 )
+
+NUMBERS = count(1)
 
 
 async def make_partitions(broker: Broker, topic: str, count: int, *, more: bool = False) -> None:
@@ -125,3 +130,34 @@ async def test_http_finds_brokers_too(broker: Broker, topic: str) -> None:
         producer = await client.create_producer(topic)
         sent = await producer.send(b"x")
         assert (await consumer.receive(10)).id == sent
+
+
+async def test_a_subscription_is_made_with_the_topic(broker: Broker, topic: str) -> None:
+    async with connect(broker.pulsar_url) as client:
+        options = ProducerOptions(initial_subscription="first")
+        await (await client.create_producer(topic, options)).send(b"x")
+        consumer = await client.subscribe(topic, "first")
+        assert (await consumer.receive(20)).data == b"x"
+
+
+@pytest.mark.in_peace("what is compacted is looked at once")
+async def test_of_a_compacted_topic_only_the_last_of_each_key_comes(
+    broker: Broker, topic: str
+) -> None:
+    options = ConsumerOptions(initial_position=InitialPosition.EARLIEST, read_compacted=True)
+    async with connect(broker.pulsar_url) as client, administer(broker.http_url) as admin:
+        producer = await client.create_producer(topic, ProducerOptions(batching=None))
+        for number in range(6):
+            await producer.send(b"%d" % number, key=f"k{number % 2}")
+        await admin.compact(topic)
+
+        async def found() -> list[bytes]:
+            got = []
+            async with await client.subscribe(topic, f"s{next(NUMBERS)}", options) as consumer:
+                while not got or got[-1] != b"5":
+                    got.append((await consumer.receive(20)).data)
+            return got
+
+        with anyio.fail_after(60):
+            while (got := await found()) != [b"4", b"5"]:
+                assert got == [b"%d" % number for number in range(6)], "all of it, or compacted"

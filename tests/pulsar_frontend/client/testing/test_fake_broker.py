@@ -422,3 +422,18 @@ async def test_pieces_whose_last_never_comes_are_given_up_in_their_time() -> Non
         await anyio.sleep(3)
         assert (said(broker, "ack"), len(broker.backlog("orders", "billing"))) == (1, 0)
         assert consumer.receive_nowait() is None
+
+
+async def test_pieces_of_the_oldest_message_make_way_for_others() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        options = ProducerOptions(name="p", chunking=True, chunk_bytes_max=50, batching=None)
+        producer = await client.create_producer("orders", options)
+        for _ in range(2):
+            await producer.send(b"x" * 120)
+        # Their last pieces were never sent.
+        del broker.topic("orders").entries[5], broker.topic("orders").entries[2]
+        wanted = early(chunked_pending_max=1, chunk_ack_oldest=True)
+        await client.subscribe("orders", "billing", wanted)
+        await anyio.sleep(5)
+        assert broker.backlog("orders", "billing") == [(1, 3), (1, 4)]
