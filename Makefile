@@ -44,7 +44,7 @@ help:
 	@echo "make soak-image     what the container's image runs while it is built, with all that it fetches"
 	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
-	@echo "make spark-cluster  a job on a Spark master and two workers that get arneb by --py-files"
+	@echo "make spark-cluster  jobs on a Spark master and two workers that get arneb with the job, and Spark Connect"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 	@echo "make soak-client    SIGKILLs of a broker under the Pulsar client's load (ARGS=\"--broker cluster --kills 20 --seed 7\")"
 	@echo "make soak-programs  10,000 programs of the Pulsar client at a broker in memory that misbehaves"

@@ -126,7 +126,8 @@ def offload(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    click.echo(f"{done.ledgers:,} ledgers, {done.rows:,} rows, {done.bytes:,} bytes")
+    ledgers = "1 ledger" if done.ledgers == 1 else f"{done.ledgers:,} ledgers"
+    click.echo(f"{ledgers}, {done.rows:,} rows, {done.bytes:,} bytes")
 
 
 def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") -> None:

@@ -46,7 +46,7 @@ def sql(query: str, log: str | None, lake: str | None, form: str, storage: tuple
     has, as of now. A broker may go on working meanwhile.
 
     \b
-    arneb sql "select key::text, count(*) from orders group by all"
+    arneb sql "select decode(key), count(*) from orders group by all"
     """
     log = log or os.environ.get(LOG)
     lake = lake or os.environ.get(LAKE)
