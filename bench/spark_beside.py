@@ -7,14 +7,16 @@ beside the same figure without Spark, measured in turn.
 
 * ``commit``: a paced publisher, whose messages are consumed at once, beside batches of rows that
   the data API commits in one.
-* ``scan``: a saturating and a paced publisher, beside one query after the other over a log that is
-  there (its Python workers are at nice 10, the JVM is not unless ``--nice-driver``).
+* ``scan``: a saturating and a paced publisher, in turn alone, beside loops that only count (the
+  least that any guest on the same processors costs), and beside one query after the other over a
+  log that is there.
 * ``growth``: how much the data file grows while messages are published, consumed and trimmed, with
   and without scans beside it.
 """
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +33,7 @@ from bench.load import LoadGenerator, compile_generator
 from bench.spark_session import MIB, Report, session
 from conformance.brokers.arneb import Arneb
 
+from pyspark_arneb.guest import cores
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.sink.rows import encode_rows
 from pyspark_arneb.sink.staging import RemoteStaging, Stage
@@ -40,6 +43,9 @@ RATE: Final = 5_000
 """Of the paced publisher, messages a second."""
 WINDOW: Final = 500
 SCANNED: Final = 1_000_000
+SCAN_S: Final = 2.0
+"""Of one figure of ``scan``: pairs close in time, for a machine is not always as fast."""
+GUEST_START_S: Final = 0.3
 
 
 def staged(staging: RemoteStaging, query: str, batch: int, rows: int, target: str) -> Stage:
@@ -110,10 +116,32 @@ def commits(report: Report, load: LoadGenerator, broker: Arneb, rows: int, secon
     )
 
 
+COUNTING: Final = """
+from pyspark_arneb.guest import step_back
+step_back(10)
+while True:
+    pass
+"""
+"""A guest that needs a processor and nothing else: no memory, no disk, no log."""
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """A guest on every processor while the block runs."""
+    guests = [subprocess.Popen([sys.executable, "-c", COUNTING]) for _ in range(cores())]
+    try:
+        time.sleep(GUEST_START_S)
+        yield
+    finally:
+        for guest in guests:
+            guest.kill()
+            guest.wait()
+
+
 def scans(
     report: Report, load: LoadGenerator, broker: Arneb, seconds: float, rounds: int, spark: Any
 ) -> None:
-    """Publishers beside one query after the other."""
+    """Publishers alone, beside guests that only count, and beside one query after the other."""
     load.run(
         broker.address, "publish", count=SCANNED, window=5000, body=BODY, queue="log", keep=True
     )
@@ -129,25 +157,53 @@ def scans(
             count += 200_000
         return count / (time.perf_counter() - begun)
 
+    def wait() -> float:
+        return latency(load, broker, seconds)["p99"]
+
     scan()
-    rates: dict[str, list[float]] = {"alone": [], "beside": []}
-    waits: dict[str, list[float]] = {"alone": [], "beside": []}
-    done = 0
+    begun, scan_alone = time.perf_counter(), 3
+    for _ in range(scan_alone):
+        scan()
+    rows = scan_alone * SCANNED / (time.perf_counter() - begun) / 1e6
+    report.add("scan", "rows scanned beside an idle broker", rows, "M/s")
+    done, spent = 0, 0.0
+    what = {"saturating, messages/s": rate, f"{RATE:,}/s, p99 in ms": wait}
+    beside: dict[str, dict[str, list[float]]] = {
+        name: {"alone": [], "scans": [], "counting": []} for name in what
+    }
     for _ in range(rounds):
-        rates["alone"].append(rate())
-        waits["alone"].append(latency(load, broker, seconds)["p99"])
-        with meanwhile(scan) as scanned:
-            rates["beside"].append(rate())
-            waits["beside"].append(latency(load, broker, seconds)["p99"])
-        done += scanned[0]
-    alone, beside = median(rates["alone"]), median(rates["beside"])
-    report.add("scan", "messages/s of a saturating publisher alone", alone, "/s")
-    report.add("scan", f"beside scans ({done * SCANNED / 1e6:.0f} M rows in all)", beside, "/s")
-    report.add("scan", "it falls by", 100 * (1 - beside / alone), "%", most=25)
-    alone, beside = median(waits["alone"]), median(waits["beside"])
-    report.add("scan", f"p99 of {RATE:,}/s alone", alone, "ms")
-    report.add("scan", f"p99 of {RATE:,}/s beside scans", beside, "ms")
-    report.add("scan", "p99 beside scans, as a multiple", beside / alone, "", most=2)
+        for name, figure in what.items():
+            alone = figure()
+            with counting():
+                counted = figure()
+            begun = time.perf_counter()
+            with meanwhile(scan) as scanned:
+                value = figure()
+            done, spent = done + scanned[0], spent + time.perf_counter() - begun
+            for each, measured in {"alone": alone, "scans": value, "counting": counted}.items():
+                beside[name][each].append(measured)
+    report.add("scan", "rows scanned meanwhile", done * SCANNED / spent / 1e6, "M/s")
+    for name, figures in beside.items():
+        for each, found in figures.items():
+            report.add("scan", f"{name}, {each}", median(found), "")
+    for name, most in (("scans", 25.0), ("counting", None)):
+        falls = [1 - each / alone for alone, each in pairs(beside, "saturating", name)]
+        bound = {} if most is None else {"most": most}
+        what_falls = f"saturating: it falls beside {name} by, median of {rounds} pairs"
+        report.add("scan", what_falls, 100 * median(falls), "%", **bound)
+    for name, most in (("scans", 2.0), ("counting", None)):
+        grows = [each / alone for alone, each in pairs(beside, f"{RATE:,}", name)]
+        bound = {} if most is None else {"most": most}
+        what_grows = f"{RATE:,}/s: p99 beside {name}, a multiple, median of {rounds} pairs"
+        report.add("scan", what_grows, median(grows), "", **bound)
+
+
+def pairs(
+    beside: dict[str, dict[str, list[float]]], what: str, name: str
+) -> Iterator[tuple[float, float]]:
+    """A figure alone and beside something, measured one after the other."""
+    (figures,) = [each for key, each in beside.items() if key.startswith(what)]
+    return zip(figures["alone"], figures[name], strict=True)
 
 
 def growth(report: Report, load: LoadGenerator, folder: Path, seconds: float, spark: Any) -> None:
@@ -229,13 +285,13 @@ def main() -> None:
     )
     parser.add_argument("--parts", default="commit,scan,growth")
     parser.add_argument(
-        "--seconds", type=float, default=20.0, help="a figure; three times as long for growth"
+        "--seconds",
+        type=float,
+        default=20.0,
+        help="a figure of commit; three times as long for growth",
     )
     parser.add_argument("--rows", type=int, default=300_000, help="in a commit")
-    parser.add_argument("--rounds", type=int, default=3, help="of scan")
-    parser.add_argument(
-        "--nice-driver", action="store_true", help="the driver and its JVM at nice 10"
-    )
+    parser.add_argument("--rounds", type=int, default=12, help="of scan")
     parser.add_argument("--no-write", action="store_true")
     arguments = parser.parse_args()
     parts = arguments.parts.split(",")
@@ -246,15 +302,12 @@ def main() -> None:
         spark = None
         if {"scan", "growth"} & set(parts):
             spark = session()
-            if arguments.nice_driver:
-                for task in Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/task").iterdir():
-                    os.setpriority(os.PRIO_PROCESS, int(task.name), 10)
         broker = Arneb(folder / "broker", listeners=["amqp", "http"]).start()
         try:
             if "commit" in parts:
                 commits(report, load, broker, arguments.rows, arguments.seconds)
             if "scan" in parts:
-                scans(report, load, broker, arguments.seconds, arguments.rounds, spark)
+                scans(report, load, broker, SCAN_S, arguments.rounds, spark)
         finally:
             broker.kill()
         if "growth" in parts:

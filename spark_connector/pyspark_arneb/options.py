@@ -84,7 +84,7 @@ TO_LATEST: Final = Offsets(LATEST)
 UTC_ZONE: tzinfo = UTC
 
 NICE: Final = 10
-"""Measured: a scanner at this niceness leaves a saturated broker nearly all of its rate."""
+"""A tenth of a processor that others want, which is enough for no read to take long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,8 @@ READ_OPTIONS: Final = (
     Option("sealed", "none",
            "the sealed tier: what retention removes before it is read comes from there"),
     Option("nice", "`10`",
-           "how far the Python workers that read a `path` step back behind the broker, 0 to 19"),
+           "how far the Python workers that read a `path`, and their JVM, step back behind the "
+           "broker, 1 to 19; `0`: not at all"),
 )  # fmt: skip
 """Every option of a read."""
 

@@ -224,6 +224,20 @@ DATA_MUTANTS: Final = (
         ("tests/spark_connector/test_chunks.py",),
     ),
     Mutant(
+        "the JVM stays where it was when its worker steps back",
+        "spark_connector/pyspark_arneb/guest.py",
+        "    for process in (os.getpid(), jvm_above(os.getppid(), proc)):\n",
+        "    for process in (os.getpid(),):\n",
+        ("tests/spark_connector/test_guest.py",),
+    ),
+    Mutant(
+        "a guest keeps its processor until the next tick",
+        "spark_connector/pyspark_arneb/guest.py",
+        "            _give_way(thread, nice)\n",
+        "            pass\n",
+        ("tests/spark_connector/test_guest.py",),
+    ),
+    Mutant(
         "small pieces of stages have no bound",
         DATA + "room.py",
         "    wanted = used.stages + stages, used.pieces + 1, used.bytes + size\n",

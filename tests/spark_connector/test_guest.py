@@ -1,6 +1,7 @@
 """Readers are guests on the broker's machine: they step back before they read, and for as long as
 the process lives."""
 
+import platform
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 
 from pyspark_arneb import batch
 from pyspark_arneb.batch import BatchReader, LogPartition
+from pyspark_arneb.guest import SCHED_SETATTR, SLICE_NS
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.options import ReadOptions, read_options
@@ -28,6 +30,81 @@ def test_a_worker_steps_back_so_far_and_never_comes_forward_again() -> None:
     command = [sys.executable, "-c", STEPS]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "3", "3", "3"]
+
+
+ONES_JVM = """
+import os, subprocess, sys, threading
+from pathlib import Path
+
+def named(name):
+    Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
+
+named("java")
+over, ready = threading.Event(), threading.Event()
+
+def task():
+    named(sys.argv[1])
+    ready.set()
+    over.wait()
+
+thread = threading.Thread(target=task)
+thread.start()
+ready.wait()
+before = os.nice(0)
+worker = f"from pyspark_arneb.guest import step_back; step_back({before + 3})"
+if sys.argv[2] == "daemon":
+    run = f"subprocess.run([sys.executable, '-c', {worker!r}], check=True)"
+    worker = f"import subprocess, sys; {run}"
+subprocess.run([sys.executable, "-c", worker], check=True)
+for each in os.listdir("/proc/self/task"):
+    print(os.getpriority(os.PRIO_PROCESS, int(each)) - before)
+over.set()
+"""
+
+
+@pytest.mark.parametrize("between", ["daemon", "nobody"])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("Executor task launch worker-0", ["3", "3"]), ("else", ["0", "0"])]
+)
+def test_the_jvm_that_a_worker_feeds_steps_back_with_it_and_no_other_process_does(
+    name: str, expected: list[str], between: str
+) -> None:
+    command = [sys.executable, "-c", ONES_JVM, name[:15], between]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == expected
+
+
+SLICES = """
+import ctypes, os, platform, threading
+from pyspark_arneb.guest import SCHED_SETATTR, Attributes, step_back
+
+def slice_of(thread):
+    found = Attributes()
+    number = SCHED_SETATTR[platform.machine()] + 1  # that of sched_getattr
+    assert not ctypes.CDLL(None).syscall(number, thread, ctypes.byref(found), 48, 0)
+    return found.slice_ns
+
+over = threading.Event()
+other = threading.Thread(target=over.wait)
+other.start()
+usual = slice_of(0)
+step_back(0)
+assert slice_of(0) == usual, "0 leaves everything as it is"
+step_back(os.nice(0) + 1)
+print(*(slice_of(thread) for thread in (0, other.native_id)))
+over.set()
+"""
+
+
+@pytest.mark.skipif(
+    platform.machine() not in SCHED_SETATTR
+    or tuple(map(int, platform.release().split(".")[:2])) < (6, 12),
+    reason="Linux has slices that are asked for since its version 6.12",
+)
+def test_all_threads_of_a_worker_give_way_at_once_to_whoever_wakes_up() -> None:
+    command = [sys.executable, "-c", SLICES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(SLICE_NS)] * 2
 
 
 @pytest.mark.parametrize(
