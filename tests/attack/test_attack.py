@@ -9,7 +9,6 @@ import pytest
 from tests.attack.running import (
     ATTACKED,
     CONTROL,
-    CROWD,
     MANAGEMENT,
     AttackedBroker,
     attack,
@@ -21,9 +20,6 @@ SECONDS = 12.0
 
 SECONDS_OF = {MANAGEMENT: 6.0, CONTROL: 3.0}
 """Where there are fewer themes than connections."""
-
-CROWD_SECONDS = 4.0
-"""In which twice as many came as a port lets in."""
 
 ATTEMPTS = 3
 """If only canaries are late while other programs keep the machine busy."""
@@ -39,16 +35,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedBroker]
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    ("listener", "theme"), [*((each, "") for each in ATTACKED), ("http", CROWD)]
-)
+@pytest.mark.parametrize("listener", ATTACKED)
 def test_hostile_clients_take_their_share_and_no_more(
-    broker: AttackedBroker, listener: str, theme: str
+    broker: AttackedBroker, listener: str
 ) -> None:
     for _ in range(ATTEMPTS):
         settle(broker)
-        seconds = CROWD_SECONDS if theme == CROWD else SECONDS_OF.get(listener, SECONDS)
-        found = attack(broker, listener, seconds, SEED, theme)
+        found = attack(broker, listener, SECONDS_OF.get(listener, SECONDS), SEED)
         print(found.report())
         if not found.says_nothing:
             break
