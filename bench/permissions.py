@@ -6,17 +6,14 @@ has patterns of his own in the other, in user instructions of the broker for eac
 """
 
 import argparse
-import shutil
-import signal
 import statistics
-import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pika
+from bench import instructions
 from bench.load import LoadGenerator, compile_generator
 from conformance.brokers.arneb import Arneb
 from conformance.management.client import Client
@@ -26,9 +23,6 @@ KEYS: Final = 100
 """Routing keys that messages come by."""
 ROWS: Final = 50
 """Topic permissions that the user has, one of them for the exchange."""
-ATTACH_S: Final = 0.3
-"""Until ``perf`` counts."""
-
 EVERYTHING: Final = {"configure": ".*", "write": ".*", "read": ".*"}
 PATTERNS: Final = {
     "configure": r"^(amq\.gen.*|app\..*|permitted|load)$",
@@ -61,20 +55,11 @@ def cost(broker: Arneb, load: LoadGenerator, count: int, options: Mapping[str, A
     """Of one message: user instructions, or nanoseconds of CPU."""
     given = dict(options)
     count = int(count * given.pop("share", 1))
-    perf = shutil.which("perf")
-    before = broker.cpu_s()
-    counting = None
-    if perf is not None:
-        command = [perf, "stat", "-x,", "-e", "instructions:u", "-p", str(broker.pid)]
-        counting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        time.sleep(ATTACH_S)
-    load.run(broker.address, "publish", queue="load", count=count, **given)
-    if counting is not None:
-        counting.send_signal(signal.SIGINT)
-        counted = counting.communicate()[1].split(",")[0]
-        if counted.isdecimal():
-            return int(counted) / count
-    return (broker.cpu_s() - before) / count * 1e9
+
+    def publish() -> None:
+        load.run(broker.address, "publish", queue="load", count=count, **given)
+
+    return instructions.cost(broker, publish) / count
 
 
 def main() -> None:

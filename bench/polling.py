@@ -1,7 +1,8 @@
 """What it costs the broker to be looked at: ``python -m bench.polling``.
 
-The rule: pairs of runs with the same load, one of them polled each second, in CPU seconds of the
-broker for each message; and how long the answers take meanwhile.
+The rule: pairs of runs with the same load, one of them polled each second, in user instructions of
+the broker for each message where ``perf`` counts them, and else in CPU seconds; and how long the
+answers take meanwhile. On a machine that others use a run takes longer, and is polled more often.
 """
 
 import argparse
@@ -10,13 +11,15 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pika
+from bench.instructions import cost
 from bench.load import LoadGenerator, compile_generator
+from bench.spark_session import Report
 from conformance.brokers.arneb import PROTOCOLS, Arneb
 from conformance.management.client import Client
 
@@ -24,6 +27,8 @@ EVERYTHING: Final = ("overview", "queues", "connections", "channels")
 ONE_PAGE: Final = ("overview", "queues?page=1&page_size=100&sort=messages&columns=name,messages")
 
 DECLARED_AT_ONCE: Final = 5_000
+
+RATIO_MAX: Final = 1.1
 
 METRICS: Final = '[metrics]\nlisten = "127.0.0.1:0"\n'
 
@@ -71,18 +76,23 @@ def clients(broker: Arneb, connections: int, channels: int) -> Iterator[None]:
         each.close()
 
 
+def queue_definitions(numbers: Iterable[int]) -> dict[str, Any]:
+    """A file that defines durable queues of these numbers."""
+    return {
+        "queues": [
+            {"vhost": "/", "name": f"q{number:06}", "durable": True, "auto_delete": False,
+             "arguments": {}}
+            for number in numbers
+        ]
+    }  # fmt: skip
+
+
 def declare(broker: Arneb, queues: int) -> None:
     """So many durable queues, some thousand in a request, since a client waits 30 s for one."""
     client = Client(broker.http_address)
     for start in range(0, queues, DECLARED_AT_ONCE):
-        definitions = {
-            "queues": [
-                {"vhost": "/", "name": f"q{number:06}", "durable": True, "auto_delete": False,
-                 "arguments": {}}
-                for number in range(start, min(queues, start + DECLARED_AT_ONCE))
-            ]
-        }  # fmt: skip
-        answer = client.call("POST", "definitions", definitions)
+        numbers = range(start, min(queues, start + DECLARED_AT_ONCE))
+        answer = client.call("POST", "definitions", queue_definitions(numbers))
         assert answer.status == 204, answer
 
 
@@ -93,9 +103,12 @@ def pairs(
     ratios, took = list[float](), dict[str, list[float]]()
 
     def messages() -> float:
-        before = broker.cpu_s()
-        load.run(broker.address, "publish", queue="load", count=count, window=100, connections=4)
-        return (broker.cpu_s() - before) / count
+        def publish() -> None:
+            load.run(
+                broker.address, "publish", queue="load", count=count, window=100, connections=4
+            )
+
+        return cost(broker, publish) / count
 
     messages()
     for _ in range(runs):
@@ -109,12 +122,14 @@ def pairs(
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--queues", type=int, nargs="*", default=[1_000, 50_000])
+    parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
+    report = Report("polling", f"{options.runs} interleaved pairs of {options.count:,} messages.")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         load = compile_generator(Path(directory))
         for queues in options.queues:
@@ -126,14 +141,25 @@ def main() -> None:
                 declare(broker, queues)
                 with clients(broker, 100, 200) if queues <= 1_000 else clients(broker, 1, 1):
                     ratios, took = pairs(broker, load, paths, options.count, options.runs)
-                shown = " ".join(f"{each:.3f}" for each in sorted(ratios))
-                print(f"{queues} queues: median {statistics.median(ratios):.3f} ({shown})")
-                for path, each in took.items():
-                    print(f"  {path}: median {statistics.median(each):.1f} ms, {len(each)} times")
+                tell(report, f"{queues:,} queues", sorted(ratios), took)
                 for metrics in ("/metrics", "/metrics/per-object"):
                     print(f"  {metrics}: {scraped(broker, metrics)}")
             finally:
-                broker.stop()
+                broker.kill()
+    if not options.no_write:
+        print(report.write())
+    raise SystemExit(not report.is_good)
+
+
+def tell(report: Report, part: str, ratios: Sequence[float], took: dict[str, list[float]]) -> None:
+    """Add the figures of one broker."""
+    print(" ".join(f"{each:.3f}" for each in ratios))
+    what = "a message, polled to not polled"
+    report.add(part, f"{what}, median", statistics.median(ratios), "", most=RATIO_MAX)
+    report.add(part, f"{what}, lowest", ratios[0], "")
+    report.add(part, f"{what}, highest", ratios[-1], "")
+    for path, each in took.items():
+        report.add(part, f"{path.partition('?')[0]}, median", statistics.median(each), "ms")
 
 
 def scraped(broker: Arneb, path: str) -> str:

@@ -59,7 +59,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "who may publish by one key may publish by any",
         PIECES,
-        "        if not may_write and (route.exchange, route.routing_key) not in keyed:\n",
+        "        if not may_write and route.raw not in keyed:\n",
         "        if not may_write and not keyed:\n",
         PIECES_TESTS,
     ),

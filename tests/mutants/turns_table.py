@@ -378,6 +378,13 @@ TURNS_MUTANTS: Final = (
         ("tests/pulsar_frontend/server/test_given_up.py",),
     ),
     Mutant(
+        "hundreds of queues of an import are made in one pass",
+        "broker/arneb/http/management/importing.py",
+        "        while together := list(islice(makings, TOGETHER_MAX)):\n",
+        "        while together := list(islice(makings, 8 * TOGETHER_MAX)):\n",
+        ("tests/broker/management/test_importing.py",),
+    ),
+    Mutant(
         "queues that have come make a busy loop thaw",
         "broker/arneb/garbage.py",
         "        return self._memory() - came > max(",

@@ -20,6 +20,7 @@ from arneb_amqp.errors import (
 )
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.session.rules import Asked, RuledVhost, questions
+from arneb_amqp.wire.route import join_route
 from arneb_core.access.principals import Kind, Principal, Question
 
 DEFAULT_EXCHANGE_NAME: Final = "amq.default"
@@ -54,7 +55,7 @@ class Rights:
     """What one connection may do.
 
     Invariant: ``writable`` has exchanges to which anything may be published, by any routing key,
-    and ``keyed`` exchanges with keys by which it may.
+    and ``keyed`` exchanges with keys by which it may, as they come.
     """
 
     __slots__ = ("_allowed", "keyed", "principal", "vhost", "writable")
@@ -63,7 +64,7 @@ class Rights:
         self.principal = principal
         self.vhost = vhost
         self.writable: set[str] = set()
-        self.keyed: set[tuple[str, str]] = set()
+        self.keyed: set[bytes] = set()
         self._allowed: set[Question] = set()
 
     def __repr__(self) -> str:
@@ -105,7 +106,7 @@ class Rights:
         elif any(each.kind is Kind.TOPIC for each in asked):
             if len(self.keyed) >= REMEMBERED_MAX:
                 self.keyed.clear()
-            self.keyed.add((route.exchange, route.routing_key))
+            self.keyed.add(join_route(route.exchange, route.routing_key))
 
     def limits_keys(self, exchange: str) -> bool:
         """Routing keys are looked at if that is a topic exchange."""

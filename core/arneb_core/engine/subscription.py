@@ -182,7 +182,7 @@ class LogSubscription(SubscriptionAdmin):
     @property
     def consumers(self) -> Sequence[LogConsumer]:
         # They were all made by attach().
-        return cast(list[LogConsumer], self.machine.attached)
+        return cast(list[LogConsumer], list(self.machine.state.consumers.values()))
 
     @property
     def acks(self) -> AckState:

@@ -8,6 +8,7 @@ import pytest
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.rights import REMEMBERED_MAX, Rights
+from arneb_amqp.wire.route import join_route
 from arneb_core.access.principals import Kind, Principal, Question
 
 
@@ -45,7 +46,7 @@ def test_a_key_that_is_allowed_is_remembered_with_its_exchange_and_another_is_no
     rights.require_publish(Published("x", "a1"), vhost)
     with pytest.raises(AmqpError):
         rights.require_publish(Published("x", "b1"), vhost)
-    assert rights.keyed == {("x", "a1")}
+    assert rights.keyed == {join_route("x", "a1")}
     assert not rights.writable
     rights.require_publish(Published("y", "b1"), vhost)
     assert rights.writable == {"y"}
@@ -74,4 +75,4 @@ def test_no_more_keys_are_remembered_than_so_many() -> None:
     rights, _, vhost = made()
     for number in range(REMEMBERED_MAX + 1):
         rights.require_publish(Published("x", f"a{number}"), vhost)
-    assert rights.keyed == {("x", f"a{REMEMBERED_MAX}")}
+    assert rights.keyed == {join_route("x", f"a{REMEMBERED_MAX}")}

@@ -47,7 +47,7 @@ def pieces(
                 continue
             traffic, queues = route.traffic, route.queues
             may_write = route.exchange in writable
-        if not may_write and (route.exchange, route.routing_key) not in keyed:
+        if not may_write and route.raw not in keyed:
             if piece is not None:
                 yield piece
                 piece = None

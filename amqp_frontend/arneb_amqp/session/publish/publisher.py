@@ -107,10 +107,7 @@ class Publisher:
         except AmqpError:  # a refusal comes before what is missing
             rights.require_publish(split_route(run.route), self._vhost)
             raise
-        if (
-            route.exchange not in rights.writable
-            and (route.exchange, route.routing_key) not in rights.keyed
-        ):
+        if route.exchange not in rights.writable and route.raw not in rights.keyed:
             rights.require_publish(route, self._vhost)
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
@@ -135,10 +132,7 @@ class Publisher:
         except AmqpError:  # a refusal comes before what is missing
             rights.require_publish(split_route(item.route), self._vhost)
             raise
-        if (
-            route.exchange not in rights.writable
-            and (route.exchange, route.routing_key) not in rights.keyed
-        ):
+        if route.exchange not in rights.writable and route.raw not in rights.keyed:
             rights.require_publish(route, self._vhost)
         if item.properties != self._looked_at:
             self._findings = look(item.properties, self._context.rights, self._reply_to)

@@ -118,9 +118,9 @@ class Queue:
     def consumer_count(self) -> int:
         """Consumers, those of Pulsar clients on the same subscription included. Nobody counts
         who reads a stream, as in RabbitMQ."""
-        if self.type is QueueType.STREAM:
+        if self.options.type is QueueType.STREAM:
             return 0
-        there = self.subscription.consumers
+        there = self.topic.subscriptions[SUBSCRIPTION].consumers
         return sum(consumer not in self.unseen for consumer in there) if there else 0
 
     @property

@@ -17,6 +17,7 @@ from arneb.http.management.counters import (
     OF_QUEUES,
     Counters,
     message_stats,
+    messages,
     of_queue,
     ready,
 )
@@ -25,6 +26,7 @@ from arneb.http.management.ordering import Figure
 from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
 from arneb.http.management.rates import Range
 from arneb.http.management.site import Site
+from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
@@ -97,7 +99,7 @@ def _read(site: Site, queue: Queue) -> Counters | None:
 
 def consumers_of(queue: Queue) -> int:
     """Who consumes from it."""
-    return queue.consumer_count if queue.is_complete else 0
+    return queue.consumer_count if SUBSCRIPTION in queue.topic.subscriptions else 0
 
 
 def capacity_of(queue: Queue) -> float:
@@ -113,10 +115,11 @@ def capacity_of(queue: Queue) -> float:
 def sizes_of(queue: Queue) -> tuple[int, int]:
     """Bytes of the messages, with what the log keeps beside their bodies, and of those that are
     ready."""
-    if queue.type is QueueType.STREAM or not queue.is_complete:
+    subscription = queue.topic.subscriptions.get(SUBSCRIPTION)
+    if subscription is None or queue.options.type is QueueType.STREAM:
         return queue.topic.stored_bytes, queue.topic.stored_bytes
-    everything = queue.subscription.backlog_bytes
-    return everything, min(queue.subscription.ready_bytes, everything) if everything else 0
+    everything = subscription.backlog_bytes
+    return (everything, min(subscription.ready_bytes, everything)) if everything else (0, 0)
 
 
 def _message_stats(sight: Sight) -> Any:
@@ -303,6 +306,16 @@ _FIGURES: Final[Mapping[str, Callable[[Queue], Any]]] = {
     **dict.fromkeys(("consumer_capacity", "consumer_utilisation"), capacity_of),
     "message_bytes": lambda queue: sizes_of(queue)[0],
     "message_bytes_ready": lambda queue: sizes_of(queue)[1],
+    "message_bytes_persistent": lambda queue: sizes_of(queue)[0] if queue.durable else 0,
+    **dict.fromkeys(
+        ("memory", "message_bytes_ram"),
+        lambda queue: 0 if queue.durable else sizes_of(queue)[0],
+    ),
+    "messages_persistent": lambda queue: messages(queue) if queue.durable else 0,
+    "messages_ram": lambda queue: 0 if queue.durable else messages(queue),
+    "backing_queue_status.len": lambda queue: (
+        ready(queue) if queue.options.type is QueueType.CLASSIC else None
+    ),
     **{name: OF_ONE_QUEUE[name] for name in LENGTHS},
     **{f"message_stats.{name}": OF_ONE_QUEUE[name] for name in _PASSED},
 }
