@@ -4,6 +4,7 @@ The rule: what is an anomaly is decided in :mod:`.checks`, in pure functions; he
 sorted and shared out so that each sees one message, or one consumer, at a time.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.pipeline.checks.anomalies import Anomaly, Kind
 from pyspark_arneb.pipeline.checks.broker_history import (
     ENTRY_BITS,
@@ -89,8 +91,9 @@ class Audited:
 def broker_steps(spark: SparkSession, location: Location, topic: str | None = None) -> DataFrame:
     """The steps of histories, one a row: of the history's ``topic``, or of all of them. Lines that
     cannot be read, and the heads of batches, are rows as well."""
-    chosen = {"topic": topic} if topic else {"topicsPattern": HISTORIES}
-    log = location.read(spark, columns="topic,ledger_id,entry_id,value", **chosen)
+    # A pattern finds nothing where there is no history, which is then said as such.
+    chosen = re.escape(full_name(topic)) if topic else HISTORIES
+    log = location.read(spark, columns="topic,ledger_id,entry_id,value", topicsPattern=chosen)
     return log.mapInArrow(_read_batches, STEP)
 
 

@@ -91,6 +91,16 @@ def test_what_is_no_history_is_named_by_its_place(spark: "SparkSession", make_lo
     assert (anomaly.kind, anomaly.what) == ("unreadable", "1:0")
 
 
+def test_a_queue_without_a_history_has_nothing_that_could_be_looked_at(
+    spark: "SparkSession", make_log: MakeLog
+) -> None:
+    async def play(engine: Engine) -> None:
+        await written(engine, ["no history"])
+
+    found = audit_broker(spark, Location(path=str(make_log(play))), "other-amqp-HISTORY")
+    assert not found.looked_at and not found.anomalies
+
+
 def test_clients_histories_are_checked_against_one_another(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
