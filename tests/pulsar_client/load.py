@@ -35,9 +35,10 @@ KEYS: Final = 5
 UNREAD: Final = "unread"
 """The subscription that keeps every message, also where others have acknowledged it."""
 
-CHUNK_BYTES: Final = 1_000
+CHUNK_BYTES: Final = 3_000
 LARGE_BYTES: Final = 2_500
-"""A message of the producer that sends chunks: three of them."""
+"""A message of the producer that may send chunks: whole, for pieces that a death has parted for
+longer than consumers wait for them are given up, here as with the official clients."""
 
 CHUNK_EXPIRE_S: Final = 2.0
 """Pieces that a broker's death has parted come again so soon."""
