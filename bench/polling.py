@@ -67,8 +67,9 @@ class Poller:
 
 @contextmanager
 def clients(broker: Arneb, connections: int, channels: int) -> Iterator[None]:
-    """So many connections and channels."""
-    made = [pika.BlockingConnection(pika.URLParameters(broker.url)) for _ in range(connections)]
+    """So many connections and channels. Nobody answers heartbeats for them meanwhile."""
+    parameters = pika.URLParameters(f"{broker.url}?heartbeat=0")
+    made = [pika.BlockingConnection(parameters) for _ in range(connections)]
     for number in range(channels):
         made[number % connections].channel().basic_qos(prefetch_count=10)
     yield
