@@ -49,6 +49,8 @@ class Pending:
     messages: Sequence[OutgoingMessage]
     """Empty for all but the last piece of a chunked message."""
     sent_at: float
+    early: CommandSendReceipt | None = None
+    """Its receipt, which came before those of others that were sent before it."""
 
     def __repr__(self) -> str:
         return f"<Pending {len(self.messages)} messages since {self.sent_at:.3f}>"
@@ -176,6 +178,8 @@ class ProducerMachine:
         self.attached = True
         if self._pending:
             self.counts.resent += len(self._pending)
+            for each in self._pending:
+                each.early = None  # it is sent again, and answered again
         self.output[:] = [each.packed.frame for each in self._pending]
 
     def detach(self) -> None:
@@ -192,9 +196,28 @@ class ProducerMachine:
             return True  # of a send whose time was up
         head = self._pending[0]
         if receipt.sequence_id > head.packed.last:
-            return False
+            return self._note_early(receipt)
         self._pending.popleft()
         self._stored(head, receipt, now)
+        while self._pending and (early := self._pending[0].early) is not None:
+            self._stored(self._pending.popleft(), early, now)
+        return True
+
+    def _note_early(self, receipt: CommandSendReceipt) -> bool:
+        """Apache Pulsar stores the pieces of a message again that stood there already, but for the
+        last: that it is there is said at once, before the receipts of the others. False: it is no
+        such receipt, or of nothing that was sent."""
+        if MessageId.from_wire(receipt.message_id).entry_id >= 0:
+            return False
+        found = None
+        for each in self._pending:
+            if each.packed.first > receipt.sequence_id:
+                break
+            if receipt.sequence_id <= each.packed.last:
+                found = each
+        if found is None:
+            return False
+        found.early = receipt
         return True
 
     def on_send_error(self, error: CommandSendError) -> ServerRefused | None:

@@ -148,3 +148,28 @@ class ProducerProgram(RuleBasedStateMachine):
 
 TestProducerProgram = ProducerProgram.TestCase
 TestProducerProgram.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_receipt_of_what_is_there_already_may_overtake_those_of_pieces_before_it() -> None:
+    """As Apache Pulsar answers what is sent again: all pieces but the last are stored once more."""
+    options = ProducerOptions(batching=None, chunking=True, chunk_bytes_max=10)
+    machine = ProducerMachine("t", -1, options, Packer(1), None)
+    machine.attach(CommandProducerSuccess(request_id=1, producer_name="p"), 5 << 20)
+    told: list[int] = []
+    for number in range(3):
+        message = OutgoingMessage(
+            b"x" * 15, callback=lambda _found, _error, number=number: told.append(number)
+        )
+        machine.send(message, 0.0, 0)
+    assert len(machine.output) == 6
+
+    def receipt(number: int, entry: int) -> CommandSendReceipt:
+        place = MessageIdData(ledgerId=entry % (1 << 64), entryId=entry % (1 << 64))
+        return CommandSendReceipt(producer_id=1, sequence_id=number, message_id=place)
+
+    for number in range(3):
+        assert machine.on_receipt(receipt(number, -1), 0.0)
+    for number in range(3):
+        assert machine.on_receipt(receipt(number, 10 + number), 0.0)
+    assert told == [0, 1, 2]
+    assert machine.pending_messages == 0
