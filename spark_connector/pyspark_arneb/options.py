@@ -84,7 +84,8 @@ TO_LATEST: Final = Offsets(LATEST)
 UTC_ZONE: tzinfo = UTC
 
 NICE: Final = 10
-"""A tenth of a processor that others want, which is enough for no read to take long."""
+"""A tenth of a processor that others want, which is enough for no read to take long. At 19 a
+saturated broker keeps 84 % of its rate instead of 67, see docs/internals/spark.md."""
 
 
 @dataclass(frozen=True, slots=True)
