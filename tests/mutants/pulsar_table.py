@@ -72,6 +72,13 @@ PULSAR_MUTANTS: Final = (
         DEDUPLICATION_TESTS,
     ),
     Mutant(
+        "of the chunks of several messages that come together one is a chunk",
+        "pulsar_frontend/arneb_pulsar/session/producers.py",
+        "            sent.chunks.update(range(at, at + len(bodies)))\n",
+        "            sent.chunks.add(at)\n",
+        ("tests/pulsar_frontend/session/test_producers.py",),
+    ),
+    Mutant(
         "the second chunk of a message is a duplicate of the first",
         PULSAR + "services/deduplication.py",
         "        if index not in sent.chunks or _is_last_chunk(entry):\n",

@@ -171,7 +171,9 @@ class Producers:
             at = len(sent.sequences)
             sent.highest.update((at + index, highest) for index in range(len(bodies)))
         if command.is_chunk:
-            sent.chunks.add(len(sent.sequences))
+            # The last of one message and the first of the next have successive numbers.
+            at = len(sent.sequences)
+            sent.chunks.update(range(at, at + len(bodies)))
         sent.sequences += sequences
         run.bodies += bodies
 

@@ -270,6 +270,21 @@ def test_a_batch_is_confirmed_with_its_highest_sequence_id() -> None:
     assert (answer.sequence_id, answer.highest_sequence_id) == (10, 19)
 
 
+def test_every_chunk_of_messages_that_come_together_is_one() -> None:
+    """The last chunk of a message and the first of the next have successive numbers."""
+    play = Playbook()
+    open_producer(play)
+    numbers = [1, 1, 2, 2, 3, 3]
+    play >> Received(
+        b"".join(
+            received(CommandSend(producer_id=1, sequence_id=each, is_chunk=True), body=body()).data
+            for each in numbers
+        )
+    )
+    (sent,) = play.take(AppendRun).sends
+    assert (sent.sequences, sent.chunks) == (numbers, set(range(6)))
+
+
 def test_a_damaged_message_is_refused_in_its_turn() -> None:
     play = Playbook()
     open_producer(play)
