@@ -14,6 +14,7 @@ from conformance.brokers.arneb import Arneb
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.producer.options import Batching
 from arneb_pulsar.client.trackers.ack_grouping import OPEN_BATCHES_MAX
+from arneb_pulsar.client.trackers.chunks import NOTED_MAX
 from arneb_pulsar.client.trackers.negative_acks import ENTRIES_MAX
 from arneb_pulsar.client.trackers.redelivery import REDELIVERED_IDS_MAX
 from arneb_pulsar.wire.compression import UNCOMPRESSED_BYTES_MAX
@@ -65,6 +66,7 @@ def test_the_bounds_are_those_of_the_code() -> None:
         "large messages of which chunks are missing": (
             f"{options.chunked_pending_max}, for {options.chunk_expire_s:.0f} s"
         ),
+        "chunks of which it is known since when they come without the others": f"{NOTED_MAX:,}",
         "a payload after decompression, or put together from chunks": (
             f"{UNCOMPRESSED_BYTES_MAX >> 20} MiB"
         ),

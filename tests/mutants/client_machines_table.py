@@ -17,6 +17,8 @@ HOSTILE_TESTS: Final = ("tests/pulsar_frontend/client/hostile/test_hostile_broke
 WATCHING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_watching.py",)
 POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
 FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",)
+CONSUMER_TESTS: Final = ("tests/pulsar_frontend/client/consumer/test_machine.py",)
+PIECES_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_pieces.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
@@ -301,5 +303,61 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "            self._changed()  # pieces of a message,",
         "            pass  #",
         FAKE_TESTS,
+    ),
+    Mutant(
+        "a receipt that comes twice is of the next piece",
+        CLIENT + "producer/machine.py",
+        "        if head.packed.piece and _place(receipt) in self._pieces_stored:\n",
+        "        if False:\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "pieces of a message that was there wait for receipts of others",
+        CLIENT + "producer/machine.py",
+        "            if entry >= 0:  # what",
+        "            if True:  # what",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "the last piece alone comes again",
+        CLIENT + "consumer/machine.py",
+        "        entries = [piece for each in entries for piece in self.acks.pieces_of(each)]\n",
+        "",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "pieces without the others come again at once",
+        CLIENT + "consumer/machine.py",
+        "                self.acks.put_off(each.entries, now)\n",
+        "                self.redeliver(each.entries)\n",
+        CONSUMER_TESTS,
+    ),
+    Mutant(
+        "the last piece of the message that one is behind waits for the others",
+        CLIENT + "consumer/machine.py",
+        "            is_passed = self._begins_behind(each.entries[-1])\n",
+        "            is_passed = False\n",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "who begins at a message in pieces misses it",
+        CLIENT + "consumer/machine.py",
+        "        return start.first_chunk or start if is_wanted else start\n",
+        "        return start\n",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "an id acknowledges the first piece of its message and the last",
+        CLIENT + "consumer/acknowledging.py",
+        "        for each in self._pieces.pop(entry, chunks)[:-1]:\n",
+        "        for each in chunks[:-1]:\n",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "a transaction acknowledges the last piece alone",
+        CLIENT + "consumer/consumer.py",
+        "            pieces = self._machine.acks.pieces_of(entry)[:-1] or chunks[:-1]\n",
+        "            pass\n",
+        PIECES_TESTS,
     ),
 )

@@ -285,15 +285,29 @@ CLIENT_MUTANTS: Final = (
     Mutant(
         "chunks wait for ever",
         TRACKERS + "chunks.py",
-        "due <= now:\n",
-        "due < 0:\n",
+        "            self._give_up(uuid, Reason.EXPIRED)\n",
+        "            pass\n",
         CHUNK_TESTS,
     ),
     Mutant(
         "chunks whose beginning is gone are asked for again for ever",
         TRACKERS + "chunks.py",
-        "        if now - since >= self._expire_s:\n",
-        "        if False:\n",
+        "        is_late = self._is_late(self._since(entry, now), now)\n        self._give_up(uuid",
+        "        is_late = False\n        self._give_up(uuid",
+        CHUNK_TESTS,
+    ),
+    Mutant(
+        "chunks that come again have all their time again",
+        TRACKERS + "chunks.py",
+        "        return noted.setdefault(entry, now)\n",
+        "        return now\n",
+        CHUNK_TESTS,
+    ),
+    Mutant(
+        "chunks of other consumers fill the notes for ever",
+        TRACKERS + "chunks.py",
+        "            if not self._is_late(noted[first] + self._expire_s, now):\n",
+        "            if True:\n",
         CHUNK_TESTS,
     ),
     Mutant(

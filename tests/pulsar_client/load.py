@@ -35,12 +35,15 @@ KEYS: Final = 5
 UNREAD: Final = "unread"
 """The subscription that keeps every message, also where others have acknowledged it."""
 
-CHUNK_BYTES: Final = 3_000
+CHUNK_BYTES: Final = 1_000
 LARGE_BYTES: Final = 2_500
-"""A message of the producer that may send chunks: whole, for pieces that a death has parted for
-longer than consumers wait for them are given up, here as with the official clients."""
+"""A message of the producer that sends chunks: three of them."""
 
-CHUNK_EXPIRE_S: Final = 2.0
+CHUNK_EXPIRE_S: Final = 60.0
+"""For the pieces of a message, longer than a killed broker keeps its producer from the rest: those
+that wait longer are given up, here as with the official clients."""
+
+PUT_OFF_S: Final = 1.0
 """Pieces that a broker's death has parted come again so soon."""
 
 PARTITIONS: Final = 3
@@ -273,6 +276,7 @@ class Load:
             initial_position=InitialPosition.EARLIEST,
             queue_size=100,
             chunk_expire_s=CHUNK_EXPIRE_S,
+            negative_ack_delay_s=PUT_OFF_S,
         )
         topic = self.parts if listener.partitioned else self.topic
         consumer = await client.subscribe(topic, listener.name, options)

@@ -50,6 +50,14 @@ async def billing(
         yield broker, await client.subscribe("orders", "billing", options or early())
 
 
+async def produce_in_pieces(client: Client, count: int) -> None:
+    """Messages to ``orders``, each in three pieces."""
+    options = ProducerOptions(name="p", chunking=True, chunk_bytes_max=50, batching=None)
+    producer = await client.create_producer("orders", options)
+    for number in range(count):
+        await producer.send((b"%d" % number).ljust(120))
+
+
 def said(broker: FakeBroker, command: str) -> int:
     """How often any client said it."""
     return sum(session.commands.count(command) for session in broker.sessions)

@@ -40,7 +40,8 @@ class Acknowledging:
 
     Invariant: ``_open`` has the messages of each batch that the application has and has not
     acknowledged, and is only kept while there is an ack timeout. ``_given_back`` has the messages
-    of each entry in ``_nacks`` that were not acknowledged after all.
+    of each entry in ``_nacks`` that were not acknowledged after all. ``_pieces`` has all entries of
+    each message in pieces that came on this connection, by the last of them, which names it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Acknowledging:
                 backoff=options.ack_timeout_backoff,
             )
         self._open: dict[EntryId, int] = {}
+        self._pieces: dict[EntryId, tuple[EntryId, ...]] = {}
 
     def __repr__(self) -> str:
         hand = "" if self._unacked is None else f", {self._unacked!r}"
@@ -87,6 +89,16 @@ class Acknowledging:
         if index >= 0:
             self._open[entry] = self._open.get(entry, 0) | 1 << index
 
+    def came_in_pieces(self, entries: tuple[EntryId, ...]) -> None:
+        """A message is whole that stands in several entries."""
+        self._pieces[entries[-1]] = entries
+        for each in entries:
+            self._nacks.remove(each)
+
+    def pieces_of(self, entry: EntryId) -> tuple[EntryId, ...]:
+        """All entries of the message that ``entry`` names."""
+        return self._pieces.get(entry, (entry,))
+
     def detach(self) -> None:
         """There is no broker: what is in hand comes again by itself."""
         self.attached = False
@@ -101,6 +113,7 @@ class Acknowledging:
         self._open.clear()
         self._nacks.clear()
         self._given_back.clear()
+        self._pieces.clear()
 
     def forget(self) -> list[Receipt]:
         """The subscription stands elsewhere; receipts that will never come."""
@@ -119,7 +132,7 @@ class Acknowledging:
     ) -> None:
         """One message; ``chunks`` are all its entries if it came in pieces."""
         self._counts.acknowledged += 1
-        for each in chunks[:-1]:
+        for each in self._pieces.pop(entry, chunks)[:-1]:
             self.tracker.acknowledge(each, now)
         full = self.tracker.acknowledge(entry, now, index, size, receipt)
         self._let_go(entry, index)
@@ -130,6 +143,7 @@ class Acknowledging:
         """Messages that the application does not want are done."""
         for each in messages:
             entry = each.entry
+            self._pieces.pop(entry.id, None)
             for piece in entry.chunks[:-1]:
                 self.tracker.acknowledge(piece, now)
             self.tracker.acknowledge(entry.id, now, each.batch_index, entry.batch_size)
@@ -166,6 +180,7 @@ class Acknowledging:
         if cumulative:
             self._let_go_up_to(entry, index, size)
         else:
+            self._pieces.pop(entry, None)
             self._let_go(entry, index)
 
     def flush(self, now: float) -> None:
@@ -191,6 +206,8 @@ class Acknowledging:
 
     def _let_go_up_to(self, entry: EntryId, index: int, size: int) -> None:
         """The application is done with a message and all before it."""
+        if self._pieces:
+            self._pieces = {each: all_ for each, all_ in self._pieces.items() if each > entry}
         if self._unacked is None:
             return
         whole = entry if index + 1 >= size else (entry[0], entry[1] - 1)
@@ -230,6 +247,11 @@ class Acknowledging:
         self._open.pop(entry, None)
         if self._unacked is not None:
             self._unacked.remove(entry)
+
+    def put_off(self, entries: Sequence[EntryId], now: float) -> None:
+        """Pieces came without the rest of their message: deliver them again, later."""
+        for each in entries:
+            self._nacks.add(each, now)
 
     def take_due(self, now: float) -> list[EntryId]:
         """What is to be delivered again now."""

@@ -21,7 +21,7 @@ from arneb_pulsar.client.errors import (
     PulsarError,
     ServerRefused,
 )
-from arneb_pulsar.client.ids import LATEST, MessageId
+from arneb_pulsar.client.ids import LATEST, EntryId, MessageId
 from arneb_pulsar.client.interceptors import guarded
 from arneb_pulsar.client.producer.building import InTransaction
 from arneb_pulsar.client.statistics import ConsumerStatistics
@@ -165,8 +165,11 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         """Acknowledge as a part of a transaction: neither an ack timeout nor an earlier negative
         acknowledgement has it delivered again then, its abort has. Raises :class:`PulsarError`."""
         self._check_open()
-        entry, index, size, _ = _place_of(which)
+        entry, index, size, chunks = _place_of(which)
         data = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
+        pieces: Sequence[EntryId] = ()
+        if not cumulative:
+            pieces = self._machine.acks.pieces_of(entry)[:-1] or chunks[:-1]
         if index >= 0 and size > 1:
             left = ((1 << size) - 1) & ~(1 << index)
             if cumulative:
@@ -176,7 +179,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         command = CommandAck(
             consumer_id=self._id,
             ack_type=CommandAck.Cumulative if cumulative else CommandAck.Individual,
-            message_id=[data],
+            message_id=[*(pb.MessageIdData(ledgerId=a, entryId=b) for a, b in pieces), data],
             txnid_most_bits=transaction.id.most_bits,
             txnid_least_bits=transaction.id.least_bits,
         )
@@ -242,7 +245,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     async def _seek(self, where: MessageId | int) -> None:
         command = CommandSeek(consumer_id=self._id)
         if isinstance(where, MessageId):
-            command.message_id.CopyFrom(where.to_wire())
+            command.message_id.CopyFrom(self._machine.place_of(where).to_wire())
         else:
             command.message_publish_time = where
         self._machine.begin_seek()

@@ -151,7 +151,7 @@ class ConsumerLink(Receiving[T]):
             consumer_epoch=self._machine.epoch,
         )
         if not options.durable and start is not None:
-            command.start_message_id.CopyFrom(start.to_wire())
+            command.start_message_id.CopyFrom(self._machine.place_of(start).to_wire())
         if options.start_rollback_s and not self._subscribed:
             command.start_message_rollback_duration_sec = options.start_rollback_s
         if options.type.value == CommandSubscribe.Key_Shared:

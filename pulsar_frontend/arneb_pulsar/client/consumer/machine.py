@@ -18,7 +18,7 @@ from arneb_pulsar.client.trackers.ack_grouping import (
     AckTracker,
     Receipt,
 )
-from arneb_pulsar.client.trackers.chunks import ChunkAssembler
+from arneb_pulsar.client.trackers.chunks import ChunkAssembler, Reason
 from arneb_pulsar.client.trackers.receiver_queue import ReceiverQueue
 from arneb_pulsar.client.trackers.redelivery import redelivery_requests
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -113,6 +113,11 @@ class ConsumerMachine(Generic[T]):
         """The message at :attr:`start` is for the application: it has not got it yet."""
         return self._options.start_inclusive and self.start is not self.last_given
 
+    def place_of(self, start: MessageId) -> MessageId:
+        """Where a broker is to begin for ``start``: to get a message in pieces, at its first."""
+        is_wanted = self._options.start_inclusive and start is not self.last_given
+        return start.first_chunk or start if is_wanted else start
+
     # What comes in
 
     def on_message(self, command: CommandMessage, body: bytes, now: float) -> int:
@@ -136,6 +141,8 @@ class ConsumerMachine(Generic[T]):
             self._skip(skipped)
         if not messages:
             return 0
+        if pieces := messages[0].entry.chunks:
+            self.acks.came_in_pieces(pieces)
         if self._redeliveries_max is not None and command.redelivery_count > self._redeliveries_max:
             self.given_up += messages
             return 0
@@ -169,6 +176,11 @@ class ConsumerMachine(Generic[T]):
             self.acks.pass_over(messages[: len(messages) - len(wanted)], now)
         return wanted
 
+    def _begins_behind(self, piece: EntryId) -> bool:
+        """It is the last of the message that this begins behind, which brokers begin with."""
+        start = self.start
+        return start is not None and start.entry == piece and not self.start_is_inclusive
+
     def _take_fault(self, found: Unpacked[T], now: float) -> None:
         self.counts.damaged += 1
         where = f"{found.entry} of {self.topic}"
@@ -189,13 +201,20 @@ class ConsumerMachine(Generic[T]):
         self._skip(found.permits)
 
     def _take_discarded(self, now: float) -> None:
-        """Pieces of messages that will never be whole."""
+        """Pieces of messages that are not to be whole, or not now.
+
+        They come again after the delay of a negative acknowledgement. At once would be for ever: a
+        broker brings them as it did before, as fast as it can."""
         for each in self._chunks.take_discarded():
-            if each.is_final or self._options.chunk_ack_oldest:
-                for entry in each.entries:
-                    self._tracker.acknowledge(entry, now)
-            else:
-                self.redeliver(each.entries)
+            is_passed = self._begins_behind(each.entries[-1])
+            if not each.is_final and not is_passed and not self._options.chunk_ack_oldest:
+                self.acks.put_off(each.entries, now)
+                continue
+            if each.reason is not Reason.REPEATED and not is_passed:
+                count, why = len(each.entries), each.reason.value
+                LOG.warning("%d pieces in %s are acknowledged, for %s", count, self.topic, why)
+            for entry in each.entries:
+                self._tracker.acknowledge(entry, now)
 
     def _skip(self, permits: int) -> None:
         self._queue.skip(permits)
@@ -257,6 +276,7 @@ class ConsumerMachine(Generic[T]):
         unacknowledged."""
         if not entries or not self.attached:
             return  # whoever attaches next gets all of it
+        entries = [piece for each in entries for piece in self.acks.pieces_of(each)]
         self.counts.redeliveries += len(entries)
         for ids in redelivery_requests(entries, self._options.type.value):
             if not ids:
@@ -277,7 +297,7 @@ class ConsumerMachine(Generic[T]):
             command.consumer_epoch = self.epoch
         self.acks.put_down()
         dropped = self._queue.clear()
-        self._chunks.clear()
+        self._chunks.begin_again()
         self.counts.redeliveries += len(dropped)
         if self.attached:
             self.acks.output.append(command)

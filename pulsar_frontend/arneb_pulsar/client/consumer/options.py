@@ -130,6 +130,8 @@ class ConsumerOptions:
     crypto_failure: CryptoFailureAction = CryptoFailureAction.FAIL
     chunked_pending_max: int = 10
     chunk_expire_s: float = 60.0
+    """Pieces of a message that is not whole so long after they first came are acknowledged. Less
+    than a producer may be cut off, in the middle of a message, loses that message."""
     chunk_ack_oldest: bool = False
     """Acknowledge the pieces of a message that is given up for others; else they come again."""
     partition_poll_s: float = 60.0

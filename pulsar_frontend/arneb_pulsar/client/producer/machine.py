@@ -20,7 +20,7 @@ from arneb_pulsar.client.errors import (
     TimedOut,
     refusal,
 )
-from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.ids import EntryId, MessageId
 from arneb_pulsar.client.messages import Fate, OutgoingMessage, TransactionId
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packed, Packer
@@ -91,6 +91,8 @@ class ProducerMachine:
         self._next_sequence = options.initial_sequence_id or 0
         self._numbered = options.initial_sequence_id is not None
         self._first_chunk: MessageId | None = None
+        self._pieces_stored: set[EntryId] = set()
+        """Where the pieces stand of the message in pieces that receipts come of."""
         self._transaction: TransactionId | None = None
         """Of the messages in the batches."""
 
@@ -197,6 +199,8 @@ class ProducerMachine:
         head = self._pending[0]
         if receipt.sequence_id > head.packed.last:
             return self._note_early(receipt)
+        if head.packed.piece and _place(receipt) in self._pieces_stored:
+            return True  # said twice; the pieces of a message have one number
         self._pending.popleft()
         self._stored(head, receipt, now)
         while self._pending and (early := self._pending[0].early) is not None:
@@ -325,8 +329,12 @@ class ProducerMachine:
         ledger, entry = data.ledgerId, data.entryId
         if entry == LOST_ENTRY:
             ledger = entry = -1
-        if packed.pieces > 1 and packed.piece == 0:
-            self._first_chunk = MessageId(ledger, entry, self._partition, topic=self.topic)
+        if packed.pieces > 1:
+            if packed.piece == 0:
+                self._first_chunk = MessageId(ledger, entry, self._partition, topic=self.topic)
+                self._pieces_stored.clear()
+            if entry >= 0:  # what is there already is there with all its pieces
+                self._pieces_stored.add(_place(receipt))
         if not messages:
             return
         self._uncount(messages)
@@ -372,3 +380,8 @@ class ProducerMachine:
             message.callback(found, error)
         except Exception:  # an application's own code: what it does wrong is not to reach others
             LOG.exception("a callback of %s raised for message %d", self.topic, message.sequence_id)
+
+
+def _place(receipt: CommandSendReceipt) -> EntryId:
+    """Where it says that the entry stands."""
+    return receipt.message_id.ledgerId, receipt.message_id.entryId

@@ -2,8 +2,9 @@
 
 The rule: a message is complete or it is nothing. Its chunks come in order, since brokers keep the
 order of a producer; one that comes out of turn means that what is here will never be complete. At
-most ``pending_max`` messages are under way at once and none for longer than ``expire_s``, so that
-producers who died in the middle cost a bounded amount of memory.
+most ``pending_max`` messages are under way at once and none for longer than ``expire_s`` since it
+first came, however often it came again: producers who died in the middle cost a bounded amount of
+memory, and no more deliveries than that.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ PENDING_MAX: Final = 10
 
 EXPIRE_S: Final = 60.0
 """The official clients' default."""
+
+NOTED_MAX: Final = 10_000
+"""Pieces whose first coming is known, under 2 MB. Of more, some wait for others to be given up."""
 
 
 class Reason(Enum):
@@ -72,8 +76,8 @@ class _Pending:
 class ChunkAssembler:
     """The messages of one consumer of which some chunks are there.
 
-    Invariant: ``_pending`` is in the order in which messages were begun; ``_orphans`` says since
-    when chunks come of a message whose beginning is not here.
+    Invariant: ``_pending`` is in the order in which messages were begun; ``_noted`` says since when
+    entries come that begin a message, or did not fit, oldest first.
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class ChunkAssembler:
         self._expire_s = expire_s
         self._message_bytes_max = message_bytes_max
         self._pending: dict[str, _Pending] = {}
-        self._orphans: dict[str, float] = {}
+        self._noted: dict[EntryId, float] = {}
         self._discarded: list[Discarded] = []
 
     def __repr__(self) -> str:
@@ -119,14 +123,14 @@ class ChunkAssembler:
         if index == 0:
             pending = self._begin(uuid, count, total_bytes, entry, now)
         elif pending is None:
-            self._orphan(uuid, entry, now)
+            self._out_of_turn(uuid, entry, now)
             return None
         elif index < len(pending.entries):
             if pending.entries[index] != entry:
                 self._discard([entry], Reason.REPEATED)
             return None
         elif index > len(pending.entries):
-            self._give_up(uuid, Reason.OUT_OF_TURN, [entry])
+            self._out_of_turn(uuid, entry, now)
             return None
         pending.size_bytes += len(payload)
         if pending.size_bytes > pending.total_bytes or count != pending.count:
@@ -140,6 +144,7 @@ class ChunkAssembler:
             self._give_up(uuid, Reason.DAMAGED)
             return None
         del self._pending[uuid]
+        self._forget(pending.entries)
         return Assembled(b"".join(pending.pieces), tuple(pending.entries))
 
     def take_discarded(self) -> list[Discarded]:
@@ -149,48 +154,70 @@ class ChunkAssembler:
 
     def due(self) -> float | None:
         """When :meth:`expire` gives the oldest message up."""
-        for pending in self._pending.values():
-            return pending.begun + self._expire_s
-        return None
+        if not self._pending:
+            return None
+        return min([each.begun for each in self._pending.values()]) + self._expire_s
 
     def expire(self, now: float) -> None:
         """Give up what was begun too long ago."""
-        while (due := self.due()) is not None and due <= now:
-            self._give_up(next(iter(self._pending)), Reason.EXPIRED)
+        late = [uuid for uuid, each in self._pending.items() if self._is_late(each.begun, now)]
+        for uuid in late:
+            self._give_up(uuid, Reason.EXPIRED)
+
+    def begin_again(self) -> None:
+        """Everything comes again, and has no more time than it had."""
+        self._pending.clear()
+        self._discarded.clear()
 
     def clear(self) -> None:
-        """Forget everything: it comes again by itself, or nothing is wanted any more."""
-        self._pending.clear()
-        self._orphans.clear()
-        self._discarded.clear()
+        """Forget everything: it comes again by itself, or nothing is wanted any more. Producers
+        may have been cut off too: it has all its time."""
+        self.begin_again()
+        self._noted.clear()
 
     def _begin(
         self, uuid: str, count: int, total_bytes: int, entry: EntryId, now: float
     ) -> _Pending:
-        self._orphans.pop(uuid, None)
         before = self._pending.pop(uuid, None)
         if before is not None and before.entries[0] != entry:
             # Its producer came back without a receipt, and sends it from the beginning.
             self._discard(before.entries, Reason.REPEATED)
         if len(self._pending) >= self._pending_max:
-            self._give_up(next(iter(self._pending)), Reason.OLDEST)
-        pending = self._pending[uuid] = _Pending(count, total_bytes, now)
+            oldest = next(iter(self._pending))
+            is_late = self._is_late(self._pending[oldest].begun, now)
+            self._give_up(oldest, Reason.EXPIRED if is_late else Reason.OLDEST)
+        pending = self._pending[uuid] = _Pending(count, total_bytes, self._since(entry, now))
         return pending
 
-    def _orphan(self, uuid: str, entry: EntryId, now: float) -> None:
-        """A chunk whose message was not begun here: redelivery may bring the beginning. If that
-        does not help for the time that a message has, the beginning is gone."""
-        since = self._orphans.setdefault(uuid, now)
-        if now - since >= self._expire_s:
-            self._discard([entry], Reason.EXPIRED)
-            return
-        self._discard([entry], Reason.OUT_OF_TURN)
-        if len(self._orphans) > self._pending_max:
-            del self._orphans[next(iter(self._orphans))]
+    def _out_of_turn(self, uuid: str, entry: EntryId, now: float) -> None:
+        """A chunk that does not follow what is here: redelivery may bring what is between. If that
+        does not help for the time that a message has, it is gone."""
+        is_late = self._is_late(self._since(entry, now), now)
+        self._give_up(uuid, Reason.EXPIRED if is_late else Reason.OUT_OF_TURN, [entry])
+
+    def _since(self, entry: EntryId, now: float) -> float:
+        """When it first came."""
+        noted = self._noted
+        if entry not in noted and len(noted) >= NOTED_MAX:
+            first = next(iter(noted))
+            if not self._is_late(noted[first] + self._expire_s, now):
+                return now
+            del noted[first]  # it went to another consumer
+        return noted.setdefault(entry, now)
+
+    def _is_late(self, since: float, now: float) -> bool:
+        return now >= since + self._expire_s
+
+    def _forget(self, entries: Iterable[EntryId]) -> None:
+        for each in entries:
+            self._noted.pop(each, None)
 
     def _give_up(self, uuid: str, reason: Reason, more: Iterable[EntryId] = ()) -> None:
         pending = self._pending.pop(uuid, None)
         self._discard([*(pending.entries if pending else ()), *more], reason)
 
     def _discard(self, entries: Iterable[EntryId], reason: Reason) -> None:
-        self._discarded.append(Discarded(tuple(entries), reason))
+        discarded = Discarded(tuple(entries), reason)
+        if discarded.is_final:
+            self._forget(discarded.entries)
+        self._discarded.append(discarded)

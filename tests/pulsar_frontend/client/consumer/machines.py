@@ -41,6 +41,15 @@ def body_of(texts: list[bytes]) -> bytes:
     return bodies[0]
 
 
+def pieces_of(text: bytes, size: int) -> list[bytes]:
+    """The bodies of the entries of one message in pieces."""
+    packer = Packer(1)
+    packer.name = "p"
+    pieces = packer.pack_single(OutgoingMessage(text, 0), 0, 1 << 20, size)
+    _, bodies = FrameReader().receive(b"".join([each.frame for each in pieces]))
+    return list(bodies)
+
+
 def command_of(entry: int, epoch: int | None = None, redeliveries: int = 0) -> CommandMessage:
     """The MESSAGE that brings an entry."""
     place = MessageIdData(ledgerId=1, entryId=entry)

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.pulsar_frontend.client.consumer.machines import body_of, command_of, machine_of
+from tests.pulsar_frontend.client.consumer.machines import (
+    body_of,
+    command_of,
+    machine_of,
+    pieces_of,
+)
 
 from arneb_pulsar.client import EARLIEST, DeadLetterPolicy, Message, SubscriptionType
 from arneb_pulsar.client.consumer.acknowledging import AckRequest
@@ -410,3 +415,29 @@ def test_what_is_damaged_is_counted_and_acknowledged_with_what_is_wrong() -> Non
     assert ack.validation_error == CommandAck.ChecksumMismatch
     found = machine.counts.statistics(len(machine), 1.0, machine.attached)
     assert (found.messages_damaged, found.messages_queued) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+def test_a_piece_without_the_others_comes_again_later_and_not_at_once(
+    kind: SubscriptionType,
+) -> None:
+    machine = machine_of(kind, negative_ack_delay_s=5.0)
+    machine.attach()
+    machine.acks.output.clear()
+    bodies = pieces_of(b"x" * 120, 50)
+    machine.on_message(command_of(1), bodies[0], 0.0)
+    machine.on_message(command_of(3), bodies[2], 0.0)
+    redeliver = CommandRedeliverUnacknowledgedMessages
+    assert not [each for each in machine.acks.output if isinstance(each, redeliver)]
+    due = machine.due()
+    assert due is not None
+    assert 5.0 <= due < 6.0
+    machine.tick(due)
+    (said,) = [each for each in machine.acks.output if isinstance(each, redeliver)]
+    asked = [each.entryId for each in said.message_ids]
+    assert asked == ([1, 3] if kind.is_shared else [])
+    for entry, body in enumerate(bodies, 1):
+        machine.on_message(command_of(entry, machine.epoch), body, due)
+    message = machine.take(due)
+    assert message is not None
+    assert message.data == b"x" * 120

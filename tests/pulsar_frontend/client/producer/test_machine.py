@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from arneb_pulsar.client.errors import PulsarError, TimedOut
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.messages import Fate, OutgoingMessage
-from arneb_pulsar.client.producer.machine import ProducerMachine
+from arneb_pulsar.client.producer.machine import LOST_ENTRY, ProducerMachine
 from arneb_pulsar.client.producer.options import Batching, ProducerOptions
 from arneb_pulsar.client.producer.packing import Packer
 from arneb_pulsar.client.trackers.batching import DefaultBatches
@@ -173,3 +173,45 @@ def test_a_receipt_of_what_is_there_already_may_overtake_those_of_pieces_before_
         assert machine.on_receipt(receipt(number, 10 + number), 0.0)
     assert told == [0, 1, 2]
     assert machine.pending_messages == 0
+
+
+def in_pieces() -> tuple[ProducerMachine, list[MessageId]]:
+    """A machine that has sent a message in three pieces, and the ids that its sender was told."""
+    options = ProducerOptions(chunking=True, chunk_bytes_max=50, batching=None)
+    machine = ProducerMachine("t", -1, options, Packer(1), None)
+    machine.attach(CommandProducerSuccess(request_id=1, producer_name="p"), 5 << 20)
+    told: list[MessageId] = []
+
+    def callback(found: MessageId | None, error: Exception | None) -> None:
+        assert found is not None, error
+        told.append(found)
+
+    machine.send(OutgoingMessage(b"x" * 120, callback=callback), 0.0, 0)
+    return machine, told
+
+
+def receipt_of_piece(entry: int) -> CommandSendReceipt:
+    place = MessageIdData(ledgerId=1 if entry < LOST_ENTRY else LOST_ENTRY, entryId=entry)
+    return CommandSendReceipt(producer_id=1, sequence_id=0, message_id=place)
+
+
+def test_a_receipt_that_comes_twice_is_of_one_piece() -> None:
+    machine, told = in_pieces()
+    frames = list(machine.output)
+    for entry in (7, 7, 8, 7, 8):
+        assert machine.on_receipt(receipt_of_piece(entry), 0.0)
+    machine.detach()
+    machine.attach(CommandProducerSuccess(request_id=2, producer_name="p"), 5 << 20)
+    assert machine.output == frames[2:]
+    assert told == []
+    for entry in (9, 9):
+        assert machine.on_receipt(receipt_of_piece(entry), 0.0)
+    (found,) = told
+    assert (found.entry, found.first_chunk) == ((1, 9), MessageId(1, 7))
+
+
+def test_a_message_that_was_there_is_there_with_all_its_pieces() -> None:
+    machine, told = in_pieces()
+    for _ in range(3):
+        assert machine.on_receipt(receipt_of_piece(LOST_ENTRY), 0.0)
+    assert [each.entry for each in told] == [(-1, -1)]

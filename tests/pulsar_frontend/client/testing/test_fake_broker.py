@@ -5,7 +5,13 @@ from contextlib import suppress
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
+from tests.pulsar_frontend.client.in_memory import (
+    client_of,
+    early,
+    produce,
+    produce_in_pieces,
+    said,
+)
 
 from arneb_pulsar.client import (
     AccessMode,
@@ -410,9 +416,7 @@ async def test_what_a_seek_stands_behind_is_done_and_what_others_set_back_comes_
 async def test_pieces_whose_last_never_comes_are_given_up_in_their_time() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        options = ProducerOptions(name="p", chunking=True, chunk_bytes_max=50, batching=None)
-        producer = await client.create_producer("orders", options)
-        await producer.send(b"x" * 120)
+        await produce_in_pieces(client, 1)
         topic = broker.topic("orders")
         assert len(topic.entries) == 3
         topic.entries.pop()
@@ -427,10 +431,7 @@ async def test_pieces_whose_last_never_comes_are_given_up_in_their_time() -> Non
 async def test_pieces_of_the_oldest_message_make_way_for_others() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        options = ProducerOptions(name="p", chunking=True, chunk_bytes_max=50, batching=None)
-        producer = await client.create_producer("orders", options)
-        for _ in range(2):
-            await producer.send(b"x" * 120)
+        await produce_in_pieces(client, 2)
         # Their last pieces were never sent.
         del broker.topic("orders").entries[5], broker.topic("orders").entries[2]
         wanted = early(chunked_pending_max=1, chunk_ack_oldest=True)

@@ -10,6 +10,7 @@ from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import EntryId
 from arneb_pulsar.client.trackers.chunks import (
     EXPIRE_S,
+    NOTED_MAX,
     PENDING_MAX,
     Assembled,
     ChunkAssembler,
@@ -202,10 +203,79 @@ def test_chunks_without_their_beginning_are_asked_for_again_and_given_up_in_the_
 def test_the_beginning_makes_up_for_chunks_that_came_without_it() -> None:
     assembler = ChunkAssembler(expire_s=60.0)
     add(assembler, 2, 3, now=0.0)
-    add(assembler, 0, 1, now=50.0)
-    assembler.clear()
+    assembler.begin_again()
+    for index in range(3):
+        found = add(assembler, index, index + 1, now=50.0)
+    assert found == Assembled(b"ababab", ((1, 1), (1, 2), (1, 3)))
     add(assembler, 2, 3, now=70.0)
     assert assembler.take_discarded() == [Discarded(((1, 3),), Reason.OUT_OF_TURN)]
+
+
+def test_chunks_with_a_gap_are_given_up_however_often_they_come_again() -> None:
+    assembler = ChunkAssembler(expire_s=60.0)
+    reasons = []
+    for now in (0.0, 30.0, 59.9, 60.0):
+        assembler.begin_again()
+        add(assembler, 0, 7, now)
+        add(assembler, 2, 9, now)
+        reasons += assembler.take_discarded()
+    both = ((1, 7), (1, 9))
+    turned = [Discarded(both, Reason.OUT_OF_TURN)] * 3
+    assert reasons == [*turned, Discarded(both, Reason.EXPIRED)]
+
+
+def test_what_comes_again_has_no_more_time_than_it_had() -> None:
+    assembler = ChunkAssembler(expire_s=60.0)
+    add(assembler, 0, 1, now=0.0)
+    assembler.begin_again()
+    add(assembler, 0, 1, now=50.0)
+    assert assembler.due() == 60.0
+    assembler.clear()
+    add(assembler, 0, 1, now=55.0)
+    assert assembler.due() == 115.0, "after a reconnection it has all its time"
+    add(assembler, 0, 2, now=56.0)
+    assert assembler.due() == 116.0, "what its producer sent anew is new"
+
+
+def test_the_oldest_is_given_up_when_its_time_is_over() -> None:
+    assembler = ChunkAssembler(pending_max=1, expire_s=60.0)
+    reasons = []
+    for now in (0.0, 61.0):
+        assembler.begin_again()
+        for number in range(2):
+            assembler.add(f"{number}", 0, 2, 8, (1, number), b"abcd", now)
+        reasons += assembler.take_discarded()
+    assert reasons == [Discarded(((1, 0),), Reason.OLDEST), Discarded(((1, 0),), Reason.EXPIRED)]
+
+
+def test_pieces_are_noted_up_to_a_bound_and_given_up_in_turn() -> None:
+    assembler = ChunkAssembler(expire_s=60.0)
+
+    def reasons_at(now: float) -> set[Reason]:
+        assembler.begin_again()
+        for entry in range(NOTED_MAX + 1):
+            if entry not in gone:
+                assembler.add(f"{entry}", 1, 2, 8, (1, entry), b"abcd", now)
+        found = assembler.take_discarded()
+        gone.update(each.entries[0][1] for each in found if each.is_final)
+        return {each.reason for each in found}
+
+    gone: set[int] = set()
+    assert reasons_at(0.0) == {Reason.OUT_OF_TURN}
+    assert reasons_at(60.0) == {Reason.EXPIRED, Reason.OUT_OF_TURN}
+    assert len(gone) == NOTED_MAX
+    assert reasons_at(120.0) == {Reason.EXPIRED}
+    assert len(gone) == NOTED_MAX + 1
+
+
+def test_what_went_to_another_consumer_makes_room_for_notes() -> None:
+    assembler = ChunkAssembler(expire_s=60.0)
+    for entry in range(NOTED_MAX):
+        assembler.add(f"{entry}", 1, 2, 8, (1, entry), b"abcd", 0.0)
+    for now in (120.0, 180.0):
+        assembler.take_discarded()
+        add(assembler, 1, NOTED_MAX, now)
+    assert assembler.take_discarded() == [Discarded(((1, NOTED_MAX),), Reason.EXPIRED)]
 
 
 @pytest.mark.parametrize(

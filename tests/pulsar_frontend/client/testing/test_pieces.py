@@ -1,0 +1,131 @@
+"""Messages in pieces at the fake broker: they come and go as one, and what is never whole goes."""
+
+import anyio
+import pytest
+from tests.pulsar_frontend.client.in_memory import client_of, early, produce_in_pieces, said
+
+from arneb_pulsar.client import EARLIEST, ConsumerOptions, MessageId, SubscriptionType
+from arneb_pulsar.client.testing import FakeBroker
+
+REDELIVER = "redeliverUnacknowledgedMessages"
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+@pytest.mark.parametrize("options", [{"negative_ack_delay_s": 5.0}, {"ack_timeout_s": 5.0}])
+async def test_what_comes_again_comes_with_all_its_pieces(
+    kind: SubscriptionType, options: dict[str, float]
+) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 2)
+        consumer = await client.subscribe("orders", "billing", early(kind, **options))
+        first = await consumer.receive()
+        if "negative_ack_delay_s" in options:
+            consumer.negative_acknowledge(first)
+        consumer.acknowledge(await consumer.receive())
+        again = await consumer.receive(timeout_s=10.0)
+        assert (again.id, again.data) == (first.id, first.data)
+        consumer.acknowledge(again)
+        await anyio.sleep(60)
+        assert said(broker, REDELIVER) == 1
+        assert broker.backlog("orders", "billing") == []
+
+
+async def test_an_id_acknowledges_all_pieces_of_its_message() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 1)
+        consumer = await client.subscribe("orders", "billing", early())
+        message = await consumer.receive()
+        await consumer.acknowledge_stored(MessageId.from_wire(message.id.to_wire()))
+        assert broker.backlog("orders", "billing") == []
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_transaction_acknowledges_all_pieces_of_a_message(commit: bool) -> None:
+    broker = FakeBroker(coordinators=1)
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 1)
+        consumer = await client.subscribe("orders", "billing", early())
+        message = await consumer.receive()
+        transaction = await client.begin_transaction(60.0)
+        await transaction.acknowledge(consumer, message)
+        if commit:
+            await transaction.commit()
+            assert broker.backlog("orders", "billing") == []
+        else:
+            await transaction.abort()
+            assert (await consumer.receive(timeout_s=1.0)).data == message.data
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+async def test_behind_a_message_in_pieces_comes_the_next(kind: SubscriptionType) -> None:
+    """Though brokers begin with its last piece."""
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 2)
+        consumer = await client.subscribe("orders", "billing", early(kind))
+        first, second = [await consumer.receive() for _ in range(2)]
+        await consumer.seek(first.id)
+        again = await consumer.receive(timeout_s=5.0)
+        assert again.id == second.id
+        consumer.acknowledge(again)
+        await anyio.sleep(200)
+        assert said(broker, REDELIVER) == 0
+        assert broker.backlog("orders", "billing") == []
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+async def test_a_reader_begins_at_a_message_in_pieces_or_behind_it(inclusive: bool) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 3)
+        async with await client.create_reader("orders", EARLIEST) as reader:
+            ids = [(await reader.read()).id for _ in range(3)]
+            broker.cut()
+            assert await reader.has_message_available() is False
+        wanted = ids[1:] if inclusive else ids[2:]
+        options = ConsumerOptions(start_inclusive=inclusive)
+        async with await client.create_reader("orders", ids[1], options) as reader:
+            for _ in range(2):
+                found = [(await reader.read(timeout_s=5.0)).id for _ in wanted]
+                assert found == wanted
+                await reader.seek(ids[1])
+        assert said(broker, REDELIVER) == 0
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+@pytest.mark.parametrize("missing", [0, 1])
+async def test_pieces_without_the_others_come_again_a_few_times_and_are_given_up(
+    kind: SubscriptionType, missing: int
+) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 2)
+        del broker.topic("orders").entries[missing]
+        options = early(kind, chunk_expire_s=60.0, negative_ack_delay_s=20.0)
+        consumer = await client.subscribe("orders", "billing", options)
+        whole = await consumer.receive(timeout_s=1.0)
+        assert whole.id.entry == (1, 5)
+        consumer.acknowledge(whole)
+        await anyio.sleep(50)
+        assert said(broker, REDELIVER) == 2
+        assert len(broker.backlog("orders", "billing")) == 2
+        await anyio.sleep(15)
+        assert said(broker, REDELIVER) == 3
+        assert broker.backlog("orders", "billing") == []
+        await anyio.sleep(1_000)
+        assert said(broker, REDELIVER) == 3
+
+
+async def test_messages_that_make_way_for_each_other_end() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 2)
+        # Their last pieces were never sent.
+        del broker.topic("orders").entries[5], broker.topic("orders").entries[2]
+        options = early(chunked_pending_max=1, chunk_expire_s=60.0, negative_ack_delay_s=20.0)
+        await client.subscribe("orders", "billing", options)
+        await anyio.sleep(130)
+        assert broker.backlog("orders", "billing") == []
+        assert said(broker, REDELIVER) <= 12
