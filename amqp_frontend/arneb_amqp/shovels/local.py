@@ -4,6 +4,7 @@ The rule: messages are routed, refused and delayed as if a client published them
 are asked for: who may set a shovel's parameter, and for which vhosts, was decided then.
 """
 
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -60,7 +61,7 @@ class LocalSource:
         self._acks = acks
         self.length = length
         self.attachment: Attachment | None = None
-        self._runs: list[Deliveries] = []
+        self._runs: deque[Deliveries] = deque()
         self._ready: list[tuple[Position, bytes, int | None]] = []
         self._closed = ""
         self._news = trio.Event()
@@ -81,18 +82,18 @@ class LocalSource:
 
     async def receive(self, most: int) -> Sequence[Moved]:
         """See :class:`.SourceEnd`."""
-        while not self._ready:
-            if self._runs:
-                positions, entries, parts = unbatched(self._runs.pop(0), self._queue)
-                self._ready += [
-                    (position, entry, parts.get(place))
-                    for place, (position, entry) in enumerate(zip(positions, entries, strict=True))
-                ]
-            elif self._closed:
+        while not self._ready and not self._runs:
+            if self._closed:
                 raise RemoteClosed(f"queue '{self._queue}' was {self._closed}")
-            else:
-                self._news = trio.Event()
-                await self._news.wait()
+            self._news = trio.Event()
+            await self._news.wait()
+        # All that has come is one batch, and so one commit, however many runs it came in.
+        while self._runs and len(self._ready) < most:
+            positions, entries, parts = unbatched(self._runs.popleft(), self._queue)
+            self._ready += [
+                (position, entry, parts.get(place))
+                for place, (position, entry) in enumerate(zip(positions, entries, strict=True))
+            ]
         taken, self._ready = self._ready[:most], self._ready[most:]
         return [_moved(*each) for each in taken]
 
