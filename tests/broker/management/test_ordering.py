@@ -13,6 +13,7 @@ FIGURES = st.one_of(
     st.lists(st.integers(0, 3), max_size=30),
     st.lists(st.sampled_from(["", "a", "b"]), max_size=30),
     st.lists(st.booleans(), max_size=30),
+    st.lists(st.none() | st.integers(-2, 2), max_size=30),
     st.lists(st.none() | st.integers(-2, 2) | st.booleans() | st.text("ab", max_size=2)),
 )
 

@@ -105,7 +105,10 @@ async def test_columns_show_what_the_whole_document_does(tmp_path: Path) -> None
     async with managed(tmp_path) as call:
         for queue in await some_queues(call):
             whole = queue_document(call.site, queue)
-            for wanted in ("name,messages", "message_stats.publish,name", "arguments", "none,type"):
+            for wanted in (
+                "name,messages", "message_stats.publish,name", "arguments", "none,type",
+                "garbage_collection,idle_since",
+            ):  # fmt: skip
                 columns = tuple(tuple(each.split(".")) for each in wanted.split(","))
                 names = [path[0] for path in columns]
                 some = queue_document(call.site, queue, names=names)
