@@ -222,6 +222,19 @@ async def test_unread_answers_are_bounded_and_others_have_theirs_soon() -> None:
         assert one.server.room.bytes <= SMALL.held_bytes_max
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/healthz?why"])
+async def test_whether_the_broker_is_well_is_told_at_once_whoever_does_not_read(path: str) -> None:
+    async with served() as one:
+        for _ in range(50):
+            await one.connect(reads=False).get("/large")
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        watcher = one.connect()
+        await watcher.get(path)
+        assert b"200" in bytes(await watcher.both.receive_some())
+        assert trio.current_time() == began
+
+
 async def test_unread_bodies_are_bounded_too() -> None:
     async with served() as one:
         for _ in range(100):

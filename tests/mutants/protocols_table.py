@@ -50,6 +50,13 @@ PROTOCOL_MUTANTS: Final = (
         HTTP_TESTS,
     ),
     Mutant(
+        "whoever asks whether the broker is well waits for those who do not read",
+        "broker/arneb/http/connection.py",
+        '        if request.target.partition(b"?")[0] not in UNHELD:\n',
+        "        if True:\n",
+        ("tests/broker/test_http_server.py",),
+    ),
+    Mutant(
         "unread answers are held without a bound",
         BROKER + "http/room.py",
         "        while self.bytes > share.bytes and self.bytes + size > self.bytes_max:\n",

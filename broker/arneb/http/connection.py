@@ -27,6 +27,10 @@ PIECE_BYTES: Final = 64 * 1024
 ANSWER_BYTES: Final = 1024 * 1024
 """What an answer is taken to need until it is known how large it is."""
 
+UNHELD: Final = frozenset({b"/healthz", b"/readyz"})
+"""Paths whose answers are a line, for which nobody waits until there is room: who watches over the
+broker would take it for dead while clients that read nothing have all of it, each for a second."""
+
 HOLD: Final = "arneb.hold"
 """The ASGI extension by which an application says that its answer will need more than that: an
 awaitable function of the bytes, which returns when there is room for them."""
@@ -164,7 +168,8 @@ class HttpConnection:
         except Refused as refused:
             await self._refuse(refused.status, str(refused))
             return False
-        await self._room.take(self._share, ANSWER_BYTES)
+        if request.target.partition(b"?")[0] not in UNHELD:
+            await self._room.take(self._share, ANSWER_BYTES)
         self._move(State.ANSWERING)
         answer = _Answer(self, is_head=request.method == b"HEAD")
         try:
