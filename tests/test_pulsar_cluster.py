@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conformance.brokers import pulsar_cluster
+from conformance.brokers import java_server, pulsar_cluster
 from conformance.brokers.process import BrokerFailed
 from conformance.brokers.pulsar_cluster import PulsarCluster
 
@@ -48,7 +48,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PulsarCluster:
     (bin_ / "java").write_text(JAVA)
     (bin_ / "java").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
-    monkeypatch.setattr(pulsar_cluster, "classpath", lambda: "some.jar")
+    monkeypatch.setattr(java_server, "classpath", lambda: "some.jar")
     return PulsarCluster(tmp_path / "cluster", brokers=2, bookies=3)
 
 
