@@ -26,7 +26,7 @@
  *
  * Bodies begin with: u64 due time (ns), u32 publisher, u32 sequence. Consumers check the sequence of
  * each publisher: "disorder" counts messages that were not the successor of the one before
- * (only meaningful with one consumer and a fresh queue), "redelivered" the flag of that name.
+ * (looked at with one consumer only, and only meaningful with a fresh queue), "redelivered" the flag of that name.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -421,7 +421,7 @@ static void message_done(struct link *link) {
     if (link->body_seen >= STAMP_BYTES) {
         uint64_t due = get64(link->stamp);
         uint32_t publisher = get32(link->stamp + 8), sequence = get32(link->stamp + 12);
-        if (publisher < PUBLISHERS_MAX && !opt.priorities) {
+        if (publisher < PUBLISHERS_MAX && !opt.priorities && opt.consumers == 1) {
             disorder += sequence != last_sequence[publisher] + 1;
             last_sequence[publisher] = sequence;
         }
