@@ -141,7 +141,7 @@ class PublishReader:
                     ):
                         if start != right_start and at != looked_up_at:
                             # Another method frame, or a content header of another size.
-                            guessing = known is not last_known
+                            guessing = False
                             break
                         if size or start != right_start or link[0] != FRAME_END:
                             return at
