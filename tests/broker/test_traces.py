@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
@@ -155,7 +156,10 @@ def test_a_consumer_s_deliveries_and_lost_messages_are_traced(broker: Broker, ch
     assert names == ["publish amq.direct", "publish amq.default", "deliver consumed"]
 
 
-def test_a_collector_that_is_away_holds_nobody_up(broker: Broker, channel: Any) -> None:
+def test_a_collector_that_is_away_holds_nobody_up(
+    broker: Broker, channel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     end = tracing(broker, TracesTable("http://127.0.0.1:9/v1/traces", queued_max=10, delay_s=0.01))
     channel.confirm_delivery()
     channel.queue_declare("away")
@@ -163,6 +167,11 @@ def test_a_collector_that_is_away_holds_nobody_up(broker: Broker, channel: Any) 
         published(channel, "", "away", b"x", SAMPLED)
     assert channel.queue_purge("away").method.message_count == 200
     end()
+    # The library's threads go on trying, with the random numbers of whatever test comes next.
+    for thread in threading.enumerate():
+        if thread.name.startswith("Otel"):
+            thread.join(10)
+            assert not thread.is_alive(), thread
 
 
 def test_what_looks_on_besides_goes_on(broker: Broker, channel: Any) -> None:
