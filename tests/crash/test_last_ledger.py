@@ -104,7 +104,7 @@ def test_no_position_is_given_out_twice(tmp_path: Path) -> None:
     ).start()
     try:
         cuts = run(kill_at_the_end_of_ledgers(broker, disk, random.Random(SEED)))
-        assert cuts >= KILLS // 2, "expected the broker to die inside these commits"
+        assert cuts >= KILLS // 4, "expected the broker to die inside these commits"
     finally:
         disk.heal()
         broker.kill()
