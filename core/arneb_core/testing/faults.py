@@ -56,6 +56,7 @@ class FaultyStore:
         self._dead = False
         self._open = threading.Event()
         self._open.set()
+        self._one_by_one = self._is_waiting = False
         self._arrived = threading.Semaphore(0)
 
     def __repr__(self) -> str:
@@ -81,9 +82,25 @@ class FaultyStore:
         """Let commits wait before they begin, until :meth:`release`, or :data:`HELD_MAX_S`."""
         self._open.clear()
 
+    def hold_each(self) -> None:
+        """As :meth:`hold`, and each :meth:`release` lets one commit go on, until :meth:`go_on`."""
+        self._one_by_one, self._is_waiting = True, False
+        self.hold()
+
     def release(self) -> None:
         """Let the waiting commit and all later ones go on."""
+        self._is_waiting = False
         self._open.set()
+
+    def go_on(self) -> None:
+        """Hold nothing any more."""
+        self._one_by_one = False
+        self.release()
+
+    @property
+    def holds_one(self) -> bool:
+        """Is there a commit that waits for :meth:`release`?"""
+        return self._is_waiting
 
     def wait_for_commit(self, timeout_s: float = 10.0) -> None:
         """Block until one more commit has begun (been held, if so ordered)."""
@@ -100,7 +117,10 @@ class FaultyStore:
         """As :meth:`Store.commit`, unless told otherwise."""
         self.commits_total += 1
         self._arrived.release()
+        self._is_waiting = True
         self._open.wait(HELD_MAX_S)
+        if self._one_by_one:
+            self._open.clear()
         if self._dead or self._death is Death.BEFORE_COMMIT:
             self._dead = True
             raise Died
