@@ -1,10 +1,11 @@
 """The client of the admin API, and what becomes of a client whose topic is dealt with."""
 
+import anyio
 import pytest
-from tests.pulsar_client.conftest import Broker
+from tests.pulsar_client.conftest import LOOK_S, Broker
 
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, SubscriptionType, connect
-from arneb_pulsar.client.admin import administer
+from arneb_pulsar.client.admin import CompactionState, administer
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
 from arneb_pulsar.client.connecting import wall_ms
 from arneb_pulsar.client.errors import AdminError, TopicTerminated
@@ -92,6 +93,11 @@ async def test_a_namespace_has_policies_topics_subscriptions_and_schemas_that_go
         async with await client.subscribe(name, "s", OPTIONS) as again:
             assert (await again.receive(20)).id == sent
         await admin.compact(name)
+        for _ in range(200):
+            if await admin.compaction(name) is not CompactionState.RUNNING:
+                break
+            await anyio.sleep(LOOK_S)
+        assert await admin.compaction(name) is CompactionState.SUCCESS
         await admin.delete_subscription(name, "s")
         assert "s" not in await admin.subscriptions(name)
         await producer.close()

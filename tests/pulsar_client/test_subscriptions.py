@@ -65,15 +65,17 @@ async def test_shared_consumers_share_and_failover_hands_over(broker: Broker, to
         assert sorted(seen) == list(range(10))
         told: list[tuple[str, bool]] = []
 
-        def noted(name: str) -> ConsumerOptions:
+        # Among equals the hash of the topic's name decides.
+        def noted(name: str, level: int) -> ConsumerOptions:
             return options(
                 SubscriptionType.FAILOVER,
                 name=name,
+                priority_level=level,
                 on_active=lambda _consumer, active: told.append((name, active)),
             )
 
-        one = await client.subscribe(topic, "f", noted("a"))
-        other = await client.subscribe(topic, "f", noted("b"))
+        one = await client.subscribe(topic, "f", noted("a", 0))
+        other = await client.subscribe(topic, "f", noted("b", 1))
         assert numbers(await got(one, 10)) == list(range(10))
         await one.close()
         assert numbers(await got(other, 10)) == list(range(10))

@@ -7,6 +7,7 @@ where. Answers are values; fields that only one broker has are left in :attr:`To
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 import httpx
@@ -21,6 +22,15 @@ from arneb_pulsar.client.lookup import path_of, quoted, schema_in
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 
 TIMEOUT_S: Final = 30.0
+
+
+class CompactionState(Enum):
+    """How a topic's last compaction stands (``LongRunningProcessStatus.Status``)."""
+
+    NOT_RUN = "NOT_RUN"
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    ERROR = "ERROR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,11 @@ class Admin:
     async def compact(self, topic: str) -> None:
         """Have it compacted, some time soon."""
         await self._call("PUT", f"{_path(topic)}/compaction")
+
+    async def compaction(self, topic: str) -> CompactionState:
+        """How the last compaction stands. Apache Pulsar does not delete a topic meanwhile."""
+        found = await self._call("GET", f"{_path(topic)}/compaction")
+        return CompactionState(found["status"])
 
     # Subscriptions
 
