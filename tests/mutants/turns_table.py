@@ -256,6 +256,20 @@ TURNS_MUTANTS: Final = (
         READER_TESTS,
     ),
     Mutant(
+        "messages whose routes are all new are one turn",
+        SESSION + "publish/publisher.py",
+        "                    self._context.work_left -= ROUTE_WORK\n",
+        "",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "what may be a shorter method is waited for as long as a publish takes",
+        "amqp_frontend/arneb_amqp/wire/rows.py",
+        "there < _METHOD_KNOWN_BYTES or not",
+        "not",
+        READER_TESTS,
+    ),
+    Mutant(
         "a read of single frames is one turn",
         "amqp_frontend/arneb_amqp/wire/fast.py",
         "            if frames + len(items) >= ITEMS_MAX:\n",

@@ -26,6 +26,9 @@ from arneb_amqp.wire.route import is_route
 ROUTE_AT: Final = FRAME_START_BYTES + 6
 """Behind class, method and ticket of a ``basic.publish``."""
 
+_METHOD_KNOWN_BYTES: Final = FRAME_START_BYTES + 4
+"""With class and method: a frame is known to be a ``basic.publish`` by then."""
+
 _PUBLISH_BYTES_MIN: Final = ROUTE_AT + 4
 """With an empty exchange name and an empty routing key."""
 
@@ -123,7 +126,8 @@ def missing_bytes(raw: bytes, at: int, layout: Layout, size_max: int) -> int:
     whole row, the caller has found nothing wrong with it.
     """
     there = len(raw) - at
-    if not raw.startswith(layout.start[:there], at):
+    if there < _METHOD_KNOWN_BYTES or not raw.startswith(layout.start[:there], at):
+        # As long as it may be another method, it may be a shorter one, with an answer.
         return 0
     header_known = len(layout.start) - len(_BASIC_NO_WEIGHT)
     if there < header_known:

@@ -114,6 +114,18 @@ def test_a_run_of_more_than_a_turn_of_publishes_by_headers_goes_on() -> None:
     assert len(entries_of(play)) == count
 
 
+def test_messages_whose_routes_are_all_new_are_cut() -> None:
+    """Each has a routing key of its own, and its queues must be searched for."""
+    play = opened()
+    topic_exchange(play, [])
+    keys = [f"key.{at:03}" for at in range(600)]
+    raw = b"".join(publishes(key.encode(), exchange="topics", key=key).data for key in keys)
+    most = most_calls(play, raw)
+    assert play.pauses >= 4
+    assert most < 40_000
+    assert [entry[-8:-1].decode() for entry in entries_of(play)] == keys
+
+
 def entries_of(play: Playbook) -> list[bytes]:
     found = [entry for append in play.effects for entry in append.entries]
     play.effects.clear()

@@ -5,7 +5,7 @@ from itertools import chain, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pamqp import commands
+from pamqp import base, commands
 from tests.amqp_frontend.wire.streams import (
     FRAME_BYTES_MAX,
     HEARTBEAT_BYTES,
@@ -30,6 +30,12 @@ from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.properties import PropertyFlag, decode_properties
 from arneb_amqp.wire.publishes import ITEMS_MAX, LOOKUPS_MAX
 from arneb_amqp.wire.route import split_route
+
+SHORT_METHODS = [
+    commands.Tx.Commit(),
+    commands.Channel.Close(200, "", 0, 0),
+    commands.Basic.Get(queue="orde"),  # as long as the publish before it
+]
 
 
 class SlowReader(FastReader):
@@ -259,6 +265,19 @@ def test_no_more_is_waited_for_than_a_message_has(other: bool) -> None:
         items = reader.receive(raw[:-cut])
         items += reader.receive(raw[-cut:])
         assert sum(len(item.bodies) for item in items) == 4  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("method", SHORT_METHODS, ids=lambda each: str(each.name))
+def test_a_short_method_behind_publishes_is_found_wherever_it_is_cut(
+    method: base.Frame,
+) -> None:
+    """It starts like a publish, whose client could go on without an answer, as this one cannot."""
+    frame = encode_method(ChannelId(1), method)
+    for cut in range(1, len(frame)):
+        reader = new_reader()
+        items = reader.receive(b"".join(publish(1)) * 2 + frame[:cut])
+        items += reader.receive(frame[cut:])
+        assert [fact.what for fact in facts_of(items)] == ["publish", "publish", method.name]
 
 
 def test_acks_come_as_runs_and_multiple_ones_singly() -> None:

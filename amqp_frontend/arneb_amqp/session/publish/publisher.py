@@ -253,6 +253,10 @@ class Publisher:
                 if isinstance(piece, PublishRun):
                     self.publish_run(piece)
                     done += 1
+                    # Most likely its route was searched for: many such messages are many turns.
+                    self._context.work_left -= ROUTE_WORK
+                    if self._context.work_left <= 0 and done < len(run.bodies):
+                        raise Pause(run)
                     continue
                 count = len(piece.entries)
                 done += count
