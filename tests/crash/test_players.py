@@ -446,20 +446,25 @@ def test_priorities(name: str, change: Callable[[PriorityBook, list[int]], objec
     assert named(name, judge_priorities(book, back))
 
 
-# One by one
+# With a small window
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "found", "twin"),
     [
-        ("lost", [1, 3, 5]),
-        ("gone again", [1, 4, 5]),
-        ("never published", [1, 3, 4, 7]),
-        ("out of order", [1, 4, 3]),
-        ("twice", [1, 3, 4, 4]),
+        ("lost", [1, 3, 5], [3]),
+        ("gone again", [1, 4, 5], []),
+        ("never published", [1, 3, 4, 7], [3]),
+        ("out of order", [1, 4, 3], [3]),
+        ("twice", [1, 3, 4, 4], [3]),
+        ("in one queue only", [1, 3, 4], []),
+        ("in one queue only", [1, 3, 4], [3, 6]),
+        ("in one queue only", [1, 3, 4], [3, 4]),
+        ("twice, in the other", [1, 3, 4, 6], [3, 3, 6]),
+        ("out of order", [1, 3, 4, 6], [6, 3]),
     ],
 )
-def test_one_by_one(name: str, found: list[int]) -> None:
-    book = LoneBook(sent=6, confirmed={1, 4}, found=[1, 3])
-    assert judge_lone(book, [1, 3, 4]) == judge_lone(book, [1, 3, 4, 6]) == []
-    assert named(name, judge_lone(book, found))
+def test_a_small_window(name: str, found: list[int], twin: list[int]) -> None:
+    book = LoneBook(sent=6, confirmed={1, 4}, found=[1, 3], both={3, 6})
+    assert judge_lone(book, [1, 3, 4], [3]) == judge_lone(book, [1, 3, 4, 6], [3, 6]) == []
+    assert named(name, judge_lone(book, found, twin))

@@ -158,6 +158,27 @@ JOURNAL_MUTANTS: Final = (
         INLINE_TESTS,
     ),
     Mutant(
+        "the loop makes large commits too, once it has made small ones",
+        CORE + "store/commit/inline.py",
+        "        if not is_small:\n            self._small = 0\n",
+        "        if not is_small:\n",
+        INLINE_TESTS,
+    ),
+    Mutant(
+        "rows are for the journal, which no snapshot lays over LMDB's",
+        CORE + "store/commit/inline.py",
+        "        if not (blocks and changes.is_plain):\n",
+        "        if not blocks:\n",
+        INLINE_TESTS,
+    ),
+    Mutant(
+        "a record of several topics is one run of those for which there is room",
+        CORE + "store/commit/journal.py",
+        "        self._runs += len(changes.blocks)\n",
+        "        self._runs += 1\n",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
         "the loop writes again however slow the thread finds the journal",
         CORE + "store/commit/inline.py",
         "            self._pause = max(self._pause, RECENT_COMMITS)\n",

@@ -223,8 +223,7 @@ class Committer:
             self._plan_cursors(commit)
         settle, self._settle_due = self._settle_due, False
         self._under_way.append(commit)
-        requests = len(commit.requests)
-        return self._log.submit(commit.changes, self._ended, requests=requests, settle=settle)
+        return self._log.submit(commit.changes, self._ended, settle=settle)
 
     def _add_histories(self) -> None:
         """Have histories written before all that waits: with the cursors that they are about."""

@@ -35,7 +35,7 @@ SECTOR_BYTES: Final = 512
 
 MARK_MAGIC: Final = b"aRc\xff"
 
-FEW_ENTRIES: Final = 16
+FEW_ENTRIES: Final = 64
 """With more, the layout is a small part of the work."""
 
 RUN_HEAD: Final = Struct(HEADER.format + COUNTS.format[1:] + "II" + blocks.HEADER.format[1:])

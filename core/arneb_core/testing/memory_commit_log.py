@@ -93,7 +93,7 @@ class MemoryCommitLog:
         """There is nothing to make ready."""
 
     def submit(
-        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+        self, changes: Changes, ended: Ended, *, settle: bool = False
     ) -> CommitReport | None:
         """See :meth:`.CommitLog.submit`."""
         assert len(self._under_way) < self.depth, f"{self!r}, and one more"

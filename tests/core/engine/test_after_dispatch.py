@@ -11,10 +11,10 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.steps import STEP_ENTRIES_MAX, TURN_ENTRIES
-from arneb_core.store.commit.inline import LONE_COMMITS_MIN
+from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, make_entry, quiet
 
-BY_THREAD, BY_LOOP = 1, LONE_COMMITS_MIN + 4
+BY_THREAD, BY_LOOP = 1, SMALL_COMMITS_MIN + 4
 """Commits that the writer's thread makes, and so many that the loop makes the last."""
 
 

@@ -61,7 +61,7 @@ LIVES = st.lists(st.tuples(st.lists(STEPS, max_size=12), ENDS, BETWEEN), min_siz
 def eager() -> Iterator[None]:
     """Everything small goes to the journal, and every ledger ends when it is acknowledged."""
     with (
-        patch.object(inline, "LONE_COMMITS_MIN", 0),
+        patch.object(inline, "SMALL_COMMITS_MIN", 0),
         patch.object(inline, "FAST_S", 60.0),
         patch.object(retention, "ENDED_BYTES_MIN", 1),
     ):

@@ -68,7 +68,7 @@ class ScriptedLog:
         raise AssertionError("nobody asks for it here")
 
     def submit(
-        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+        self, changes: Changes, ended: Ended, *, settle: bool = False
     ) -> CommitReport | None:
         assert not self.is_lost, "something is submitted after leadership was lost"
         if self.at_once and not self.under_way:

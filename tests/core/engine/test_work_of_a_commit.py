@@ -42,9 +42,7 @@ class AtOnce:
     def prepare(self) -> None:
         pass
 
-    def submit(
-        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
-    ) -> CommitReport:
+    def submit(self, changes: Changes, ended: Ended, *, settle: bool = False) -> CommitReport:
         self.commits += 1
         return CommitReport(1, 1, 0)
 

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
         root = self.place.enter_context(tempfile.TemporaryDirectory(prefix="arneb-"))
         # Small, so that trims are left over for later commits and for the next life.
         self.place.enter_context(patch.object(transaction, "TRIM_BLOCKS_MAX", 3))
-        self.place.enter_context(patch.object(journal, "RECORDS_MAX", 64))
+        self.place.enter_context(patch.object(journal, "RUNS_MAX", 64))
         self.root = Path(root)
         self.lives = 0
         self.store = Store.open(self.root / "0")
@@ -145,9 +146,10 @@ class StoreMachine(RuleBasedStateMachine):
         with broken_disk(self.store.path, fault), pytest.raises(CommitFailed):
             self.store.commit(changes)
 
-    def tiny(self, topic: str, body: bytes) -> tuple[StoreModel, Changes]:
+    def tiny(self, topics: Iterable[str], body: bytes) -> tuple[StoreModel, Changes]:
         model, changes = deepcopy(self.model), Changes()
-        model.append(changes, topic, [entry(body)])
+        for topic in topics:
+            model.append(changes, topic, [entry(body)])
         return model, changes
 
     @precondition(lambda self: any(each.is_open for each in self.model.topics.values()))
@@ -155,8 +157,9 @@ class StoreMachine(RuleBasedStateMachine):
     def commit_tiny_runs(self, data: st.DataObject, body: bytes, runs: int) -> None:
         """Into the journal, as long as it has room."""
         names = [name for name, each in self.model.topics.items() if each.is_open]
+        sets = st.lists(st.sampled_from(names), min_size=1, unique=True)
         for _ in range(runs):
-            model, changes = self.tiny(data.draw(st.sampled_from(names)), body)
+            model, changes = self.tiny(data.draw(sets), body)
             commit_small(self.store, changes)
             self.model = model
 
@@ -166,7 +169,7 @@ class StoreMachine(RuleBasedStateMachine):
         """The journal's disk is broken, and LMDB's as well."""
         self.close_snapshots()
         name = next(name for name, each in self.model.topics.items() if each.is_open)
-        _, changes = self.tiny(name, b"lost")
+        _, changes = self.tiny([name], b"lost")
         self.store.prepare_tiny()
         failed = (CommitFailed, CommitInDoubt)
         with broken_disk(self.store.path, fault), broken_journal(), pytest.raises(failed):

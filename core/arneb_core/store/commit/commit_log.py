@@ -45,13 +45,13 @@ class CommitLog(Protocol):
         ...
 
     def submit(
-        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+        self, changes: Changes, ended: Ended, *, settle: bool = False
     ) -> CommitReport | None:
         """Have ``changes`` stored behind everything that was submitted before.
 
         The report if that is so already; else None, and ``ended`` is called later, once, unless one
-        before it ends otherwise than *stored*. ``requests``: of so many is it made up, a hint only.
-        ``settle``: the store is to have all of the log when this ends.
+        before it ends otherwise than *stored*. ``settle``: the store is to have all of the log when
+        this ends.
         """
         ...
 

@@ -17,7 +17,7 @@ import lmdb
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store.bodies import Encoded, encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
-from arneb_core.store.commit.journal import RECORDS_MAX
+from arneb_core.store.commit.journal import RUNS_MAX
 from arneb_core.store.commit.journal_recovery import recover_journal
 from arneb_core.store.commit.outcome import Attempt
 from arneb_core.store.commit.transaction import Transaction
@@ -34,7 +34,7 @@ PAGES_PER_ROW: Final = 5
 PAGE_BYTES: Final = 4096
 """For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
 
-JOURNAL_ROOM_BYTES: Final = JOURNAL_BYTES + (RECORDS_MAX + 32 * PAGES_PER_ROW) * PAGE_BYTES
+JOURNAL_ROOM_BYTES: Final = JOURNAL_BYTES + (RUNS_MAX + 32 * PAGES_PER_ROW) * PAGE_BYTES
 """What a takeover needs at most. What is accepted must find room, whatever comes in between."""
 
 PREPARE_AGAIN_COMMITS: Final = 256
@@ -127,22 +127,21 @@ class Commits:
         return self._journal.due is not None
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
-        """As :meth:`commit`, for changes that are one small run of entries and nothing else: in
+        """As :meth:`commit`, for changes that are small runs of entries and nothing else: in
         a third of the time, into the journal, by one write. None: not now, and nothing of it
         counts; have it committed by :meth:`commit`, before anything else is.
 
-        The run counts as committed. The report is ``unsettled``: have it put into LMDB soon, with
+        The runs count as committed. The report is ``unsettled``: have it put into LMDB soon, with
         another commit or an empty one. Raises :class:`OSError` when the write failed; then the
         same holds as for None.
         """
-        ((_topic, _first, entries),) = changes.blocks
-        if self._trims or self._live.is_broken or not self._journal.takes(sum(map(len, entries))):
+        if self._trims or self._live.is_broken or not self._journal.takes(changes.blocks):
             return None
         if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
             return None
         begun = perf_counter()
         written = self._journal.append(changes)
-        return CommitReport(1, written, 0, perf_counter() - begun, True)
+        return CommitReport(len(changes.blocks), written, 0, perf_counter() - begun, True)
 
     # Inside
 

@@ -1,32 +1,35 @@
-"""Inline commits: very small ones, which the event loop makes by itself.
+"""Inline commits: small ones, which the event loop makes by itself.
 
-The rule: only while one publisher at a time waits for one or a few messages, and only as long
-as the journal's writes have been fast of late, whoever made them; and it is one write into the
-journal or nothing: whatever is more than that is left to the thread. Handing a commit to the writer
-thread and being told of its end costs two changes of thread, which is half of what such a commit
-takes; a publisher at window 1 waits for nothing else. The price is that a disk that stalls holds
-the loop up for the length of one write, once in :data:`PAUSE_COMMITS` commits. Meanwhile the thread
-writes them into the same journal, and finds out whether that is fast again: how long LMDB's own
-commits take says nothing of it, for the file system has more to do for them.
+The rule: only while all that comes is little, and only as long as the journal's writes have been
+fast of late, whoever made them; and it is one write into the journal or nothing: whatever is more
+than that is left to the thread. Handing a commit to the writer thread and being told of its end
+costs two changes of thread, which is half of what such a commit takes; a publisher with a small
+window waits for nothing else. The price is that a disk that stalls holds the loop up for the length
+of one write, once in :data:`PAUSE_COMMITS` commits. Meanwhile the thread writes them into the same
+journal, and finds out whether that is fast again: how long LMDB's own commits take says nothing of
+it, for the file system has more to do for them.
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final
 
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ending
+from arneb_core.store.commit.journal import RUN_BYTES_MAX
 
 logger = logging.getLogger(__name__)
 
-ENTRIES_MAX: Final = 4
-BYTES_MAX: Final = 16 * 1024
-"""More is no window of one; then there is work to do meanwhile."""
+ENTRIES_MAX: Final = 64
+RUNS_MAX: Final = 8
+BYTES_MAX: Final = RUN_BYTES_MAX
+"""With more the flush is no longer what a commit costs, and every byte would be written twice."""
 
-LONE_COMMITS_MIN: Final = 16
-"""So many tiny commits in a row, each of one request, before the next is for the journal:
-publishers that come together are to be committed together, by LMDB."""
+SMALL_COMMITS_MIN: Final = 16
+"""So many small commits in a row before the next is for the journal: what publishers with large
+windows begin with is small, too."""
 
 FAST_S: Final = 0.001
 """A disk that writes in less may hold the loop up: ten times what the change of threads costs."""
@@ -48,32 +51,32 @@ class InlineCommits:
         self.for_journal = False
         """The commit of which :meth:`suits` was asked last is one for the journal, whoever writes
         it."""
-        self._lone = 0
+        self._small = 0
         self._pause = 0
 
     def __repr__(self) -> str:
-        state = f"closed for {self._pause} commits" if self._pause else f"{self._lone} lone commits"
+        state = (
+            f"closed for {self._pause} commits" if self._pause else f"{self._small} small commits"
+        )
         return f"<InlineCommits {state}>"
 
-    def suits(self, requests: int, changes: Changes) -> bool:
-        """Whether this commit, of so many requests, is one for the loop. Ask once for each."""
+    def suits(self, changes: Changes) -> bool:
+        """Whether this commit is one for the loop. Ask once for each."""
         self.for_journal = False
         blocks = changes.blocks
-        # Entries and nothing else: no ledger that opens, no cursors, no trims.
-        if (
-            requests != 1
-            or len(blocks) != 1
-            or not 0 < len(entries := blocks[0][2]) <= ENTRIES_MAX
-            or changes.puts
-            or changes.deletes
-            or changes.prefixes
-            or changes.trims
-            or sum(map(len, entries)) > BYTES_MAX
-        ):
-            self._lone = 0
+        if len(blocks) == 1:  # as most are
+            entries = blocks[0][2]
+            is_small = len(entries) <= ENTRIES_MAX and sum(map(len, entries)) <= BYTES_MAX
+        else:
+            is_small = len(blocks) <= RUNS_MAX and _are_few([each[2] for each in blocks])
+        if not is_small:
+            self._small = 0
             return False
-        self._lone += 1
-        if self._lone <= LONE_COMMITS_MIN:
+        # Entries and nothing else: no ledger that opens, no cursors, no trims.
+        if not (blocks and changes.is_plain):
+            return False
+        self._small += 1
+        if self._small <= SMALL_COMMITS_MIN:
             return False
         self.for_journal = True
         if self._pause:
@@ -107,3 +110,9 @@ class InlineCommits:
     def _failed(self, error: OSError) -> None:
         logger.warning("cannot write to the journal, committing without it: %s", error)
         self._pause = PAUSE_COMMITS
+
+
+def _are_few(runs: Sequence[Sequence[bytes]]) -> bool:
+    return (
+        sum(map(len, runs)) <= ENTRIES_MAX and sum(map(len, chain.from_iterable(runs))) <= BYTES_MAX
+    )

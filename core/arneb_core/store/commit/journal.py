@@ -18,23 +18,28 @@ and then LMDB is told of the new epoch, so that a crash in between leaves nothin
 
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from arneb_core.store import journal_file
-from arneb_core.store.changes import Changes
+from arneb_core.store.changes import Block, Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.fitting import Fitting, Gap
 from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME, Reading
 from arneb_core.store.journal_record import MARK_BYTES, mark, slotted
 from arneb_core.store.records import JournalState
 
-RECORDS_MAX: Final = 256
+RUNS_MAX: Final = 256
 """Taken over together then. More would make the takeover longer, and a reader's overlay."""
 
 RUN_BYTES_MAX: Final = 16 * 1024
-"""A larger run gains nothing: its bytes take longer than the flush that is saved."""
+"""Of the entries of one record: more gain nothing, for their bytes take longer than the flush that
+is saved."""
+
+RECORD_BYTES_MAX: Final = 2 * RUN_BYTES_MAX
+"""With what stands round so many entries; bodies of no bytes are not worth a record of more."""
 
 
 NOTHING_FOUND: Final = Reading()
@@ -59,6 +64,7 @@ class Journal:
         """What LMDB does not have, oldest first."""
         self.gaps: tuple[Gap, ...] = () if fitting is None else tuple(fitting.gaps)
         """What is missing between that, and is not yet a row."""
+        self._runs = sum(len(each.changes.blocks) for each in self.pending)
         self._repairs = None if fitting is None else fitting.repairs
         last = found.records[-1] if found.records else None
         self._number = last.number if last else state.number
@@ -114,6 +120,7 @@ class Journal:
         self.state = state
         # A new list: whoever copies the old one meanwhile has a whole one.
         self.pending = []
+        self._runs = 0
         self.gaps = ()
         self._repairs = None
         self._fresh = None
@@ -126,13 +133,13 @@ class Journal:
         """It takes records, if they are small and there is room."""
         return self._usable
 
-    def takes(self, size: int) -> bool:
-        """Whether a run of ``size`` bytes can go here now."""
+    def takes(self, runs: Sequence[Block]) -> bool:
+        """Whether these can go here now, as one record."""
         return (
             self._usable
-            and size <= RUN_BYTES_MAX
-            and len(self.pending) < RECORDS_MAX
-            and self._offset + 2 * RUN_BYTES_MAX <= JOURNAL_BYTES
+            and self._runs + len(runs) <= RUNS_MAX
+            and self._offset + RECORD_BYTES_MAX <= JOURNAL_BYTES
+            and sum([sum(map(len, each[2])) for each in runs]) <= RUN_BYTES_MAX
         )
 
     def prepare(self) -> None:
@@ -163,7 +170,7 @@ class Journal:
         self._fresh = fresh
 
     def append(self, changes: Changes) -> int:
-        """Put a run on disk; how many bytes that were. Blocks until it is there.
+        """Put a record on disk; how many bytes that were. Blocks until it is there.
 
         Raises :class:`OSError`; then the journal is in doubt, until :meth:`erase` or a takeover
         has made sure that a record which got there all the same does not count.
@@ -186,6 +193,7 @@ class Journal:
         self._checksum = checksum
         self._offset += len(data) - MARK_BYTES
         self.pending.append(record)
+        self._runs += len(changes.blocks)
         return len(data)
 
     def erase(self) -> None:

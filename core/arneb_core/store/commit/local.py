@@ -98,14 +98,14 @@ class LocalCommitLog:
         self._queue.put(self._store.prepare_tiny)
 
     def submit(
-        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+        self, changes: Changes, ended: Ended, *, settle: bool = False
     ) -> CommitReport | None:
         """See :meth:`.CommitLog.submit`. What the loop can commit by one write is stored when this
         returns; everything else goes through the thread."""
         inline = self._inline
         for_journal = False
         if not settle:
-            suits = inline.suits(requests, changes)
+            suits = inline.suits(changes)
             if suits and not self._under_way:
                 report = inline.commit(changes)
                 if report is not None:

@@ -15,17 +15,17 @@ import trio
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit import inline as module
+from arneb_core.store.commit import inline
 from arneb_core.store.commit.commit_log import Ending
 from arneb_core.store.commit.inline import (
     BYTES_MAX,
     ENTRIES_MAX,
-    LONE_COMMITS_MIN,
     PAUSE_COMMITS,
     RECENT_COMMITS,
+    SMALL_COMMITS_MIN,
     InlineCommits,
 )
-from arneb_core.store.commit.journal import RECORDS_MAX
+from arneb_core.store.commit.journal import RUNS_MAX
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table, TopicId
@@ -40,53 +40,79 @@ def tiny(*entries: bytes) -> Changes:
 
 
 def suits(cut: InlineCommits, times: int = 1) -> bool:
-    return [cut.suits(1, tiny()) for _ in range(times)][-1]
+    return [cut.suits(tiny()) for _ in range(times)][-1]
 
 
-def test_it_opens_for_a_publisher_that_is_alone() -> None:
+def test_it_opens_when_all_that_comes_is_little() -> None:
     cut = InlineCommits(lambda changes: REPORT)
-    assert not suits(cut, LONE_COMMITS_MIN)
+    assert not suits(cut, SMALL_COMMITS_MIN)
     assert suits(cut)
     assert cut.commit(tiny()) is REPORT
 
 
+def runs(count: int, *entries: bytes) -> Changes:
+    """One run of these entries in each of so many topics."""
+    return Changes(blocks=tiny(*entries).blocks * count)
+
+
+LITTLE = {
+    "many entries": tiny(*[b""] * ENTRIES_MAX),
+    "many bytes": tiny(b"", bytes(BYTES_MAX)),
+    "many topics": runs(inline.RUNS_MAX),
+    "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2)),
+    "many bytes in two topics": runs(2, bytes(BYTES_MAX // 2)),
+}
+MUCH = {
+    "many entries": tiny(*[b""] * (ENTRIES_MAX + 1)),
+    "many bytes": tiny(b"x", bytes(BYTES_MAX)),
+    "many topics": runs(inline.RUNS_MAX + 1),
+    "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2 + 1)),
+    "many bytes in two topics": runs(2, bytes(BYTES_MAX // 2 + 1)),
+}
 OTHERS = {
-    "two publishers": (2, tiny()),
-    "nobody": (0, tiny()),
-    "many entries": (1, tiny(*[b""] * (ENTRIES_MAX + 1))),
-    "no entries": (1, Changes()),
-    "much": (1, tiny(b"x", bytes(BYTES_MAX))),
-    "two topics": (1, Changes(blocks=tiny().blocks * 2)),
-    "a row": (1, Changes(tiny().blocks, puts=[(Table.META, b"k", b"v")])),
-    "a deletion": (1, Changes(tiny().blocks, deletes=[(Table.META, b"k")])),
-    "a prefix": (1, Changes(tiny().blocks, prefixes=[(Table.META, b"k")])),
-    "a trim": (1, Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)])),  # type: ignore[list-item]
+    "no entries": Changes(),
+    "a row": Changes(tiny().blocks, puts=[(Table.META, b"k", b"v")]),
+    "a deletion": Changes(tiny().blocks, deletes=[(Table.META, b"k")]),
+    "a prefix": Changes(tiny().blocks, prefixes=[(Table.META, b"k")]),
+    "a trim": Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)]),  # type: ignore[list-item]
+    "an entry that is kept once": Changes(runs(2).blocks, shared=[b""]),
 }
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_anything_else_closes_it(other: str) -> None:
-    cut = InlineCommits(lambda changes: REPORT)
-    assert suits(cut, LONE_COMMITS_MIN + 1)
-    assert not cut.suits(*OTHERS[other])
-    assert not suits(cut, LONE_COMMITS_MIN)
+@pytest.mark.parametrize("little", LITTLE)
+def test_the_most_that_is_little_is_for_the_loop(little: str) -> None:
+    assert opened().suits(LITTLE[little])
+
+
+@pytest.mark.parametrize("much", MUCH)
+def test_more_closes_it(much: str) -> None:
+    cut = opened()
+    assert not cut.suits(MUCH[much])
+    assert not suits(cut, SMALL_COMMITS_MIN)
     assert suits(cut)
 
 
-SLOW = CommitReport(1, 1, 0, seconds=module.FAST_S * 1.01, unsettled=True)
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_more_than_entries_is_for_lmdb_and_closes_nothing(other: str) -> None:
+    cut = opened()
+    assert not cut.suits(OTHERS[other]) and not cut.for_journal
+    assert suits(cut)
+
+
+SLOW = CommitReport(1, 1, 0, seconds=inline.FAST_S * 1.01, unsettled=True)
 SLOW_LMDB = CommitReport(1, 1, 0, seconds=60.0)
 
 
 def opened(report: CommitReport | None = REPORT) -> InlineCommits:
     cut = InlineCommits(lambda changes: report)
-    assert suits(cut, LONE_COMMITS_MIN + 1)
+    assert suits(cut, SMALL_COMMITS_MIN + 1)
     return cut
 
 
 def closed_for(cut: InlineCommits) -> int:
     """How many commits are left to the thread, all of them for the journal."""
     left = 0
-    while not cut.suits(1, tiny()):
+    while not cut.suits(tiny()):
         assert cut.for_journal
         left += 1
     return left
@@ -134,19 +160,19 @@ def test_a_failure_in_the_thread_closes_it(
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """No disk is slow."""
-    monkeypatch.setattr(module, "FAST_S", 60.0)
+    monkeypatch.setattr(inline, "FAST_S", 60.0)
 
 
 async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fast: None) -> None:
     with Store.open(data_dir) as store:
         async with open_engine(data_dir, store=store) as engine:
             await engine.create_topic("t")
-            for index in range(LONE_COMMITS_MIN + 10):
+            for index in range(SMALL_COMMITS_MIN + 10):
                 await publish(engine, "t", [b"%d" % index])
             assert store._journal.number > 0
         with store.snapshot() as snapshot:
             found = [body[40:] for _, run in snapshot.iter_blocks(TopicId(1)) for body in run]
-        assert found == [b"%d" % index for index in range(LONE_COMMITS_MIN + 10)]
+        assert found == [b"%d" % index for index in range(SMALL_COMMITS_MIN + 10)]
 
 
 async def test_maintenance_settles_the_journal(
@@ -155,7 +181,7 @@ async def test_maintenance_settles_the_journal(
     with Store.open(data_dir) as store:
         async with open_engine(data_dir, store=store) as engine:
             await engine.create_topic("t")
-            for _ in range(LONE_COMMITS_MIN + 2):
+            for _ in range(SMALL_COMMITS_MIN + 2):
                 await publish(engine, "t", [b"x"])
             assert store._journal.number > 0
             taken_over = trio.Event()
@@ -184,14 +210,14 @@ async def test_the_loop_writes_to_the_journal_and_makes_no_commit_of_lmdb(
                 return commit(changes)
 
             monkeypatch.setattr(store, "commit", noted)
-            for index in range(2 * RECORDS_MAX + LONE_COMMITS_MIN):
-                with broken_journal() if index == RECORDS_MAX else nullcontext():
+            for index in range(2 * RUNS_MAX + SMALL_COMMITS_MIN):
+                with broken_journal() if index == RUNS_MAX else nullcontext():
                     await publish(engine, "t", [b"%d" % index])
             assert len(threads) > 2
             assert set(threads) == {"arneb-writer"}
         with store.snapshot() as snapshot:
             found = [body[40:] for _, run in snapshot.iter_blocks(TopicId(1)) for body in run]
-        assert found == [b"%d" % index for index in range(2 * RECORDS_MAX + LONE_COMMITS_MIN)]
+        assert found == [b"%d" % index for index in range(2 * RUNS_MAX + SMALL_COMMITS_MIN)]
 
 
 def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -201,17 +227,17 @@ def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
         raise failing
 
     cut = InlineCommits(commit)
-    assert suits(cut, LONE_COMMITS_MIN + 1)
+    assert suits(cut, SMALL_COMMITS_MIN + 1)
     assert cut.commit(tiny()) is None and not cut.for_journal
     assert closed_for(cut) == PAUSE_COMMITS
     assert caplog.messages == [f"cannot write to the journal, committing without it: {failing}"]
 
 
-def test_a_commit_that_is_not_alone_is_not_for_the_journal() -> None:
+def test_a_large_commit_is_not_for_the_journal_nor_are_the_first_behind_it() -> None:
     cut = opened()
     assert cut.for_journal
-    assert not cut.suits(*OTHERS["many entries"]) and not cut.for_journal
-    for _ in range(LONE_COMMITS_MIN):
+    assert not cut.suits(MUCH["many entries"]) and not cut.for_journal
+    for _ in range(SMALL_COMMITS_MIN):
         assert not suits(cut) and not cut.for_journal
     assert suits(cut) and cut.for_journal
 
@@ -230,7 +256,7 @@ class SlowOnce:
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
         self.made.append((threading.current_thread().name, "journal"))
-        if len(self.made) == LONE_COMMITS_MIN + 1:
+        if len(self.made) == SMALL_COMMITS_MIN + 1:
             return SLOW
         if self._failure is not None:
             raise self._failure
@@ -252,7 +278,7 @@ def commit_by(store: SlowOnce, times: int) -> Counter[tuple[str, str]]:
     log = LocalCommitLog(store, lambda function, *args: calls.put(partial(function, *args)))
     ended: list[Ending] = []
     for number in range(times):
-        if (report := log.submit(tiny(), ended.append, requests=1)) is not None:
+        if (report := log.submit(tiny(), ended.append)) is not None:
             ended.append(report)
         while len(ended) <= number:
             calls.get(timeout=10)()
@@ -265,8 +291,8 @@ THREAD, LOOP = "arneb-writer", threading.main_thread().name
 
 def test_while_it_is_closed_the_thread_writes_into_the_journal() -> None:
     store = SlowOnce()
-    assert commit_by(store, LONE_COMMITS_MIN + 1 + PAUSE_COMMITS + 10) == {
-        (THREAD, "LMDB"): LONE_COMMITS_MIN,
+    assert commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 10) == {
+        (THREAD, "LMDB"): SMALL_COMMITS_MIN,
         (THREAD, "journal"): PAUSE_COMMITS,
         (LOOP, "journal"): 1 + 10,
     }
@@ -274,8 +300,8 @@ def test_while_it_is_closed_the_thread_writes_into_the_journal() -> None:
 
 def test_what_the_journal_has_no_room_for_the_thread_gives_to_lmdb_and_nothing_closes() -> None:
     store = SlowOnce(journal_left=10)
-    assert commit_by(store, LONE_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
-        (THREAD, "LMDB"): LONE_COMMITS_MIN + PAUSE_COMMITS - 10 + 5,
+    assert commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
+        (THREAD, "LMDB"): SMALL_COMMITS_MIN + PAUSE_COMMITS - 10 + 5,
         (THREAD, "journal"): PAUSE_COMMITS,
         (LOOP, "journal"): 1 + 5,
     }
@@ -285,8 +311,8 @@ def test_what_the_thread_cannot_write_into_the_journal_it_gives_to_lmdb(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = SlowOnce(failure=OSError(5, "told to fail"))
-    assert commit_by(store, LONE_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
-        (THREAD, "LMDB"): LONE_COMMITS_MIN + PAUSE_COMMITS + 5,
+    assert commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
+        (THREAD, "LMDB"): SMALL_COMMITS_MIN + PAUSE_COMMITS + 5,
         (THREAD, "journal"): PAUSE_COMMITS + 5,
         (LOOP, "journal"): 1,
     }
@@ -297,7 +323,7 @@ async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, f
     with Store.open(data_dir) as store:
         async with open_engine(data_dir, store=store) as engine:
             await engine.create_topic("t")
-            for _ in range(LONE_COMMITS_MIN + 2):
+            for _ in range(SMALL_COMMITS_MIN + 2):
                 last = await publish(engine, "t", [b"x"])
             with (
                 broken_disk(data_dir, DiskFault.FULL),
@@ -314,7 +340,7 @@ async def test_nobody_is_told_of_a_commit_in_doubt_before_it_is_known(
     with Store.open(data_dir) as store:
         async with open_engine(data_dir, store=store) as engine:
             await engine.create_topic("t")
-            for _ in range(LONE_COMMITS_MIN + 2):
+            for _ in range(SMALL_COMMITS_MIN + 2):
                 last = await publish(engine, "t", [b"x"])
             outcome = Outcome()
             with broken_disk(data_dir, DiskFault.FULL), broken_journal(lands=True):

@@ -12,7 +12,7 @@ from arneb_core.api.errors import StoreFull
 from arneb_core.api.position import Position, position
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
-from arneb_core.store.commit.journal import RECORDS_MAX, RUN_BYTES_MAX
+from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
 from arneb_core.store.environment import Store
 from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME
 from arneb_core.store.schema import Table, TopicId
@@ -96,9 +96,42 @@ def _killed(store: Store) -> Path:
     return place
 
 
+def test_a_record_of_several_topics_counts_as_a_whole(store: Store, model: StoreModel) -> None:
+    other = Changes()
+    model.create_topic(other, "u")
+    model.append(other, "u", [entry(b"first")])
+    store.commit(other)
+    for number in range(3):
+        changes = tiny(model, b"t%d" % number)
+        model.append(changes, "u", [entry(b"u%d" % number)] * 2)
+        report = commit_small(store, changes)
+        assert (report.unsettled, report.blocks) == (True, 2)
+    with store.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+    with Store.open(_killed(store)) as after, after.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+        assert after.commit(Changes()).blocks == 2
+
+
+def test_the_journal_is_full_when_it_has_so_many_runs(store: Store, model: StoreModel) -> None:
+    """Of all records together: each run may be a block, for which there must be room."""
+    changes, topics = Changes(), [f"t{index}" for index in range(8)]
+    for topic in topics:
+        model.create_topic(changes, topic)
+        model.append(changes, topic, [entry()])
+    store.commit(changes)
+    unsettled = []
+    for _ in range(RUNS_MAX // len(topics) + 2):
+        changes = Changes()
+        for topic in topics:
+            model.append(changes, topic, [entry()])
+        unsettled.append(commit_small(store, changes).unsettled)
+    assert unsettled == [True] * (RUNS_MAX // len(topics)) + [False, True]
+
+
 def test_a_full_journal_is_taken_over(store: Store, model: StoreModel) -> None:
-    reports = [commit_small(store, tiny(model)) for _ in range(RECORDS_MAX + 2)]
-    assert [index for index, each in enumerate(reports) if not each.unsettled] == [RECORDS_MAX]
+    reports = [commit_small(store, tiny(model)) for _ in range(RUNS_MAX + 2)]
+    assert [index for index, each in enumerate(reports) if not each.unsettled] == [RUNS_MAX]
     big = [commit_small(store, tiny(model, bytes(RUN_BYTES_MAX - 200))) for _ in range(70)]
     assert 0 < sum(not each.unsettled for each in big) < 5  # its bytes are bounded, too
     assert (store.path / JOURNAL_NAME).stat().st_size == JOURNAL_BYTES
