@@ -1,7 +1,7 @@
 """The settings of the AMQP frontend: frozen, checked once, passed explicitly."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -15,6 +15,7 @@ from arneb_amqp.wire.constants import (
 )
 from arneb_core.access.defaults import LimitsOf, PolicyOf, VhostDefaults
 from arneb_core.access.errors import InvalidAccess
+from arneb_core.access.passwords import parse_hash
 from arneb_core.access.patterns import check_pattern
 from arneb_core.access.seed import Seed, SeedUser
 
@@ -31,8 +32,11 @@ class User:
 
     name: str
     """The name, as the client sends it."""
-    password: str
-    """In clear text: keep the file from being read by others."""
+    password: str = field(default="", repr=False)
+    """In clear text: keep the file from being read by others. Either this or ``password_hash``."""
+    password_hash: str = ""
+    """As RabbitMQ makes it of a password, with SHA-256 (``rabbitmqctl hash_password``,
+    ``arneb init``)."""
     loopback_only: bool = False
     """The user may not log in from another machine; RabbitMQ's rule for ``guest``."""
     tags: tuple[str, ...] = ("administrator",)
@@ -40,8 +44,14 @@ class User:
     ``management`` or nothing; and ``impersonator``."""
 
     def __post_init__(self) -> None:
-        if not self.name or not self.password:
+        if not self.name or not (self.password or self.password_hash):
             raise ValueError(f"expected a name and a password, got user {self.name!r} without")
+        if self.password and self.password_hash:
+            raise ValueError(f"expected password or password_hash of user {self.name!r}, got both")
+        try:
+            parse_hash(self.password_hash)
+        except InvalidAccess as error:
+            raise ValueError(f"password_hash of user {self.name!r}: {error}") from None
 
 
 GUEST: Final = User("guest", "guest", loopback_only=True)
@@ -248,7 +258,10 @@ class AmqpConfig:
     @property
     def seed(self) -> Seed:
         """Who there is at the first start."""
-        users = (SeedUser(each.name, each.password, each.tags) for each in self.users)
+        users = (
+            SeedUser(each.name, each.password, each.tags, parse_hash(each.password_hash))
+            for each in self.users
+        )
         return Seed(self.vhosts, tuple(users))
 
     @property

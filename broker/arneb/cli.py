@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "compact-store": "Give free room in a data directory back to the file system.",
     "doctor": "Say what is wrong with a broker or its data, and what to do.",
     "erase": "Erase what was published with a key from the sealed tier.",
+    "init": "Write a configuration, a systemd unit and a first administrator.",
     "offload": "Write closed ledgers to a Delta table, once each.",
     "replay": "Bring messages of the log into a topic, queue or exchange once more.",
     "report": "Show rates, sizes, dead letters, hot keys and latencies.",

@@ -6,6 +6,7 @@ from pathlib import Path
 from docs import settings_page
 
 from arneb.config import Config, load_config
+from arneb.described_settings import described_tables
 
 ROW = re.compile(r"^\| `(?P<key>\w+)` \| (?P<value>.*?) \| (?P<default>.*?) \| (?P<text>.+) \|$")
 TABLE = re.compile(r"^## `(?P<brackets>\[+[\w.]+\]+)`$")
@@ -17,7 +18,7 @@ def test_the_page_is_what_the_classes_say() -> None:
 
 
 def test_every_key_is_described() -> None:
-    keys = [(table.name, key) for table in settings_page.tables() for key in table.keys]
+    keys = [(table.name, key) for table in described_tables() for key in table.keys]
     assert len(keys) > 60
     for name, key in keys:
         assert key.text.endswith("."), f"[{name}] {key.name}: {key.text}"

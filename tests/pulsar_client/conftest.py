@@ -11,6 +11,7 @@ peace.
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -183,8 +184,11 @@ def _first_deliveries(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     async def first(self: Receiving[Any], timeout_s: float | None = None) -> Message[Any]:
         if timeout_s is not None and timeout_s >= MUST_COME_S:
             timeout_s = TAKEN_OVER_WITHIN_S
+        ends_at = math.inf if timeout_s is None else anyio.current_time() + timeout_s
         while True:
-            message = await receive(self, timeout_s)
+            # What was seen before does not make the wait longer.
+            left_s = None if timeout_s is None else max(0.0, ends_at - anyio.current_time())
+            message = await receive(self, left_s)
             known = seen.setdefault(self, set())
             if (name := f"{message.topic} {message.id!r}") not in known:
                 known.add(name)

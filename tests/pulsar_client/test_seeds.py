@@ -167,6 +167,7 @@ async def test_batch_indexes_on_a_cumulative_one_inside_a_batch_counts(
         assert await left(client, topic, SubscriptionType.EXCLUSIVE) == [b"3", b"4"]
 
 
+@pytest.mark.in_peace("waits for what comes again for its own reason")
 async def test_negative_acks_of_one_message_bring_its_batch_again(
     broker: Broker, topic: str
 ) -> None:
@@ -184,6 +185,7 @@ async def test_negative_acks_of_one_message_bring_its_batch_again(
         assert {each.redelivery_count for each in again} == {1}
 
 
+@pytest.mark.in_peace("waits for what comes again for its own reason")
 async def test_ack_timeout_is_not_for_what_waits_in_the_queue(broker: Broker, topic: str) -> None:
     await produce(broker.pulsar_url, topic, 2)
     async with connect(broker.pulsar_url) as client:

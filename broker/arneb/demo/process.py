@@ -21,12 +21,14 @@ STOP_WITHIN_S: Final = 5.0
 class BrokerProcess:
     """One broker process and where its listeners are."""
 
-    def __init__(self, data_dir: Path, listeners: Sequence[str] = LISTENERS) -> None:
+    def __init__(
+        self, data_dir: Path, listeners: Sequence[str] = LISTENERS, options: Sequence[str] = ()
+    ) -> None:
         """Start it, and return when every port is open."""
         self.started_in_s = -time.perf_counter()
-        options = [f"--{d}=127.0.0.1:0" if d in listeners else f"--{d}=off" for d in ALL_LISTENERS]
+        ports = [f"--{d}=127.0.0.1:0" if d in listeners else f"--{d}=off" for d in ALL_LISTENERS]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", *options],
+            [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", *ports, *options],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -90,7 +90,8 @@ class Catalogue:
             for vhost in dict.fromkeys((*seed.vhosts, *seed.found)):
                 edit.put_vhost(vhost, namespace=carried_namespace(vhost, self._core.topics))
             for user in seed.users:
-                edit.put_user(user.name, await hashed(user.password), user.tags)
+                password = await hashed(user.password) if user.password else user.hash
+                edit.put_user(user.name, password, user.tags)
                 for vhost in seed.vhosts:
                     edit.set_permissions(user.name, vhost, ALL, ALL, ALL)
             edit.mark_seeded()
@@ -190,7 +191,12 @@ def _ignored(tables: Tables, seed: Seed) -> list[str]:
         if user is None:
             lines.append(f"user '{wanted.name}' is set but not in the store, which counts")
             continue
-        if not user.password.admits(wanted.password):
+        is_the_one = (
+            user.password.admits(wanted.password)
+            if wanted.password
+            else user.password == wanted.hash
+        )
+        if not is_the_one:
             lines.append(f"the password set for user '{wanted.name}' is not the one in the store")
         if set(wanted.tags) != set(user.tags):
             lines.append(f"the tags set for user '{wanted.name}' are not those in the store")

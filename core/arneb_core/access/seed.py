@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from arneb_core.access.passwords import NO_PASSWORD, PasswordHash
+
 
 @dataclass(frozen=True, slots=True)
 class SeedUser:
@@ -9,8 +11,10 @@ class SeedUser:
 
     name: str
     password: str = field(repr=False)
-    """In clear text."""
+    """In clear text; empty where there is a hash."""
     tags: tuple[str, ...] = ()
+    hash: PasswordHash = NO_PASSWORD
+    """Of the password, made by somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
