@@ -80,13 +80,15 @@ check: $(VENV)/.dev
 	$(BIN)/python -m arneb_pulsar.wire.proto.generate --check
 	$(BIN)/python docs/settings_page.py --check
 	$(BIN)/python docs/spark_page.py --check
+	$(BIN)/python docs/man_page.py --check
 	$(BIN)/python -m docs.graph --check
 	$(BIN)/pytest --quiet tests/test_tidy.py tests/test_dead_code.py
 
-# What stands in docs/guide and is made from the code.
+# What stands in docs and is made from the code.
 pages: $(VENV)/.dev
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python docs/spark_page.py
+	$(BIN)/python docs/man_page.py
 
 # Fails where there is a circle. That the drawing is of the code as it is, `make check` looks at.
 graph: $(VENV)/.dev
