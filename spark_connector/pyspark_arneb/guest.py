@@ -15,7 +15,7 @@ from typing import Final
 
 PROC: Final = Path("/proc")
 
-TASK_THREAD: Final = "Executor task l"
+TASK_THREAD: Final = b"Executor task l"
 """What Linux keeps of the name of a thread that runs Spark's tasks: who has one is the JVM."""
 
 GENERATIONS: Final = 3
@@ -79,17 +79,18 @@ def threads_of(process: int, proc: Path = PROC) -> list[int]:
         return [0] if process == os.getpid() else []
 
 
-def _name(process: int, thread: int, proc: Path) -> str:
+def _name(process: int, thread: int, proc: Path) -> bytes:
+    """Not as text: Linux cuts names after 15 bytes, in the middle of a character too."""
     try:
-        return (proc / str(process) / "task" / str(thread) / "comm").read_text().rstrip("\n")
+        return (proc / str(process) / "task" / str(thread) / "comm").read_bytes().rstrip(b"\n")
     except OSError:
-        return ""
+        return b""
 
 
 def _parent(process: int, proc: Path) -> int:
     """0 if nobody knows."""
     try:
-        return int((proc / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
+        return int((proc / str(process) / "stat").read_bytes().rpartition(b")")[2].split()[1])
     except OSError:
         return 0
 

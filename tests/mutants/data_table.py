@@ -231,6 +231,15 @@ DATA_MUTANTS: Final = (
         ("tests/spark_connector/test_guest.py",),
     ),
     Mutant(
+        "a name that Linux cut within a character ends a read",
+        "spark_connector/pyspark_arneb/guest.py",
+        "        return (proc / str(process) / \"task\" / str(thread) / \"comm\")"
+        ".read_bytes().rstrip(b\"\\n\")\n",
+        "        name = (proc / str(process) / \"task\" / str(thread) / \"comm\").read_text()\n"
+        "        return name.encode().rstrip()\n",
+        ("tests/spark_connector/test_guest.py",),
+    ),
+    Mutant(
         "a guest keeps its processor until the next tick",
         "spark_connector/pyspark_arneb/guest.py",
         "            _give_way(thread, nice)\n",

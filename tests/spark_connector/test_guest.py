@@ -5,12 +5,13 @@ import platform
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pyspark_arneb import batch
 from pyspark_arneb.batch import BatchReader, LogPartition
-from pyspark_arneb.guest import SCHED_SETATTR, SLICE_NS
+from pyspark_arneb.guest import SCHED_SETATTR, SLICE_NS, jvm_above
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.options import ReadOptions, read_options
@@ -72,6 +73,18 @@ def test_the_jvm_that_a_worker_feeds_steps_back_with_it_and_no_other_process_doe
     command = [sys.executable, "-c", ONES_JVM, name[:15], between]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == expected
+
+
+def test_names_that_linux_cut_within_a_character_are_passed_over(tmp_path: Path) -> None:
+    threads = {70: "auslieferungsüberwachung".encode()[:14], 71: b"Executor task l"}
+    for thread, name in threads.items():
+        place = tmp_path / "70" / "task" / str(thread)
+        place.mkdir(parents=True)
+        (place / "comm").write_bytes(name + b"\n")
+    place = tmp_path / "80"
+    place.mkdir()
+    (place / "stat").write_bytes(b"80 (d\xc3) S 70 80 80 0 -1")
+    assert jvm_above(80, tmp_path) == 70
 
 
 SLICES = """
