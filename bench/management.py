@@ -10,14 +10,12 @@ import argparse
 import json
 import statistics
 import tempfile
-import threading
 import time
 import urllib.request
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-import pika
-from bench.polling import declare, queue_definitions
+from bench.operators import Canary, declare, queue_definitions
 from bench.spark_session import Report
 from conformance.brokers.arneb import Arneb
 from conformance.management.client import Client
@@ -34,45 +32,7 @@ PAGE_MS_MAX: Final = 200.0
 IMPORT_S_MAX: Final = 60.0
 ASKED: Final = 5
 """Times for each field."""
-PAUSE_S: Final = 0.002
 LOGIN: Final = "Basic Z3Vlc3Q6Z3Vlc3Q="
-
-
-class Canary:
-    """Publishes a durable message after the other, and waits for each."""
-
-    def __init__(self, broker: Arneb) -> None:
-        self._broker = broker
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.took_ms: list[float] = []
-
-    def __repr__(self) -> str:
-        return f"<Canary, {len(self.took_ms)} messages>"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        connection = pika.BlockingConnection(pika.URLParameters(self._broker.url))
-        channel = connection.channel()
-        channel.queue_declare("canary", durable=True)
-        channel.confirm_delivery()
-        while not self._over.is_set():
-            began = time.perf_counter()
-            channel.basic_publish("", "canary", b"x", pika.BasicProperties(delivery_mode=2))
-            self.took_ms.append((time.perf_counter() - began) * 1000)
-            time.sleep(PAUSE_S)
-        connection.close()
-
-    def share_ms(self, share: float) -> float:
-        """So many of all messages took no longer."""
-        return sorted(self.took_ms)[min(int(share * len(self.took_ms)), len(self.took_ms) - 1)]
 
 
 def pages(report: Report, broker: Arneb, queues: int) -> None:

@@ -9,16 +9,16 @@ often.
 import argparse
 import statistics
 import tempfile
-import threading
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final
 
 import pika
 from bench.load import LoadGenerator, compile_generator
+from bench.operators import Poller, declare
 from bench.spark_session import Report
 from conformance.brokers.arneb import PROTOCOLS, Arneb
 from conformance.management.client import Client
@@ -26,43 +26,9 @@ from conformance.management.client import Client
 EVERYTHING: Final = ("overview", "queues", "connections", "channels")
 ONE_PAGE: Final = ("overview", "queues?page=1&page_size=100&sort=messages&columns=name,messages")
 
-DECLARED_AT_ONCE: Final = 5_000
-
 RATIO_MAX: Final = 1.1
 
 METRICS: Final = '[metrics]\nlisten = "127.0.0.1:0"\n'
-
-
-class Poller:
-    """Asks for some paths each second."""
-
-    def __init__(self, client: Client, paths: Sequence[str]) -> None:
-        self._client = client
-        self._paths = paths
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.took_ms: dict[str, list[float]] = {path: [] for path in paths}
-
-    def __repr__(self) -> str:
-        return f"<Poller of {len(self._paths)} paths>"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            begun = time.monotonic()
-            for path in self._paths:
-                asked = time.monotonic()
-                answer = self._client.call("GET", path)
-                assert answer.status == 200, answer
-                self.took_ms[path].append((time.monotonic() - asked) * 1000)
-            self._over.wait(max(0.0, 1 - (time.monotonic() - begun)))
 
 
 @contextmanager
@@ -75,26 +41,6 @@ def clients(broker: Arneb, connections: int, channels: int) -> Iterator[None]:
     yield
     for each in made:
         each.close()
-
-
-def queue_definitions(numbers: Iterable[int]) -> dict[str, Any]:
-    """A file that defines durable queues of these numbers."""
-    return {
-        "queues": [
-            {"vhost": "/", "name": f"q{number:06}", "durable": True, "auto_delete": False,
-             "arguments": {}}
-            for number in numbers
-        ]
-    }  # fmt: skip
-
-
-def declare(broker: Arneb, queues: int) -> None:
-    """So many durable queues, some thousand in a request, since a client waits 30 s for one."""
-    client = Client(broker.http_address)
-    for start in range(0, queues, DECLARED_AT_ONCE):
-        numbers = range(start, min(queues, start + DECLARED_AT_ONCE))
-        answer = client.call("POST", "definitions", queue_definitions(numbers))
-        assert answer.status == 204, answer
 
 
 def pairs(

@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 from conformance.brokers.arneb import Arneb, arneb_command, arneb_environment
+from tests.client_command import WITHIN_S, played
 
 NUMBERS = count(1)
-WITHIN_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -25,27 +25,6 @@ def topic() -> str:
     return f"topic-{next(NUMBERS)}"
 
 
-def played(
-    broker: Arneb, *arguments: str, stdin: bytes = b"", status: int = 0
-) -> subprocess.CompletedProcess[bytes]:
-    return played_at(broker.pulsar_url, *arguments, stdin=stdin, status=status)
-
-
-def played_at(
-    url: str, *arguments: str, stdin: bytes = b"", status: int = 0
-) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        [*arneb_command(), "client", "-b", url, *arguments],
-        env=arneb_environment(),
-        input=stdin,
-        capture_output=True,
-        timeout=WITHIN_S,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr.decode()
-    return done
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -59,26 +38,19 @@ def played_at(
 def test_what_cannot_be_meant_is_one_line(
     broker: Arneb, arguments: tuple[str, ...], said: bytes
 ) -> None:
-    done = played(broker, *arguments, status=2)
+    done = played(broker.pulsar_url, *arguments, status=2)
     assert said in done.stderr
     assert b"Traceback" not in done.stderr
 
 
 def test_a_broker_that_is_not_there_is_one_line() -> None:
-    done = subprocess.run(
-        [*arneb_command(), "client", "-b", "pulsar://127.0.0.1:1", "--timeout", "0.5", "ping"],
-        env=arneb_environment(),
-        capture_output=True,
-        timeout=WITHIN_S,
-        check=False,
-    )
-    assert done.returncode == 2
+    done = played("pulsar://127.0.0.1:1", "--timeout", "0.5", "ping", status=2)
     assert b"expected a Pulsar broker at pulsar://127.0.0.1:1" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
 def test_whoever_reads_no_more_ends_a_command_that_waits(broker: Arneb, topic: str) -> None:
-    said = played(broker, "produce", topic, stdin=b"1\n").stderr
+    said = played(broker.pulsar_url, "produce", topic, stdin=b"1\n").stderr
     assert said.startswith(b"1 message stored")
     with subprocess.Popen(
         [*arneb_command(), "client", "-b", broker.pulsar_url, "read", topic],
@@ -101,8 +73,8 @@ def test_a_wrong_port_is_told_by_what_it_speaks(broker: Arneb) -> None:
         (f"pulsar://{admin}", "speaks HTTP: a URL that begins with http://"),
         ("amqp://127.0.0.1:1", "expected a URL that begins with one of pulsar"),
     ):
-        done = played_at(address, "--timeout", "10", "ping", "-c", "1", status=2)
+        done = played(address, "--timeout", "10", "ping", "-c", "1", status=2)
         assert expected in done.stderr.decode()
-    said = played_at(broker.admin_url, "ping", "-c", "2", "-i", "0").stdout.decode().splitlines()
+    said = played(broker.admin_url, "ping", "-c", "2", "-i", "0").stdout.decode().splitlines()
     assert len(said) == 3
     assert said[0].startswith(broker.pulsar_url)

@@ -233,9 +233,9 @@ DATA_MUTANTS: Final = (
     Mutant(
         "a name that Linux cut within a character ends a read",
         "spark_connector/pyspark_arneb/guest.py",
-        "        return (proc / str(process) / \"task\" / str(thread) / \"comm\")"
-        ".read_bytes().rstrip(b\"\\n\")\n",
-        "        name = (proc / str(process) / \"task\" / str(thread) / \"comm\").read_text()\n"
+        '        return (proc / str(process) / "task" / str(thread) / "comm")'
+        '.read_bytes().rstrip(b"\\n")\n',
+        '        name = (proc / str(process) / "task" / str(thread) / "comm").read_text()\n'
         "        return name.encode().rstrip()\n",
         ("tests/spark_connector/test_guest.py",),
     ),

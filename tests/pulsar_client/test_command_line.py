@@ -1,40 +1,24 @@
 """``arneb client`` against each broker: messages from the command line and back to it."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
-from conformance.brokers.arneb import arneb_command, arneb_environment
+from tests.client_command import played
 from tests.pulsar_client.conftest import Broker
-
-WITHIN_S = 60
 
 pytestmark = pytest.mark.in_peace("each command is a client of its own, and counts what it gets")
 
 
-def played(
-    broker: Broker, *arguments: str, stdin: bytes = b"", status: int = 0
-) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        [*arneb_command(), "client", "-b", broker.pulsar_url, *arguments],
-        env=arneb_environment(),
-        input=stdin,
-        capture_output=True,
-        timeout=WITHIN_S,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr.decode()
-    return done
-
-
 def test_lines_come_back_as_they_were(broker: Broker, topic: str) -> None:
-    done = played(broker, "produce", topic, "-K", ":", "-H", "a=b", stdin=b"k:1\nk:2\n3\n")
+    done = played(
+        broker.pulsar_url, "produce", topic, "-K", ":", "-H", "a=b", stdin=b"k:1\nk:2\n3\n"
+    )
     assert done.stdout == b""
     assert b"3 messages stored" in done.stderr
-    printed = played(broker, "read", topic, "-e", "-f", r"%k=%s (%h)\n").stdout
+    printed = played(broker.pulsar_url, "read", topic, "-e", "-f", r"%k=%s (%h)\n").stdout
     assert printed == b"k=1 (a=b)\nk=2 (a=b)\n=3 (a=b)\n"
-    assert played(broker, "read", topic, "-o", "beginning", "-c", "1").stdout == b"1\n"
+    assert played(broker.pulsar_url, "read", topic, "-o", "beginning", "-c", "1").stdout == b"1\n"
 
 
 def test_what_is_printed_as_json_can_be_sent_again(broker: Broker, topic: str) -> None:
@@ -44,45 +28,48 @@ def test_what_is_printed_as_json_can_be_sent_again(broker: Broker, topic: str) -
         {"value": None, "key": "gone"},
     ]
     sent = "".join(json.dumps(each) + "\n" for each in lines).encode()
-    played(broker, "produce", topic, "-J", "-z", "zstd", stdin=sent)
-    printed = played(broker, "read", topic, "-e", "-J").stdout
+    played(broker.pulsar_url, "produce", topic, "-J", "-z", "zstd", stdin=sent)
+    printed = played(broker.pulsar_url, "read", topic, "-e", "-J").stdout
     again = f"{topic}-again"
-    played(broker, "produce", again, "-J", stdin=printed)
+    played(broker.pulsar_url, "produce", again, "-J", stdin=printed)
     found = [
-        json.loads(each) for each in played(broker, "read", again, "-e", "-J").stdout.splitlines()
+        json.loads(each)
+        for each in played(broker.pulsar_url, "read", again, "-e", "-J").stdout.splitlines()
     ]
     given = [{name: each[name] for name in line} for line, each in zip(lines, found, strict=True)]
     assert given == lines
 
 
 def test_a_subscription_goes_on_where_it_was(broker: Broker, topic: str) -> None:
-    played(broker, "produce", topic, stdin=b"1\n2\n3\n")
+    played(broker.pulsar_url, "produce", topic, stdin=b"1\n2\n3\n")
     consume = ("consume", topic, "-s", "mine", "-q")
-    first = played(broker, *consume, "-o", "beginning", "-c", "2")
+    first = played(broker.pulsar_url, *consume, "-o", "beginning", "-c", "2")
     assert (first.stdout, first.stderr) == (b"1\n2\n", b"")
-    assert played(broker, *consume, "-e").stdout == b"3\n"
+    assert played(broker.pulsar_url, *consume, "-e").stdout == b"3\n"
 
 
 def test_an_id_that_was_printed_is_a_place_to_begin_at(broker: Broker, topic: str) -> None:
-    played(broker, "consume", topic, "-s", "keeps", "-e")
-    played(broker, "produce", topic, stdin=b"1\n2\n3\n")
-    ids = played(broker, "read", topic, "-e", "-f", r"%o\n").stdout.decode().split()
+    played(broker.pulsar_url, "consume", topic, "-s", "keeps", "-e")
+    played(broker.pulsar_url, "produce", topic, stdin=b"1\n2\n3\n")
+    ids = played(broker.pulsar_url, "read", topic, "-e", "-f", r"%o\n").stdout.decode().split()
     assert len(set(ids)) == 3
-    assert played(broker, "read", topic, "-o", ids[1], "-e").stdout == b"2\n3\n"
-    taken = played(broker, "consume", topic, "-s", "mine", "-o", ids[1], "-c", "1", "-J").stdout
+    assert played(broker.pulsar_url, "read", topic, "-o", ids[1], "-e").stdout == b"2\n3\n"
+    taken = played(
+        broker.pulsar_url, "consume", topic, "-s", "mine", "-o", ids[1], "-c", "1", "-J"
+    ).stdout
     assert json.loads(taken)["id"] == ids[1]
-    assert played(broker, "consume", topic, "-s", "mine", "-e").stdout == b"3\n"
+    assert played(broker.pulsar_url, "consume", topic, "-s", "mine", "-e").stdout == b"3\n"
 
 
 def test_files_are_messages(broker: Broker, topic: str, tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     for path in paths:
         path.write_bytes(path.name.encode() + b"\nsecond line\n")
-    played(broker, "produce", topic, *map(str, paths))
-    assert played(broker, "read", topic, "-e", "-f", "%S,").stdout == b"16,16,"
+    played(broker.pulsar_url, "produce", topic, *map(str, paths))
+    assert played(broker.pulsar_url, "read", topic, "-e", "-f", "%S,").stdout == b"16,16,"
 
 
 def test_a_ping_says_who_answers(broker: Broker) -> None:
-    said = played(broker, "ping", "-c", "2", "-i", "0").stdout
+    said = played(broker.pulsar_url, "ping", "-c", "2", "-i", "0").stdout
     assert said.count(b"Arneb" if broker.name == "arneb" else b"Pulsar") == 2
     assert b"2 answers" in said

@@ -18,7 +18,6 @@ from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.route import routing_key_of, split_route
 from arneb_core.api.entry import (
     ENTRY_FORMAT,
-    HEADER,
     HEADER_REST,
     HEADER_START,
     PRIORITY_SHIFT,
@@ -75,11 +74,11 @@ class CachedRoute:
         flags = 0 if persistent else _TRANSIENT
         if priority:
             flags |= priority << PRIORITY_SHIFT
-        header = HEADER.pack(
-            ENTRY_FORMAT, _AMQP, flags, 1, now_ms, deliver_at_ms, expires_at_ms, self.key_hash,
-            len(self.raw), 0,
-        )  # fmt: skip
-        return header + self.raw
+        start = HEADER_START.pack(ENTRY_FORMAT, _AMQP, flags, 1, now_ms)
+        if not (deliver_at_ms or expires_at_ms):
+            return start + self.rest
+        rest = HEADER_REST.pack(deliver_at_ms, expires_at_ms, self.key_hash, len(self.raw), 0)
+        return start + rest + self.raw
 
 
 def entry_start(now_ms: int, *, persistent: bool) -> bytes:
