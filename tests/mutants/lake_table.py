@@ -10,6 +10,8 @@ MERGING_TESTS: Final = ("tests/spark_connector/test_lake_merging.py",)
 COMMAND_TESTS: Final = ("tests/spark_connector/test_lake_commands.py",)
 BROKER_TESTS: Final = ("tests/spark_connector/test_lake_broker.py",)
 
+NAME_TESTS: Final = ("tests/spark_connector/test_lake_sql_names.py",)
+
 LAKE_MUTANTS: Final = (
     Mutant(
         "two offloads bring a ledger to the table twice",
@@ -87,5 +89,26 @@ LAKE_MUTANTS: Final = (
         "        self._guard.let_go(this, Position(last + 1))\n",
         "        self._guard.let_go(this, position(ledger_of(last) + 2, 0))\n",
         BROKER_TESTS,
+    ),
+    Mutant(
+        "of two topics that differ in case SQL gets either",
+        LAKE + "sql_names.py",
+        "        if len(found) > 1 and len(meant) != 1:\n",
+        "        if len(found) > 1 and not meant:\n",
+        NAME_TESTS,
+    ),
+    Mutant(
+        "a part of a longer name is a topic's",
+        LAKE + "sql_names.py",
+        'rf"(?<!\\w){pattern}(?!\\w)"',
+        'rf"{pattern}"',
+        NAME_TESTS,
+    ),
+    Mutant(
+        "variables of ours are tables in SQL",
+        LAKE + "query.py",
+        'config={"python_enable_replacements": "false"}',
+        "",
+        COMMAND_TESTS,
     ),
 )

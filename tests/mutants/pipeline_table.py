@@ -16,6 +16,10 @@ REPLAY_SOURCE_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_source
 REPLAY_TESTS: Final = ("tests/spark_connector/pipeline/test_replay.py",)
 RECORDING_TESTS: Final = ("tests/core/engine/test_recording.py",)
 
+OWN_CODE_TESTS: Final = ("tests/spark_connector/pipeline/test_own_code.py",)
+SESSION_TESTS: Final = ("tests/spark_connector/pipeline/test_session.py",)
+PROGRESS_TESTS: Final = ("tests/spark_connector/pipeline/test_progress.py",)
+
 PIPELINE_MUTANTS: Final = (
     Mutant(
         "a history is written behind all that waits, later than the cursor that it is about",
@@ -128,5 +132,33 @@ PIPELINE_MUTANTS: Final = (
         "        return rows.where(~is_erased(erased)) if erased else rows\n",
         "        return rows\n",
         REPLAY_SOURCE_TESTS,
+    ),
+    Mutant(
+        "executors elsewhere have no codecs",
+        PIPELINE + "own_code.py",
+        'for name in ("METADATA", "entry_points.txt"):',
+        'for name in ("METADATA",):',
+        OWN_CODE_TESTS,
+    ),
+    Mutant(
+        "executors of a cluster run the code that they have",
+        PIPELINE + "session.py",
+        "            if not is_here(master):\n",
+        "            if is_remote(master):\n",
+        OWN_CODE_TESTS,
+    ),
+    Mutant(
+        "one master of several must be the first that listens",
+        PIPELINE + "session.py",
+        "            problem = error\n",
+        "            problem = error\n            break\n",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "a bar forgets stages that have ended",
+        PIPELINE + "progress.py",
+        "            self._tasks[stage] = total, total\n",
+        "            del self._tasks[stage]\n",
+        PROGRESS_TESTS,
     ),
 )

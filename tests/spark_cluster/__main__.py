@@ -3,7 +3,9 @@
 Run by hand (``make spark-cluster``, on Linux), for it takes minutes. The executors' Python has no
 arneb: they get the wheel by ``--py-files``, or a whole environment that ``venv-pack`` has packed.
 Workers of a second cluster do not see the broker's directory: these go by ``service.url`` alone.
-There a server of Spark Connect has arneb as well, and its client has not.
+There a server of Spark Connect has arneb as well, and its client has not. The commands that run on
+Spark do so on this machine, on that cluster and on a server of Spark Connect, which both have no
+arneb but what the commands bring.
 
 The rule: everything listens on loopback, on ports that the system chooses, and ends with the run.
 """
@@ -25,6 +27,7 @@ from typing import Final
 
 import pika
 from conformance.brokers.arneb import Arneb
+from tests.spark_cluster.commands import Commands
 from tests.spark_cluster.speculation import SLOW
 from tests.spark_connector.stream.soak import bodies_in
 
@@ -72,7 +75,7 @@ OURS: Final = re.compile(r"arneb|__editable__", re.IGNORECASE)
 def main() -> int:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         directory = Path(scratch)
-        broker = Arneb(directory / "broker", listeners=("amqp", "http"))
+        broker = Arneb(directory / "broker", listeners=("amqp", "http", "pulsar"))
         stack.callback(broker.kill)
         broker.start()
         publish(broker)
@@ -96,6 +99,12 @@ def main() -> int:
             shutil.unpack_archive(packed, directory / "environment")
             report(url, run(archived, url, carried, directory), "environment")
             connect(broker, master, environment, directory)
+            commands = Commands(broker, directory)
+            commands.run_on("local[2]", {})
+            commands.run_on(master, environment)
+            remote = environment | {"PYTHONPATH": str(directory / "connect")}
+            with connect_server(directory, environment, master) as server:
+                commands.run_on(server, remote)
     return 0
 
 
@@ -134,7 +143,9 @@ def connect(broker: Arneb, master: str, environment: Mapping[str, str], director
     url = f"http://127.0.0.1:{broker.http_address.port}"
     client = environment | {"PYTHONPATH": str(more)}
     checkpoint = directory / "connect-checkpoint"
-    with connect_server(directory, environment, master) as remote:
+    wheel = directory / "arneb.zip"
+    has_arneb = environment | {"PYTHONPATH": str(wheel)}
+    with connect_server(directory, has_arneb, master, "--py-files", wheel) as remote:
         command = [environment["PYSPARK_PYTHON"], CONNECTING, remote, url, checkpoint]
         found = said(ran(command, client))
         assert found["rows"] == ROWS, f"expected {ROWS} rows, got {found}"
@@ -144,15 +155,17 @@ def connect(broker: Arneb, master: str, environment: Mapping[str, str], director
 
 
 @contextmanager
-def connect_server(directory: Path, environment: Mapping[str, str], master: str) -> Iterator[str]:
-    """A server of Spark Connect whose Python has arneb from a zip; its URL."""
-    wheel, log = directory / "arneb.zip", directory / "connect.log"
-    command = submit(master, "--py-files", wheel, *CONNECT)
+def connect_server(
+    directory: Path, environment: Mapping[str, str], master: str, *more: object
+) -> Iterator[str]:
+    """A server of Spark Connect; its URL."""
+    log = directory / "connect.log"
+    command = submit(master, *more, *CONNECT)
     with log.open("wb") as out:
         server = subprocess.Popen(
             list(map(str, command)),
             # Spark takes it for a daemon, whose memory is that of a master here.
-            env={**environment, "PYTHONPATH": str(wheel), "SPARK_DAEMON_MEMORY": "700m"},
+            env={**environment, "SPARK_DAEMON_MEMORY": "700m"},
             stdout=out,
             stderr=out,
         )

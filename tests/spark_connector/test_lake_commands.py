@@ -132,7 +132,12 @@ def test_sql_says_what_was_removed_before_it_was_sealed(
         (("offload", "LOG", "LAKE", "--storage", "region"), "expected KEY=VALUE, got region"),
         (("erase", "LAKE", "orders", "--key", "k"), "has no table of persistent://"),
         (("erase", "LAKE", "a/b", "--key", "k"), "expected topic, tenant/namespace/topic or"),
-        (("sql", "select * from ordrs", "--log", "LOG"), "Table with name ordrs does not exist"),
+        (("sql", "select * from ordrs", "--log", "LOG"), "not exist; did you mean orders?"),
+        (("sql", 'from "x/y/zz"', "--log", "LOG"), "not exist; there are orders"),
+        (
+            ("sql", "from topics", "--log", "LOG"),
+            "Table with name topics does not exist; there are orders",
+        ),
         (("sql", "selec 1", "--log", "LOG"), 'Parser Error: syntax error at or near "selec"'),
         (("sql", "select nope from orders", "--log", "LOG"), 'Referenced column "nope" not found'),
         (("sql", "select 1; select 2", "--log", "LOG"), "expected one query"),

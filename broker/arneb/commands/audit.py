@@ -55,7 +55,7 @@ def audit(
         from arneb_core.api.history import history_topic
 
         topic = history_topic(queue, "amqp")
-    where = None if files else location(path, url, options)
+    where = None if files else location(path, url, options, master)
     with submitted("audit", master, conf, "auditing") as spark:
         from pyspark_arneb.pipeline.audit import audit_broker, audit_clients
 

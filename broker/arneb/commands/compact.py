@@ -30,7 +30,7 @@ def compact(
     """Write of each key of TOPIC (or of each partition of it) the last message, in the order of the
     log. A message without a body is a tombstone: it takes its key away. TOPIC stays as it is.
     """
-    where = location(path, url, options)
+    where = location(path, url, options, master)
     with submitted("compact", master, conf, "compacting") as spark:
         from pyspark_arneb.pipeline import compact as job
 

@@ -52,7 +52,7 @@ def report(
     (x-history) also how long messages took to be delivered and acknowledged.
     """
     expect_times(starting_time, ending_time)
-    where = location(path, url, options)
+    where = location(path, url, options, master)
     with submitted("report", master, conf, "reading") as spark:
         from pyspark_arneb.pipeline import report as job
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+LOCAL: Final = "local[*]"
 MASTER: Final = click.option(
-    "--master", default="local[*]", metavar="MASTER", show_default=True,
+    "--master", default=LOCAL, metavar="MASTER", show_default=True,
     help="The Spark to run on: local[N], spark://HOST:PORT, yarn, k8s://HOST, sc://HOST:PORT.",
 )  # fmt: skip
 CONF: Final = click.option(
@@ -85,14 +86,16 @@ def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def location(path: str | None, url: str | None, options: Sequence[str]) -> "Location":
-    """Where the log is. Raises :class:`Refused`."""
+def location(
+    path: str | None, url: str | None, options: Sequence[str], master: str = LOCAL
+) -> "Location":
+    """Where the log is, for those who read it on ``master``. Raises :class:`Refused`."""
     _check_spark()
     from pyspark_arneb.pipeline.location import Location
-    from pyspark_arneb.pipeline.session import JobFailed
+    from pyspark_arneb.pipeline.session import JobFailed, is_remote
 
     try:
-        return Location(path, url, pairs("--option", options))
+        return Location(path, url, pairs("--option", options), is_remote(master))
     except JobFailed as error:
         raise Refused(str(error)) from error
 

@@ -120,7 +120,8 @@ class Targets:
         if topic is None and self._pulsar is not None:
             topic = await open_topic(self._pulsar, self._parsed(name), create=True)
         if topic is None:
-            raise DataError(404, "topic_not_found", f"no topic {name}")
+            off = "; none is made, as Pulsar is off" if self._pulsar is None else ""
+            raise DataError(404, "topic_not_found", f"no topic {name}{off}")
         check_common(topic)
         if self._pulsar is not None and topic.id in self._pulsar.namespaces.ended:
             raise DataError(409, "not_allowed", f"topic {name} was terminated")

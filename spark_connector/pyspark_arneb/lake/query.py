@@ -16,6 +16,7 @@ from arneb_core.api.position import ENTRY_MASK, ledger_of
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.lake.offload import COLUMNS
+from pyspark_arneb.lake.sql_names import advice, quoted, topics_in
 from pyspark_arneb.lake.view import Cut, View, sealed_rows, view_of
 from pyspark_arneb.log.topics import short_name, without_partition
 from pyspark_arneb.options import ReadOptions
@@ -50,7 +51,9 @@ class LakeQuery:
 
         self._options = options
         self._lake = lake
-        self._connection = duckdb.connect()
+        # Else a variable of ours is a table, too.
+        self._connection = duckdb.connect(config={"python_enable_replacements": "false"})
+        self._known: set[str] = set()
         self.warnings: list[str] = []
         """What is not as it should be with the topics of the queries."""
 
@@ -76,7 +79,9 @@ class LakeQuery:
             reader = self._connection.sql(sql).to_arrow_reader()
             return Answer(reader.schema, _read(reader))
         except (duckdb.Error, pa.ArrowException) as error:
-            raise _one_line(error) from error
+            told = str(_one_line(error))
+            more = advice(sql, told, self._known)
+            raise LakeError(f"{told.rstrip('.!')}; {more}" if more else told) from error
         except (json.JSONDecodeError, IndexError) as error:
             raise LakeError(f"expected one query, got {sql!r}") from error
 
@@ -98,16 +103,16 @@ class LakeQuery:
         for name in () if source is None else source.topics():
             logs.setdefault(without_partition(name), []).append(name)
         sealed = () if self._lake is None else tables_in(self._lake)
-        for topic in sorted({*logs, *sealed}):
-            if short_name(topic).lower() in sql.lower():
-                names = sorted(logs.get(topic, ()))
-                view = view_of(topic, source if names else None, names, self._lake)
-                if view.missing:
-                    self.warnings.append(
-                        f"{view.missing:,} messages of {short_name(topic)} were removed before "
-                        "they were sealed"
-                    )
-                yield _TopicView(topic, view, source, self._lake, options)
+        self._known = {*logs, *sealed}
+        for topic in topics_in(sql, self._known):
+            names = sorted(logs.get(topic, ()))
+            view = view_of(topic, source if names else None, names, self._lake)
+            if view.missing:
+                self.warnings.append(
+                    f"{view.missing:,} messages of {short_name(topic)} were removed before "
+                    "they were sealed"
+                )
+            yield _TopicView(topic, view, source, self._lake, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +145,18 @@ class _TopicView:
             return
         paths = ", ".join(_text(f"{place}/{path}") for path in self.view.files)
         connection.execute(
-            f"CREATE VIEW {_quoted(self.sealed_name)} AS "
+            f"CREATE VIEW {quoted(self.sealed_name)} AS "
             f"SELECT * FROM read_parquet([{paths}], union_by_name = true)"
         )
 
     def definition(self) -> str:
         """The statement that makes the view."""
-        columns = ", ".join(_quoted(column.name) for column in COLUMNS)
-        parts = [f"SELECT {columns} FROM {_quoted(self.live_name)}"]
+        columns = ", ".join(quoted(column.name) for column in COLUMNS)
+        parts = [f"SELECT {columns} FROM {quoted(self.live_name)}"]
         if self.view.files:
             kept = " AND ".join(map(_before, self.view.cuts)) or "true"
-            parts.append(f"SELECT {columns} FROM {_quoted(self.sealed_name)} WHERE {kept}")
-        return f"CREATE VIEW {_quoted(short_name(self.topic))} AS {' UNION ALL '.join(parts)}"
+            parts.append(f"SELECT {columns} FROM {quoted(self.sealed_name)} WHERE {kept}")
+        return f"CREATE VIEW {quoted(short_name(self.topic))} AS {' UNION ALL '.join(parts)}"
 
     def live_rows(self, columns: Sequence[Column]) -> Iterator["pa.RecordBatch"]:
         """What only the log has; what it lets go of meanwhile, from the sealed files."""
@@ -207,7 +212,8 @@ def _read(reader: "pa.RecordBatchReader") -> "Iterator[pa.RecordBatch]":
 
 
 def _one_line(error: Exception) -> LakeError:
-    """What DuckDB says, without the drawing of where."""
+    """What DuckDB says, without the drawing of where, and without guesses, which name its own
+    tables."""
     return LakeError(" ".join(re.split(r"LINE \d+:|Did you mean", str(error))[0].split()))
 
 
@@ -240,10 +246,6 @@ def _before(cut: Cut) -> str:
         f"(partition <> {cut.partition} OR ledger_id < {ledger} "
         f"OR (ledger_id = {ledger} AND entry_id < {entry}))"
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(text: str) -> str:

@@ -61,7 +61,7 @@ def compact(
         raise JobFailed("expected --into-topic or --into-table, one of them")
     if into_topic is not None and location.url is None:
         raise JobFailed("--into-topic: needs --url, for a broker takes the rows")
-    if into_table is not None and "://" not in into_table and Path(into_table).exists():
+    if into_table is not None and not location.is_elsewhere and _is_there(into_table):
         raise JobFailed(f"--into-table: {into_table} is there already")
     if table_format not in FORMATS:
         raise JobFailed(f"--format: expected one of {', '.join(FORMATS)}, got {table_format}")
@@ -81,3 +81,7 @@ def compact(
         return Compacted(read, kept.count())
     finally:
         kept.unpersist()
+
+
+def _is_there(table: str) -> bool:
+    return "://" not in table and Path(table).exists()

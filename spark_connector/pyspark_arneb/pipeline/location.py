@@ -22,11 +22,14 @@ class Location:
     url: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """More of them: credentials, for instance."""
+    is_elsewhere: bool = False
+    """Paths are those of another machine's disk, of the server of Spark Connect: what is wrong with
+    them Spark will say."""
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.url is None):
             raise JobFailed("expected a data directory (--path) or a broker (--url), one of them")
-        if self.path is not None and not Path(self.path).expanduser().is_dir():
+        if self.path is not None and not self.is_elsewhere and not _is_directory(self.path):
             raise JobFailed(f"--path: no directory {self.path}")
 
     @property
@@ -50,3 +53,7 @@ class Location:
         way = {"path": self.path} if self.path is not None else {"service.url": self.url}
         given = {**way, **self.options, **options}
         return {name: value for name, value in given.items() if value is not None}
+
+
+def _is_directory(path: str) -> bool:
+    return Path(path).expanduser().is_dir()

@@ -1,14 +1,14 @@
 """Progress: a bar for a long job, on a terminal and nowhere else.
 
-The rule: it only looks. A job runs on as it would without it, and a bar that cannot be had (Spark
-Connect tells of no stages before it has answered) is a clock.
+The rule: it only looks. A job runs on as it would without it.
 """
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.progress import (
@@ -67,13 +67,55 @@ def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None
         if count is None:
             yield
             return
-        watcher = Thread(target=_watch, args=(spark, count, over), daemon=True)
+        stages = Stages(count)
+        try:
+            tracker = spark.sparkContext.statusTracker()
+        except Exception:  # a server of Spark Connect has none, and tells of itself
+            heard: Any = stages.hear
+            spark.registerProgressHandler(heard)
+            try:
+                yield
+            finally:
+                spark.removeProgressHandler(heard)
+            return
+        watcher = Thread(target=_watch, args=(tracker, stages, over), daemon=True)
         watcher.start()
         try:
             yield
         finally:
             over.set()
             watcher.join()
+
+
+@dataclass(slots=True)
+class Stages:
+    """Tasks of all stages that there were, so that a bar does not go back with each of them."""
+
+    count: Count
+    _tasks: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def hear(self, stages: Any, *_: Any, **__: Any) -> None:
+        """What a server of Spark Connect tells of a query, by the names of its protocol."""
+        for each in stages or ():
+            self._tasks[each.stage_id] = each.num_completed_tasks, each.num_tasks
+        self._tell()
+
+    def look(self, tracker: Any) -> None:
+        """See what runs in this process's Spark."""
+        active = tracker.getActiveStageIds()
+        for stage in active:
+            info = tracker.getStageInfo(stage)
+            if info is not None:
+                self._tasks[stage] = info.numCompletedTasks, info.numTasks
+        for stage in self._tasks.keys() - set(active):
+            _, total = self._tasks[stage]
+            self._tasks[stage] = total, total
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._tasks:
+            done, total = map(sum, zip(*self._tasks.values(), strict=True))
+            self.count(done, total)
 
 
 @contextmanager
@@ -98,18 +140,6 @@ def _bar(
         yield count
 
 
-def _watch(spark: "SparkSession", count: Count, over: Event) -> None:
-    try:
-        tracker = spark.sparkContext.statusTracker()
-    except Exception:
-        return  # Spark Connect has none
-    seen: dict[int, tuple[int, int]] = {}
+def _watch(tracker: Any, stages: Stages, over: Event) -> None:
     while not over.wait(LOOK_S):
-        for stage in tracker.getActiveStageIds():
-            info = tracker.getStageInfo(stage)
-            if info is not None:
-                seen[stage] = info.numCompletedTasks, info.numTasks
-        if seen:
-            active = set(tracker.getActiveStageIds())
-            done = sum(n if each in active else total for each, (n, total) in seen.items())
-            count(done, sum(total for _, total in seen.values()))
+        stages.look(tracker)

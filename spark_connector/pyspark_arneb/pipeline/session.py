@@ -1,18 +1,22 @@
 """A session: the Spark that a job runs on, made for a command and ended with it.
 
 The rule: what goes wrong is one line that names what to change, and never only what Java says. A
-master is what ``spark-submit --master`` takes, or the ``sc://`` address of a Spark Connect server.
+master is what ``spark-submit --master`` takes, or the ``sc://`` address of a Spark Connect server;
+wherever it is, its executors run the code of the command (:mod:`.own_code`).
 """
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from pyspark_arneb.guest import cores
+from pyspark_arneb.pipeline.own_code import archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +28,14 @@ MASTER: Final = re.compile(
     r"local(\[(\*|\d+)(,\s*\d+)?\])?|(spark|sc|k8s)://\S+|yarn|local-cluster\[[\d,\s]+\]"
 )
 """Every form that Spark 4 knows."""
+
+ADDRESSED: Final = re.compile(r"(?:spark|sc)://(?P<at>[^/;]+).*")
+"""Those with an address; of a standalone cluster's masters there may be several."""
+CONNECT_PORT: Final = 15_002
+"""Of Spark Connect, where an address has none."""
+PORT_MAX: Final = 65_535
+CONNECT_S: Final = 10.0
+"""Until a machine that does not answer is taken for gone."""
 
 HERE: Final = re.compile(r"local(?:\[(\*|\d+).*\])?")
 """Those on this machine, with their cores: one if they say nothing."""
@@ -39,25 +51,14 @@ def spark_session(
 ) -> Iterator["SparkSession"]:
     """A session on ``master`` while the block lasts; what Spark raises in it comes out as
     :class:`JobFailed`."""
-    if not MASTER.fullmatch(master):
-        expected = "local[N], spark://HOST:PORT, yarn, k8s://HOST or sc://HOST:PORT"
-        raise JobFailed(f"--master: expected {expected}, got {master!r}")
+    session = _made(name, master, conf or {})
+    from pyspark.errors import PySparkException
+
     try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise JobFailed(f"Spark is not installed ({error}): pip install 'arneb[spark]'") from None
-    _set_up(master)
-    try:
-        builder = SparkSession.builder.appName(name)
-        builder = builder.remote(master) if is_remote(master) else builder.master(master)
-        for key, value in {**settings_on(master), **(conf or {})}.items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
-    except Exception as error:
-        raise JobFailed(f"--master: cannot use {master}: {in_one_line(error)}") from error
-    try:
-        yield session
+        with TemporaryDirectory(prefix="arneb-code-") as scratch:
+            if not is_here(master):
+                _hand_out(session, master, archive(Path(scratch)))
+            yield session
     except JobFailed:
         raise
     except PySparkException as error:
@@ -68,6 +69,59 @@ def spark_session(
         raise
     finally:
         session.stop()
+
+
+def _made(name: str, master: str, conf: Mapping[str, str]) -> "SparkSession":
+    if not MASTER.fullmatch(master):
+        expected = "local[N], spark://HOST:PORT, yarn, k8s://HOST or sc://HOST:PORT"
+        raise JobFailed(f"--master: expected {expected}, got {master!r}")
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise JobFailed(f"Spark is not installed ({error}): pip install 'arneb[spark]'") from None
+    expect_somebody(master)
+    _set_up(master)
+    try:
+        builder = SparkSession.builder.appName(name)
+        builder = builder.remote(master) if is_remote(master) else builder.master(master)
+        for key, value in {**settings_on(master), **conf}.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except Exception as error:
+        raise JobFailed(f"--master: cannot use {master}: {in_one_line(error)}") from error
+
+
+def expect_somebody(master: str) -> None:
+    """Raises :class:`JobFailed` where nobody listens: Spark itself tries again for ten minutes."""
+    found = ADDRESSED.fullmatch(master)
+    problem: OSError | None = None
+    for each in found["at"].split(",") if found else ():
+        if ":" not in each and is_remote(master):
+            each = f"{each}:{CONNECT_PORT}"
+        host, _, port = each.rpartition(":")
+        # What is wrong with it otherwise Spark will say.
+        if not host or not port.isdecimal() or int(port) > PORT_MAX:
+            return
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S):
+                return
+        except OSError as error:
+            problem = error
+    if problem is not None:
+        reason = problem.strerror or "it does not answer"
+        raise JobFailed(f"--master: cannot use {master}: {reason}") from problem
+
+
+def _hand_out(session: "SparkSession", master: str, code: Path) -> None:
+    """Have the executors import arneb from ``code``."""
+    from pyspark_arneb.source import DefaultSource
+
+    if is_remote(master):
+        session.addArtifacts(str(code), pyfile=True)
+    else:
+        session.sparkContext.addPyFile(str(code))
+    # Spark looks for sources by itself only where the Python of its workers is installed.
+    session.dataSource.register(DefaultSource)
 
 
 def _set_up(master: str) -> None:
@@ -93,6 +147,11 @@ an audit shuffles often."""
 def is_remote(master: str) -> bool:
     """It is a server of Spark Connect, which has settings of its own."""
     return master.startswith(CONNECT)
+
+
+def is_here(master: str) -> bool:
+    """Its executors are this Python."""
+    return HERE.fullmatch(master) is not None
 
 
 def settings_on(master: str) -> dict[str, str]:

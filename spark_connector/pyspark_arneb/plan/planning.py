@@ -44,7 +44,7 @@ def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]
     present = source.topics()
     chosen, missing = selection.choose(present)
     if missing:
-        known = _known(present, missing[0])
+        known = what_there_is(present, missing[0])
         if selection.queue is not None:
             vhost, queue = selection.queue
             raise OptionError("queue", f"no queue {queue} in the vhost {vhost}; {known}")
@@ -53,8 +53,9 @@ def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]
     return chosen
 
 
-def _known(present: Collection[str], missing: str) -> str:
-    """What the user may have meant; internal logs are not named."""
+def what_there_is(present: Collection[str], missing: str) -> str:
+    """Instead of the topic ``missing``: the one that was meant, or those that there are. Internal
+    logs are not named."""
     names = sorted(name for name in present if not is_internal(name))
     if not names:
         return "the log has no topics"

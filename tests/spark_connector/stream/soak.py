@@ -31,6 +31,8 @@ from tests.spark_connector.spark_process import PromiseBroken, SparkProcess
 from tests.spark_connector.stream.soak_query import DIES
 
 from arneb.demo.process import BrokerProcess
+from arneb_core.api.codec import codecs
+from arneb_core.api.entry import read_header
 from arneb_core.api.position import AFTER_ALL, Position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import full_name
@@ -179,8 +181,6 @@ def judge(data: Path, confirmed: int) -> int:
 
 def bodies_in(data: Path, queue: str) -> Iterator[bytes]:
     """What a queue's log holds."""
-    from arneb_amqp.codec import CODEC
-
     source = Directory(str(data)).open()
     (extent,) = source.extents([full_name(queue)])
     place = extent.floor
@@ -191,7 +191,8 @@ def bodies_in(data: Path, queue: str) -> Iterator[bytes]:
         for block in blocks:
             _, entries = block.decode()
             for entry in entries:
-                yield CODEC.decode(entry)[0].value
+                origin = read_header(entry).origin
+                yield from (message.value for message in codecs()[origin].decode(entry))
         place = Position(blocks[-1].last + 1)
 
 
