@@ -146,6 +146,8 @@ class HttpTable(HttpLimits):
     or by naming users of AMQP, it is required here as well, except for ``/healthz`` and
     ``/readyz``."""
 
+    body_bytes_max: int = 10_000_000
+    """The largest body of a request, as in RabbitMQ; definitions may have 32 MiB."""
     listen: Listen = Address("127.0.0.1", 15672)
     """Where to listen for HTTP."""
     tls: TlsTable = TlsTable()

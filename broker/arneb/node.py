@@ -19,6 +19,7 @@ from arneb.audit_log import NO_AUDIT, AuditLog
 from arneb.config import Address, Config, Listen
 from arneb.control.serving import NotPossible
 from arneb.ending import end_if_broken
+from arneb.garbage import starting, thaw
 from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
 from arneb.observed import node_name
@@ -180,12 +181,13 @@ class Node:
                 return
             is_first = False
             self._move(NodeState.STOPPED)
+            thaw()
             self._say("the broker is stopped, its process goes on")
             listeners = await self._bound_again(bound)
 
     async def _serve(self, listeners: Listeners) -> None:
         config = self.config
-        with trio.CancelScope() as self._serving:
+        with starting(), trio.CancelScope() as self._serving:
             if self.state is not NodeState.STARTING:
                 return  # told to stop before it began
             async with open_engine(

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pika
@@ -22,6 +23,7 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 EVERY_S: Final = 0.02
 Ask = Callable[[], None]
+NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 def amqp(port: int) -> Ask:
@@ -60,12 +62,14 @@ def pulsar(port: int) -> Ask:
     return ask
 
 
-def http(path: str) -> Callable[[int], Ask]:
+def http(path: str, headers: Mapping[str, str] = NO_HEADERS) -> Callable[[int], Ask]:
     """Get a document, each time on a connection of its own."""
 
     def of(port: int) -> Ask:
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=dict(headers))
+
         def ask() -> None:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            with urllib.request.urlopen(asked, timeout=60) as answer:
                 assert answer.read()
 
         return ask
@@ -73,17 +77,22 @@ def http(path: str) -> Callable[[int], Ask]:
     return of
 
 
-LISTENERS: Final = {
-    "amqp": amqp,
-    "pulsar": pulsar,
-    "http": http("/healthz"),
-    "http-pulsar": http("/admin/v2/clusters"),
+PAGE: Final = "/api/queues?page=1&page_size=10"
+AS_GUEST: Final = {"authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
+
+CANARIES: Final[Mapping[str, tuple[str, Callable[[int], Ask]]]] = {
+    "amqp": ("amqp", amqp),
+    "pulsar": ("pulsar", pulsar),
+    "http": ("http", http("/healthz")),
+    "http-management": ("http", http(PAGE, AS_GUEST)),
+    "http-pulsar": ("http-pulsar", http("/admin/v2/clusters")),
 }
+"""By their names: at which listener, and what is asked there."""
 
 
-def watch(listener: str, port: int, until: float, found: dict[str, list[float]]) -> None:
-    ask = LISTENERS[listener](port)
-    times = found[listener] = []
+def watch(canary: str, port: int, until: float, found: dict[str, list[float]]) -> None:
+    ask = CANARIES[canary][1](port)
+    times = found[canary] = []
     while (began := time.monotonic()) < until:
         ask()
         times.append(time.monotonic() - began)
@@ -95,8 +104,8 @@ def main() -> None:
     found: dict[str, list[float]] = {}
     until = time.monotonic() + seconds
     threads = [
-        threading.Thread(target=watch, args=(listener, port, until, found))
-        for listener, port in ports.items()
+        threading.Thread(target=watch, args=(canary, ports[listener], until, found))
+        for canary, (listener, _) in CANARIES.items()
     ]
     for thread in threads:
         thread.start()

@@ -25,6 +25,8 @@ from arneb.garbage import (
     WORTH_SHARE,
     GarbageSchedule,
     Living,
+    starting,
+    thaw,
 )
 
 BUSY = 0.5
@@ -87,8 +89,33 @@ async def test_a_full_collection_looks_only_at_what_came_since_the_last(broker: 
         assert gc.get_freeze_count() > 20_000
         assert gc.get_threshold()[2] == FULL_EVERY
         nursery.cancel_scope.cancel()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() > 20_000, "a stop has no time to look at it all"
     assert gc.get_threshold()[2] != FULL_EVERY
+    thaw()
+    assert gc.get_freeze_count() == 0
+    assert many
+
+
+async def test_nothing_is_collected_while_a_broker_starts_nor_right_after(broker: Broker) -> None:
+    looked_at = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            looked_at.append(len(gc.get_objects()))
+
+    gc.callbacks.append(count)
+    try:
+        with starting():
+            many = [Thing() for _ in range(100_000)]
+            assert not looked_at
+            async with trio.open_nursery() as nursery:
+                await run(broker, nursery)
+                assert gc.isenabled()
+                assert max(looked_at) < 10_000
+                nursery.cancel_scope.cancel()
+    finally:
+        gc.callbacks.remove(count)
+    assert gc.isenabled()
     assert many
 
 

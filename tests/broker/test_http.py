@@ -12,13 +12,15 @@ import pytest
 import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import Message
 from tests.broker.conftest import a_subscription
 
 from arneb.alarms import Alarms
 from arneb.config import Address
 from arneb.http.app import http_app
 from arneb.http.documents import topic_document
-from arneb.http.pages import PAGES_MAX, Page, Pages
+from arneb.http.pages import PAGES_MAX, Page, PageAnswer, Pages
+from arneb.http.room import HELD_S
 from arneb.http.server import serve_http
 from arneb.http.statistics import topic_statistics
 from arneb.listeners import Listeners
@@ -231,6 +233,38 @@ async def test_few_pages_are_in_memory_however_many_are_read() -> None:
     assert not pages.alive
     await pages.current()
     assert made == PAGES_MAX + 1
+
+
+async def test_who_reads_nothing_of_an_old_page_keeps_nobody_from_a_new_one() -> None:
+    made = 0
+
+    async def make() -> AsyncIterator[str]:
+        nonlocal made
+        made += 1
+        yield f"page {made}"
+        await trio.lowlevel.checkpoint()
+
+    async def unread_body() -> Message:
+        raise AssertionError("a page needs nothing of its request")
+
+    async def unread(_: Message) -> None:
+        await trio.sleep_forever()
+
+    async def stand() -> None:
+        with pytest.raises(trio.TooSlowError):
+            await PageAnswer(await pages.current(), "text/plain")({}, unread_body, unread)
+
+    pages = Pages(make, "text/plain")
+    async with trio.open_nursery() as nursery:
+        for _ in range(PAGES_MAX):
+            nursery.start_soon(stand)
+            await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(HELD_S):
+            await trio.Event().wait()
+        assert made == len(pages.alive) == PAGES_MAX
+        await pages.current()
+    gc.collect()
+    assert b"".join((await pages.current()).pieces) == b"page %d" % (PAGES_MAX + 1)
 
 
 def test_figures_of_topics_are_those_of_the_library(core: Any) -> None:

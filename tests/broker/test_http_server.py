@@ -10,14 +10,16 @@ import trio
 import trio.testing
 from starlette.types import Message, Receive, Scope, Send
 
-from arneb.http.connection import HOLD
+from arneb.http.connection import HOLD, LEFT
 from arneb.http.limits import DEFAULT_LIMITS, HEAD_BYTES_MAX, HttpLimits
-from arneb.http.room import HELD_S
+from arneb.http.long_answers import long_answer
+from arneb.http.room import HELD_S, LONG_AT_ONCE
 from arneb.http.server import HttpServer
 
 KIB = 1024
 SMALL = replace(DEFAULT_LIMITS, body_bytes_max=100 * KIB, held_bytes_max=2 * KIB * KIB)
 ANSWER = bytes(KIB * KIB)
+LEFT_BYTES = 12345
 
 
 @dataclass
@@ -33,6 +35,14 @@ class Client:
 
     async def get(self, path: str = "/") -> None:
         await self.send(f"GET {path} HTTP/1.1\r\nhost: here\r\n\r\n".encode())
+
+    async def take(self, size: int) -> None:
+        """So much of an answer, or more."""
+        got = 0
+        while got < size:
+            piece = await self.both.receive_some()
+            assert piece, f"cut off after {got} bytes"
+            got += len(piece)
 
     async def answers(self) -> bytes:
         """Everything until the server closes."""
@@ -50,6 +60,8 @@ class Served:
         self.server = HttpServer(self._app, limits)
         self.asked: list[tuple[str, bytes]] = []
         self.hold_on = trio.Event()
+        self.making = self.made = 0
+        """Long answers that are being made, and those that were held for and made."""
         self._nursery = nursery
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,10 +70,16 @@ class Served:
         self.asked.append((path, body))
         if path == "/wait":
             await self.hold_on.wait()
+        if path == "/long":
+            await long_answer()
+            self.making += 1
+            await self.hold_on.wait()
+            self.making -= 1
         if path == "/fail":
             raise RuntimeError("a defect of the application")
         if path == "/hold":
             await scope["extensions"][HOLD](SMALL.held_bytes_max // 2)
+            self.made += 1
         answer = ANSWER if path in ("/large", "/hold") else b"x"
         start: Message = {
             "type": "http.response.start",
@@ -69,12 +87,18 @@ class Served:
             "headers": [(b"content-length", b"%d" % len(answer)), (b"X-Case", b"y")],
         }
         await send(start)
-        await send({"type": "http.response.body", "body": answer})
+        message: Message = {"type": "http.response.body", "body": answer}
+        await send(message | {LEFT: LEFT_BYTES} if path == "/left" else message)
 
-    def connect(self, *, reads: bool = True) -> Client:
-        """A client; one that does not read takes nothing until the end."""
+    def connect(self, *, reads: bool = True, slowly: bool = False) -> Client:
+        """A client; one that does not read takes nothing until the end, and to one that does so
+        slowly nothing is sent ahead."""
         ours, theirs = trio.testing.memory_stream_pair()
-        if not reads:
+        if slowly:
+            sent, received = trio.testing.lockstep_stream_one_way_pair()
+            theirs = trio.StapledStream(sent, theirs.receive_stream)
+            ours = trio.StapledStream(ours.send_stream, received)
+        elif not reads:
             theirs.send_stream.send_all_hook = trio.sleep_forever
         self._nursery.start_soon(self.server.handle, theirs)
         return Client(ours.send_stream, ours)
@@ -103,7 +127,7 @@ async def test_requests_are_answered_one_after_the_other() -> None:
         await client.send(b"HEAD /d HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
         text = await client.answers()
         assert one.asked == [("/a", b""), ("/b", b"{}"), ("/c", b"abcde"), ("/d", b"")]
-        assert text.count(b"HTTP/1.1 200") == 4
+        assert text.count(b"HTTP/1.1 200 OK\r\n") == 4
         assert text.count(b"\r\n\r\nx") == 3
         assert b"X-Case: y" in text
 
@@ -202,37 +226,100 @@ async def test_a_client_that_does_not_read_ends_in_time() -> None:
         assert not one.server.room.bytes
 
 
-async def test_unread_answers_are_bounded_and_others_have_theirs_soon() -> None:
+@pytest.mark.parametrize("path", ["/small", "/large", "/healthz"])
+async def test_unread_answers_are_bounded_and_others_have_theirs_at_once(path: str) -> None:
     async with served() as one:
-        began = trio.current_time()
         for _ in range(50):
             client = one.connect(reads=False)
             await client.send(b"GET /large HTTP/1.1\r\nhost: h\r\n\r\n" * 20)
-        await trio.testing.wait_all_tasks_blocked()
-        assert one.server.room.bytes <= SMALL.held_bytes_max
-        assert len(one.asked) <= 2 * SMALL.held_bytes_max // len(ANSWER)
-        reader = one.connect()
-        await reader.get("/large")
-        with trio.fail_after(60):
-            got = 0
-            while got < len(ANSWER):
-                got += len(await reader.both.receive_some())
-        # Each that stood before had its second.
-        assert trio.current_time() - began <= 51 * HELD_S
-        assert one.server.room.bytes <= SMALL.held_bytes_max
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/healthz?why"])
-async def test_whether_the_broker_is_well_is_told_at_once_whoever_does_not_read(path: str) -> None:
-    async with served() as one:
-        for _ in range(50):
-            await one.connect(reads=False).get("/large")
-        await trio.testing.wait_all_tasks_blocked()
+            await trio.testing.wait_all_tasks_blocked()
+            assert one.server.room.bytes <= SMALL.held_bytes_max
         began = trio.current_time()
-        watcher = one.connect()
-        await watcher.get(path)
-        assert b"200" in bytes(await watcher.both.receive_some())
+        for _ in range(3):
+            reader = one.connect()
+            await reader.get(path)
+            await reader.take(len(ANSWER) if path == "/large" else 1)
         assert trio.current_time() == began
+        assert one.server.room.bytes <= SMALL.held_bytes_max
+
+
+async def test_who_reads_is_not_cut_off_for_those_who_do_not() -> None:
+    """Though it reads slowly, and has been at it for longer than any of them."""
+    async with served() as one:
+        reader, got = one.connect(slowly=True), 0
+        await reader.get("/large")
+        while got < len(ANSWER):
+            await passing(HELD_S / 2)
+            piece = await reader.both.receive_some(64 * KIB)
+            assert piece, f"cut off after {got} bytes"
+            got += len(piece)
+            await one.connect(reads=False).get("/large")
+            await trio.testing.wait_all_tasks_blocked()
+            assert one.server.room.bytes <= SMALL.held_bytes_max
+
+
+async def test_what_an_application_still_holds_of_an_answer_is_counted() -> None:
+    async with served() as one:
+        await one.connect(reads=False).get("/left")
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.server.room.bytes == 1 + LEFT_BYTES
+
+
+async def test_few_long_answers_are_made_at_a_time_and_nobody_waits_behind_them() -> None:
+    async with served() as one:
+        makers = [one.connect() for _ in range(LONG_AT_ONCE + 3)]
+        for maker in makers:
+            await maker.get("/long")
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.making == LONG_AT_ONCE
+        other = one.connect()
+        await other.get("/small")
+        assert b"200" in bytes(await other.both.receive_some())
+        one.hold_on.set()
+        for maker in makers:
+            assert b"200" in bytes(await maker.both.receive_some())
+        assert not one.making
+
+
+async def test_a_long_answer_that_nobody_reads_is_no_longer_made() -> None:
+    async with served() as one:
+        one.hold_on.set()
+        for _ in range(LONG_AT_ONCE):
+            await one.connect(reads=False).get("/long")
+        reader = one.connect()
+        began = trio.current_time()
+        await reader.get("/long")
+        assert b"200" in bytes(await reader.both.receive_some())
+        assert trio.current_time() == began
+
+
+async def test_a_long_answer_waits_a_little_for_those_who_read() -> None:
+    async with served() as one:
+        one.hold_on.set()
+        reader = one.connect(slowly=True)
+        await reader.get("/large")
+        await trio.testing.wait_all_tasks_blocked()
+        await one.connect(reads=False).get("/large")  # with that more than half is held
+        await passing(HELD_S / 4)
+        got = len(await reader.both.receive_some())
+        began = trio.current_time()
+        late = one.connect()
+        await late.get("/long")
+        assert b"200" in bytes(await late.both.receive_some())
+        assert 0 < trio.current_time() - began <= HELD_S
+        await reader.take(len(ANSWER) - got)
+        assert one.server.room.bytes <= SMALL.held_bytes_max
+
+
+async def test_who_waits_to_make_a_long_answer_makes_place_for_another() -> None:
+    limits = replace(SMALL, connections_max=LONG_AT_ONCE + 1)
+    async with served(limits) as one:
+        for _ in range(limits.connections_max):
+            await one.connect().get("/long")
+        await trio.testing.wait_all_tasks_blocked()
+        other = one.connect()
+        await other.get("/small")
+        assert b"200" in bytes(await other.both.receive_some())
 
 
 async def test_unread_bodies_are_bounded_too() -> None:
@@ -249,24 +336,38 @@ async def test_what_an_answer_needs_is_held_before_it_is_made() -> None:
     async with served() as one:
         for _ in range(10):
             await one.connect(reads=False).get("/hold")
-        await trio.testing.wait_all_tasks_blocked()
-        assert len(one.asked) <= 2
+            await trio.testing.wait_all_tasks_blocked()
+            assert one.server.room.bytes <= SMALL.held_bytes_max
+        assert one.made <= 2
         await passing(20 * HELD_S)
-        assert len(one.asked) == 10
+        assert one.made == 10
+
+
+async def test_a_small_body_is_taken_at_once_whoever_does_not_read() -> None:
+    async with served() as one:
+        for _ in range(50):
+            await one.connect(reads=False).get("/large")
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        client = one.connect()
+        await client.send(b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\n12345")
+        assert b"200" in bytes(await client.both.receive_some())
+        assert trio.current_time() == began
 
 
 async def test_what_is_being_done_is_not_cut_off() -> None:
+    """Though its body takes room that others need."""
     async with served() as one:
-        clients = [one.connect() for _ in range(2)]
+        clients = [one.connect() for _ in range(40)]
         for client in clients:
-            await client.get("/wait")
+            await client.send(b"PUT /wait HTTP/1.1\r\nhost: h\r\ncontent-length: 51200\r\n\r\n")
+            await client.send(bytes(50 * KIB))
         await trio.testing.wait_all_tasks_blocked()
         late = one.connect()
-        await late.get()
-        await passing(5 * HELD_S)
-        assert [path for path, _ in one.asked] == ["/wait", "/wait"]
+        await late.get("/large")
+        await late.take(len(ANSWER))
         one.hold_on.set()
-        for client in (*clients, late):
+        for client in clients:
             assert b"200" in bytes(await client.both.receive_some())
 
 

@@ -11,6 +11,8 @@ PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 
+STOP_TESTS: Final = ("tests/core/engine/test_engine_stops.py",)
+
 PROTOCOL_MUTANTS: Final = (
     Mutant(
         "all requests of a read are answered, room or not",
@@ -50,18 +52,90 @@ PROTOCOL_MUTANTS: Final = (
         HTTP_TESTS,
     ),
     Mutant(
-        "whoever asks whether the broker is well waits for those who do not read",
-        "broker/arneb/http/connection.py",
-        '        if request.target.partition(b"?")[0] not in UNHELD:\n',
-        "        if True:\n",
-        ("tests/broker/test_http_server.py",),
-    ),
-    Mutant(
-        "unread answers are held without a bound",
+        "unread bodies are held without a bound",
         BROKER + "http/room.py",
         "        while self.bytes > share.bytes and self.bytes + size > self.bytes_max:\n",
         "        while False:\n",
         HTTP_TESTS,
+    ),
+    Mutant(
+        "unread answers are held without a bound",
+        BROKER + "http/room.py",
+        "        while self.bytes > self.bytes_max and self._cut_longest(share, 0.0)",
+        "        while False and self._cut_longest(share, 0.0)",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "who reads slowly is taken for one who does not read",
+        BROKER + "http/connection.py",
+        "                await self._stream.send_all(view[start : start + PIECE_BYTES])\n"
+        "            self._room.moved(self._share)\n",
+        "                await self._stream.send_all(view[start : start + PIECE_BYTES])\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "what an application holds of an answer is not counted",
+        BROKER + "http/connection.py",
+        "        self._room.add(self._share, len(piece) + left)\n",
+        "        self._room.add(self._share, len(piece))\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "long answers are made all at once",
+        BROKER + "http/connection.py",
+        "        await self._room.begin_long(self._share)\n        self._is_long = True\n",
+        "",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "an unread long answer keeps others from being made",
+        BROKER + "http/connection.py",
+        "        self._end_long()\n        self._room.give_back(self._share)\n"
+        "        self._move(State.WRITING)\n",
+        "        self._room.give_back(self._share)\n        self._move(State.WRITING)\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "who waits to make a long answer keeps his place",
+        BROKER + "http/connection.py",
+        "        self._move(State.WAITING)\n",
+        "",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "a small body waits for those who do not read",
+        BROKER + "http/connection.py",
+        "                    if len(body) + len(event.data) <= PIECE_BYTES:\n",
+        "                    if False:\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "who reads nothing of an old page keeps others from a new one",
+        BROKER + "http/pages.py",
+        "                    reader.scope.cancel()\n",
+        "                    pass\n",
+        ("tests/broker/test_http.py",),
+    ),
+    Mutant(
+        "a list of very many does not ask first",
+        BROKER + "http/management/lists.py",
+        "        await long_answer()\n",
+        "        pass\n",
+        ("tests/broker/management/test_lists.py",),
+    ),
+    Mutant(
+        "a stop writes the cursor of every idle queue",
+        "core/arneb_core/engine/engine.py",
+        "                if subscription.durable and not subscription.machine.is_stored:\n",
+        "                if subscription.durable:\n",
+        STOP_TESTS,
+    ),
+    Mutant(
+        "what is suspect after a crash is not after the next stop",
+        "core/arneb_core/engine/catalog.py",
+        "label=label, is_stored=suspect <= stored\n",
+        "label=label, is_stored=True\n",
+        STOP_TESTS,
     ),
     Mutant(
         "what is no hash is the password",

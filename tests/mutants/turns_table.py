@@ -294,8 +294,22 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "the first full collection after a thaw waits for a quarter of everything",
         "broker/arneb/garbage.py",
-        "        gc.collect()\n        self._thawed_at",
-        "        self._thawed_at",
+        "        gc.collect()\n\n    def _collected",
+        "\n    def _collected",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "a start looks again and again at what it has made",
+        "broker/arneb/garbage.py",
+        "    gc.disable()\n",
+        "",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "all that the start has made is looked at before the first request",
+        "broker/arneb/garbage.py",
+        "        gc.enable()\n        self._freeze()\n",
+        "        gc.enable()\n        self._thaw()\n",
         ("tests/broker/test_garbage.py",),
     ),
     Mutant(

@@ -4,6 +4,7 @@ The rule: the same methods, rights, locks and errors as for a connection; what i
 only (exclusive queues, channels) there is not. Messages are taken by a consumer that leaves again.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -167,8 +168,11 @@ class Actor:
         traffic.returned += not routed
         return None if not admitted else routed
 
-    async def take(self, queue: str, count: int, taking: Taking) -> list[Fetched]:
-        """The first messages of a queue, at most ``count``. Raises :class:`.AmqpError`."""
+    async def take(
+        self, queue: str, count: int, taking: Taking, bytes_max: int = sys.maxsize
+    ) -> list[Fetched]:
+        """The first messages of a queue, at most ``count``, and no more once their payloads have
+        ``bytes_max``. Raises :class:`.AmqpError`."""
         vhost = self.vhost
         method = make(Basic.Get, ticket=0, queue=queue, no_ack=taking.no_ack)
         await self._require(method)
@@ -178,10 +182,11 @@ class Actor:
             )
         consumer = attachment.consumer
         found: list[Fetched] = []
+        size = 0
         places: list[Position] = []
         masks: dict[Position, int] = {}
         try:
-            while len(found) < count:
+            while len(found) < count and size < bytes_max:
                 run = await consumer.pull()
                 count_got(attachment.queue.traffic, run, no_ack=taking.no_ack)
                 if run is None:
@@ -192,7 +197,9 @@ class Actor:
                 left = attachment.queue.message_count
                 _, entries, _ = unbatched(run, queue)
                 again = bool(run.redelivered)
-                found += [_fetched(entry, again, left) for entry in entries]
+                got = [_fetched(entry, again, left) for entry in entries]
+                size += sum(len(each.payload) for each in got)
+                found += got
         finally:
             with trio.CancelScope(shield=True):
                 if places and not taking.no_ack:

@@ -2,7 +2,8 @@
 
 The rule: one request at a time, HTTP/1.1 or 1.0, and neither side may take longer or more than the
 port's limits say. A request's body is read before the application is asked, so that the
-application never waits for the client; its answer is held no longer than the client takes it.
+application never waits for the client. Its answer goes out at once, whatever other clients have not
+read, and is held no longer than the client takes it.
 """
 
 import json
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Mapping
 from email.utils import formatdate
 from enum import Enum
+from http.client import responses
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -18,22 +20,20 @@ import trio
 from starlette.types import ASGIApp, Message, Scope
 
 from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
+from arneb.http.long_answers import ask_by
 from arneb.http.room import Room, Share
 
 RECEIVE_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 64 * 1024
 """Written at once, so that a slow but living client makes visible progress."""
 
-ANSWER_BYTES: Final = 1024 * 1024
-"""What an answer is taken to need until it is known how large it is."""
-
-UNHELD: Final = frozenset({b"/healthz", b"/readyz"})
-"""Paths whose answers are a line, for which nobody waits until there is room: who watches over the
-broker would take it for dead while clients that read nothing have all of it, each for a second."""
-
 HOLD: Final = "arneb.hold"
-"""The ASGI extension by which an application says that its answer will need more than that: an
+"""The ASGI extension by which an application says how much it is about to take into memory: an
 awaitable function of the bytes, which returns when there is room for them."""
+
+LEFT: Final = "arneb.left"
+"""The key of a message with a piece of an answer under which an application says how many bytes it
+holds itself meanwhile: the pieces that are still to come, or what these are made of."""
 
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1024 * 1024
@@ -73,6 +73,8 @@ class State(Enum):
     """It waits for a request."""
     READING = "reading"
     """A request is on its way."""
+    WAITING = "waiting"
+    """It is a long answer's turn soon; nothing has been done yet."""
     ANSWERING = "answering"
     """The application is at work."""
     WRITING = "writing"
@@ -112,6 +114,8 @@ class HttpConnection:
         self.state = State.IDLE
         self.since = trio.current_time()
         self._head = b""
+        self._is_long = False
+        """It is making a long answer."""
         self.last = False
         """No request follows the one that is being answered."""
 
@@ -120,7 +124,7 @@ class HttpConnection:
 
     @property
     def may_be_cut(self) -> bool:
-        """It waits for its client."""
+        """It waits for its client, or has not begun."""
         return self.state is not State.ANSWERING
 
     def cut(self) -> None:
@@ -130,11 +134,12 @@ class HttpConnection:
     def stop(self) -> None:
         """End after the request that is being answered."""
         self.last = True
-        if self.state in (State.IDLE, State.READING):
+        if self.state in (State.IDLE, State.READING, State.WAITING):
             self._scope.cancel()
 
     async def run(self) -> None:
         """Serve the client until it leaves, is refused, or takes too long."""
+        ask_by(self._begin_long)
         try:
             with self._scope:
                 while await self._exchange() and not self.last:
@@ -150,10 +155,11 @@ class HttpConnection:
     def _move(self, state: State) -> None:
         self.state = state
         self.since = trio.current_time()
-        self._share.yielding = state is not State.ANSWERING
+        self._share.yielding = state not in (State.WAITING, State.ANSWERING)
 
     async def _exchange(self) -> bool:
         """Read one request and answer it; may another come?"""
+        self._room.begin(self._share)
         try:
             request = await self._read_head()
             if request is None:
@@ -168,8 +174,6 @@ class HttpConnection:
         except Refused as refused:
             await self._refuse(refused.status, str(refused))
             return False
-        if request.target.partition(b"?")[0] not in UNHELD:
-            await self._room.take(self._share, ANSWER_BYTES)
         self._move(State.ANSWERING)
         answer = _Answer(self, is_head=request.method == b"HEAD")
         try:
@@ -184,6 +188,7 @@ class HttpConnection:
             await self._refuse(500, "Internal error")
             return False
         finally:
+            self._end_long()
             self._room.give_back(self._share)
         return self._wire.our_state is h11.DONE and self._wire.their_state is h11.DONE
 
@@ -233,8 +238,14 @@ class HttpConnection:
                 elif isinstance(event, h11.Data):
                     if len(body) + len(event.data) > bytes_max:
                         raise _too_large(bytes_max)
-                    await self._room.take(self._share, len(event.data))
+                    pieces = len(body) // PIECE_BYTES
+                    if len(body) + len(event.data) <= PIECE_BYTES:
+                        self._room.add(self._share, len(event.data))
+                    else:
+                        await self._room.take(self._share, len(event.data))
                     body += event.data
+                    if len(body) // PIECE_BYTES > pieces:
+                        self._room.moved(self._share)
                 else:
                     break
         if patience.cancelled_caught:
@@ -268,18 +279,36 @@ class HttpConnection:
         """An answer will need so much; wait until there is room for it."""
         await self._room.take(self._share, size, needed=True)
 
+    async def _begin_long(self) -> None:
+        """A long answer is about to be made; wait until it may."""
+        if self._is_long or self.state is not State.ANSWERING:
+            return
+        self._move(State.WAITING)
+        await self._room.begin_long(self._share)
+        self._is_long = True
+        self._move(State.ANSWERING)
+
+    def _end_long(self) -> None:
+        if self._is_long:
+            self._is_long = False
+            self._room.end_long(self._share)
+
     def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """The head of an answer; it is written with the first piece of the body."""
         headers.append((b"date", formatdate(usegmt=True).encode()))
         if self.last:
             headers.append((b"connection", b"close"))
-        self._head = self._wire.send(h11.Response(status_code=status, headers=headers)) or b""
+        phrase = responses.get(status, "")  # clients show it to people
+        response = h11.Response(status_code=status, headers=headers, reason=phrase)
+        self._head = self._wire.send(response) or b""
 
-    async def go_on(self, piece: bytes, *, last: bool) -> None:
-        """Write a piece of its body. Now it is known what the answer takes."""
+    async def go_on(self, piece: bytes, *, last: bool, left: int = 0) -> None:
+        """Write a piece of its body. Now it is known what the answer takes: this, and what is
+        ``left`` of it with the application."""
+        self._end_long()
         self._room.give_back(self._share)
-        self._room.add(self._share, len(piece))
         self._move(State.WRITING)
+        self._room.add(self._share, len(piece) + left)
         head, self._head = self._head, b""
         await self._write(head)
         if piece:
@@ -297,6 +326,7 @@ class HttpConnection:
         for start in range(0, len(view), PIECE_BYTES):
             with trio.fail_after(self._limits.write_timeout_s):
                 await self._stream.send_all(view[start : start + PIECE_BYTES])
+            self._room.moved(self._share)
 
     async def _refuse(self, status: int, reason: str) -> None:
         """Answer without the application, as far as the client can still be answered."""
@@ -348,7 +378,8 @@ class _Answer:
             self._connection.begin(message["status"], list(message["headers"]))
         elif message["type"] == "http.response.body":
             piece = b"" if self._bodiless else message.get("body", b"")
-            await self._connection.go_on(piece, last=not message.get("more_body", False))
+            left = message.get(LEFT, 0)
+            await self._connection.go_on(piece, last=not message.get("more_body", False), left=left)
 
 
 def _too_large(bytes_max: int) -> Refused:

@@ -20,8 +20,8 @@ class HttpLimits:
 
     held_bytes_max: int = 64 * 1024 * 1024
     """The most bytes that all connections of the port may make the broker hold: bodies that are on
-    their way, and answers that are not read. A connection that has held some for a second is
-    closed when others need room."""
+    their way, and answers that are not read. When others need room, connections are closed, first
+    those whose clients have moved nothing for the longest time."""
 
     connections_max: int = 1000
     """The most connections: when one more comes, the one that has been idle for the longest time

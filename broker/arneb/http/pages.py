@@ -2,7 +2,8 @@
 
 The rule: one page of a kind is made at a time, in short turns, for everybody who asked before it
 was begun, so no page is older than its request; and few are in memory, however many clients leave
-theirs unread. While too many are being read, new requests get the newest of those.
+theirs unread. While too many are being read, new requests get the newest of those, and whoever has
+read nothing of an older one for a while is cut off: nobody keeps others from new figures.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,6 +14,8 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from arneb.http.room import HELD_S
 
 PIECE_BYTES: Final = 64 * 1024
 """Sent at once."""
@@ -28,14 +31,26 @@ of clients takes more than a quarter of the broker's time."""
 REST_S_MAX: Final = 1.0
 
 
+class _Reader:
+    """A client to whom a page is sent."""
+
+    __slots__ = ("scope", "since")
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.since = trio.current_time()
+        """When it last took a piece."""
+
+
 class Page:
     """One page, in pieces."""
 
-    __slots__ = ("__weakref__", "bytes", "pieces")
+    __slots__ = ("__weakref__", "bytes", "pieces", "readers")
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = pieces
         self.bytes = sum(map(len, pieces))
+        self.readers: dict[_Reader, None] = {}
 
     def __repr__(self) -> str:
         return f"<Page of {self.bytes} bytes>"
@@ -84,7 +99,14 @@ class Pages:
 
     def _old(self) -> Page | None:
         """The newest page, if there may be no newer one now."""
-        return self._newest() if len(self.alive) >= PAGES_MAX else None
+        if len(self.alive) < PAGES_MAX:
+            return None
+        stands_since = trio.current_time() - HELD_S
+        for page in list(self.alive):
+            for reader in list(page.readers):
+                if reader.since <= stands_since:
+                    reader.scope.cancel()
+        return self._newest()
 
     async def _new(self) -> Page:
         began = trio.current_time()
@@ -113,10 +135,20 @@ class PageAnswer(Response):
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it piece by piece, as fast as the client reads."""
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
-        )
-        for piece in self._page.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        """Send it piece by piece, as fast as the client reads. Raises :class:`trio.TooSlowError`
+        if it does not while others wait for a newer page."""
+        page, reader = self._page, _Reader()
+        page.readers[reader] = None
+        try:
+            with reader.scope:
+                await send(
+                    {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
+                )
+                for piece in page.pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    reader.since = trio.current_time()
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            del page.readers[reader]
+        if reader.scope.cancelled_caught:
+            raise trio.TooSlowError

@@ -251,6 +251,11 @@ class AckState:
 
     # Persisting
 
+    @property
+    def has_changes(self) -> bool:
+        """Holes or masks were not taken yet as they are."""
+        return self._holes.has_changes or bool(self._unsaved_masks.dirty)
+
     def take_changes(self) -> Changes:
         """What must be stored for :meth:`load` to give this state, since the last call.
 

@@ -44,12 +44,15 @@ class Cursor:
         *,
         furthest: Position | None = None,
         label: str = "",
+        is_stored: bool = False,
     ) -> None:
-        """``label``: whose it is, for people."""
+        """``label``: whose it is, for people. ``is_stored``: the disk has it as it is here."""
         self._log = log
         self._label = label
         self.acks = acks
         self._furthest = acks.mark_delete if furthest is None else furthest
+        self._stored_mark = acks.mark_delete if is_stored else None
+        """Where mark-delete was when this was last written; None if the disk has it otherwise."""
         self.acknowledged_total = 0
         self.lost_total = 0
         """Entries passed over because they are lost."""
@@ -120,6 +123,7 @@ class Cursor:
         self._furthest = max(self._furthest, read_after, self.acks.mark_delete)
         record = CursorRecord(self.acks.mark_delete, Position(self._furthest + 1))
         changes.puts.append((Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()))
+        self._stored_mark = self.acks.mark_delete
         for suffix, value in changes.acks:
             if value is None:
                 changes.deletes.append((Table.CURSORS, prefix + suffix))
@@ -129,7 +133,15 @@ class Cursor:
 
     def changes_failed(self, changes: CursorChanges) -> None:
         """Those changes are not on disk after all."""
+        self._stored_mark = None
         self.acks.mark_dirty_again(changes.acks)
+
+    def is_stored(self, read_after: Position) -> bool:
+        """:meth:`take_changes` would say what was written before. Those of idle queues, of which
+        there may be very many, are not written once more when the broker stops."""
+        mark = self.acks.mark_delete
+        is_same = mark == self._stored_mark and max(mark, read_after) <= self._furthest
+        return is_same and not self.acks.has_changes
 
     @property
     def backlog_messages(self) -> int:

@@ -152,6 +152,11 @@ class Holes:
             found += [base + low for low in free.to_array()]
         return found
 
+    @property
+    def has_changes(self) -> bool:
+        """:meth:`take_changes` would find some."""
+        return bool(self._unsaved.dirty)
+
     def take_changes(self) -> list[tuple[int, bytes | None]]:
         """Chunks changed since the last call: serialised, or None for one that is no more."""
         return [(key, self._pack(key)) for key in self._unsaved.take(self._chunks)]

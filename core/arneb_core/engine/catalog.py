@@ -114,9 +114,12 @@ class Catalog:
         """Make a subscription as it was. ``clean``: the last stop was in order."""
         # What was suspect stays so for the next start too, however this one ends. After a crash
         # whatever was on disk may have been on its way to somebody.
-        suspect = Position(cursor.read_position - 1) if clean else topic.last or BEFORE_ALL
+        stored = Position(cursor.read_position - 1)
+        suspect = stored if clean else topic.last or BEFORE_ALL
         label = f"subscription {cursor.name!r} of topic {topic.name!r}"
-        place = Cursor(topic.log, cursor.acks, furthest=suspect, label=label)
+        place = Cursor(
+            topic.log, cursor.acks, furthest=suspect, label=label, is_stored=suspect <= stored
+        )
         place.skip_missing()
         topic.adopt(
             LogSubscription(

@@ -313,7 +313,7 @@ class Engine(Steps):
             topic.fenced = True
             for subscription in list(topic.subscriptions.values()):
                 subscription.machine.put_out("shutdown")  # some go with their last consumer
-                if subscription.durable:
+                if subscription.durable and not subscription.machine.is_stored:
                     self._committer.cursor_changed(subscription, None)
         await self._committer.idle()
         self._committer.flush_cursors()

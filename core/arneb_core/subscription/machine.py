@@ -327,6 +327,11 @@ class SubscriptionMachine:
     # Telling
 
     @property
+    def is_stored(self) -> bool:
+        """The disk has its cursor as it is, or is about to."""
+        return self.state.cursor.is_stored(self.furthest)
+
+    @property
     def furthest(self) -> Position:
         """Nothing behind this was handed out."""
         if self.ready.is_prioritised:

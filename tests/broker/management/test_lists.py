@@ -7,6 +7,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, ask_by
 from arneb.http.management.calls import Refused
 from arneb.http.management.lists import (
     PATTERNS_PER_TURN,
@@ -86,6 +87,34 @@ def test_wrong_parameters_are_refused(query: dict[str, str]) -> None:
     with pytest.raises(Refused) as refused:
         listing_of(query)
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("count", "asked_for", "asks"),
+    [
+        (LONG_ITEMS, {}, 0),
+        (LONG_ITEMS + 1, {}, 1),
+        (LOOKED_AT_MAX + 1, {"page": "1", "page_size": "10"}, 0),
+        (LOOKED_AT_MAX + 1, {"page": "1", "page_size": str(LONG_ITEMS + 1)}, 1),
+        (LOOKED_AT_MAX + 1, {"page": "1", "page_size": "10", "sort": "name"}, 1),
+        (LOOKED_AT_MAX, {"page": "1", "page_size": "10", "sort": "name"}, 0),
+        (LOOKED_AT_MAX + 1, {"page": "1", "page_size": "10", "name": "1"}, 1),
+    ],
+)
+async def test_whoever_lists_very_many_asks_first(
+    count: int, asked_for: dict[str, str], asks: int
+) -> None:
+    asked = list[int]()
+
+    async def ask() -> None:
+        asked.append(count)
+
+    ask_by(ask)
+    rows = [{"name": str(number)} for number in range(count)]
+    figures: dict[str, Any] = {"name": lambda row: row["name"]}
+    source = Source(rows, lambda row: row, lambda row: (row["name"],), figures.get, in_order=True)
+    await listed(source, listing_of(asked_for), no_pause)
+    assert len(asked) == asks
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:

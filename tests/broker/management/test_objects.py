@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.broker.management.kit import Caller, managed
 from tests.broker.management.test_rules import path_of
 
+from arneb.http.management import messages
 from arneb.http.management.bindings import properties_key
 from arneb.http.management.calls import Refused
 from arneb.http.management.definitions_file import definitions_in
@@ -70,6 +71,23 @@ async def test_a_message_goes_in_and_comes_out_as_each_mode_says(tmp_path: Path)
         await call.does("POST", publish, MESSAGE)
         assert len(await call.does("POST", taken, get(1, "ack_requeue_false"))) == 1
         assert (await call.does("GET", f"queues/{V}/q%2F1"))["messages"] == 0
+
+
+async def test_no_more_is_taken_than_one_answer_may_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "TAKEN_BYTES_MAX", 1500)
+    monkeypatch.setattr(messages, "BYTES_PER_TURN", 1000)
+    async with managed(tmp_path) as call:
+        await call.does("PUT", f"queues/{V}/q%2F1", {"durable": True})
+        for size in (700, 700, 700, 2000, 1):
+            message = {**MESSAGE, "payload": "x" * size}
+            await call.does("POST", f"exchanges/{V}/amq.default/publish", message)
+        taken = f"queues/{V}/q%2F1/get"
+        sizes = []
+        while got := await call.does("POST", taken, get(100, "ack_requeue_false")):
+            sizes.append([each["payload_bytes"] for each in got])
+        assert sizes == [[700, 700, 700], [2000], [1]]
 
 
 async def test_the_time_of_the_first_message_is_what_its_publisher_said(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 from tests.broker.management.kit import Caller, managed
 
+from arneb.http.connection import LEFT
 from arneb.http.metrics.app import Metrics, Streamed
 from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES
 from arneb.http.metrics.pages import Chosen, RabbitPages
@@ -179,6 +180,7 @@ async def test_an_answer_that_lists_objects_is_sent_as_it_is_made(tmp_path: Path
         start, *pieces = sent
         assert not any(name == b"content-length" for name, _ in start["headers"])
         assert len(pieces) > 2
+        assert all(each[LEFT] for each in pieces[:-1]), "what it is made of is in memory meanwhile"
         assert [each["more_body"] for each in pieces] == [True] * (len(pieces) - 1) + [False]
         there = samples_in(b"".join(each["body"] for each in pieces).decode())
         labels = f"queue={'q' * 200}7,vhost=v/m"

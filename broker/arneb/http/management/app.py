@@ -6,14 +6,14 @@ to the application behind it.
 
 import gzip
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.connection import ANSWER_BYTES, HOLD
+from arneb.http.connection import LEFT
 from arneb.http.guarded import is_loopback
 from arneb.http.management.answering import Request, answer
 from arneb.http.management.calls import Reply, Written, written
@@ -95,14 +95,11 @@ class ManagementApp:
         size = sum(map(len, pieces))
         if size >= GZIP_BYTES_MIN and "gzip" in headers.get("accept-encoding", ""):
             packed = await trio.to_thread.run_sync(gzip.compress, b"".join(pieces), 5)
-            reply = Reply(
-                reply.body, reply.status, {**reply.headers, "content-encoding": "gzip"}, reply.kind
-            )
+            headed = {**reply.headers, "content-encoding": "gzip"}
+            reply = Reply(None, reply.status, headed, reply.kind)
             pieces, size = [packed], len(packed)
-        hold = scope.get("extensions", {}).get(HOLD)
-        if size > ANSWER_BYTES and hold is not None:
-            await hold(size)
-        await _send(send, reply, pieces)
+        # What the pieces were made of is given up: a client may take its time to read them.
+        await _send(send, Reply(None, reply.status, reply.headers, reply.kind), pieces)
 
 
 async def rendered(value: Any) -> AsyncIterator[bytes]:
@@ -149,23 +146,24 @@ async def _send(send: Send, reply: Reply, pieces: list[bytes]) -> None:
         headers["content-type"] = reply.kind
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": raw})
-    for piece in _joined(pieces):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    for piece, left in _joined(pieces):
+        await send({"type": "http.response.body", "body": piece, "more_body": True, LEFT: left})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _joined(pieces: list[bytes]) -> list[bytes]:
-    """Not smaller than they have to be."""
-    joined: list[bytes] = []
-    gathered: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        gathered.append(piece)
-        size += len(piece)
-        if size >= PIECE_BYTES:
-            joined.append(b"".join(gathered))
+def _joined(pieces: list[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Pieces that are not smaller than they have to be, each with how many bytes are left behind
+    it. ``pieces`` is empty at the end: what has been sent is not kept."""
+    pieces.reverse()
+    left = sum(map(len, pieces))
+    gathered, size = list[bytes](), 0
+    while pieces:
+        gathered.append(pieces.pop())
+        size += len(gathered[-1])
+        if size >= PIECE_BYTES or not pieces:
+            piece, left = b"".join(gathered), left - size
             gathered, size = [], 0
-    return [*joined, b"".join(gathered)] if gathered else joined
+            yield piece, left
 
 
 def _script() -> bytes:

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from arneb.http.long_answers import long_answer
 from arneb.http.management.bindings import all_bindings, binding_document
 from arneb.http.management.calls import DONE, Call, Document, Reply, bad_request
 from arneb.http.management.definitions_file import definitions_in
@@ -83,6 +84,7 @@ async def _export_vhost(site: Site, call: Call) -> Reply:
         raise bad_request("vhost_not_found")
     vhost, name = site.vhost_of(call), record_in(site, call).name
     tables = site.catalogue.tables
+    await long_answer()
     document: Document = _heading(site) | {
         "parameters": [
             exported_parameter(each) for each in all_parameters(tables) if each.vhost == name

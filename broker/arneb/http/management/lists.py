@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, long_answer
 from arneb.http.management.calls import Document, Refused, Written, bad_request
 from arneb.http.management.ordering import (
     DOCUMENTS_PER_TURN,
@@ -128,6 +129,8 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
     """The answer: a list, or an object if a page was asked for. Raises 400."""
     items, total = source.items, len(source.items)
     page = listing.page
+    if _is_long(source, listing):
+        await long_answer()
     if page is not None and page.name:
         items = await _named(items, source.order, page, pause)
     start, end = 0, len(items)
@@ -177,6 +180,15 @@ async def _named(
     except InvalidAccess:
         raise bad_request("Pagination parameters are invalid") from None
     return found
+
+
+def _is_long(source: Source[Item], listing: Listing) -> bool:
+    """Many are shown, or very many looked at."""
+    total, page = len(source.items), listing.page
+    if (total if page is None else min(page.size, total)) > LONG_ITEMS:
+        return True
+    named = page is not None and page.name
+    return total > LOOKED_AT_MAX and bool(named or listing.sort or not source.in_order)
 
 
 async def _ordered(

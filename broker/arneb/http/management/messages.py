@@ -10,15 +10,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from typing import Any, Final
 
+from arneb.http.long_answers import long_answer
 from arneb.http.management.arguments import arguments_of
 from arneb.http.management.calls import (
     Body,
     Call,
     Document,
     Reply,
+    Written,
     bad_request,
     not_authorised,
     not_found,
+    written,
 )
 from arneb.http.management.queues import queue_in
 from arneb.http.management.router import Route
@@ -31,6 +34,14 @@ from arneb_amqp.wire.properties import Properties, encode_properties
 
 TAKEN_MAX: Final = 100_000
 """Messages in one answer."""
+
+TAKEN_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of payloads in one answer, and what the last message has beyond it; the others stay for the next.
+"""
+
+BYTES_PER_TURN: Final = 256 * 1024
+MESSAGE_BYTES: Final = 1024
+"""What it takes to show a message, in bytes of payload that take as long."""
 
 ACK_MODES: Final = {
     "ack_requeue_true": Taking(requeued=True),
@@ -123,8 +134,19 @@ async def _get(site: Site, call: Call) -> Reply:
     cut = body.number("truncate", -1)
     actor = await site.acting(call)
     with by_channel():
-        taken = await actor.take(queue.name, min(max(count, 0), TAKEN_MAX), taking)
-    return Reply([_shown(each, encoding, cut) for each in taken])
+        await long_answer()
+        count = min(max(count, 0), TAKEN_MAX)
+        taken = await actor.take(queue.name, count, taking, TAKEN_BYTES_MAX)
+    taken.reverse()
+    shown, left = list[Written](), BYTES_PER_TURN
+    while taken:
+        message = taken.pop()
+        shown.append(written(_shown(message, encoding, cut)))
+        left -= len(message.payload) + MESSAGE_BYTES
+        if left <= 0:
+            await site.pause()
+            left = BYTES_PER_TURN
+    return Reply(shown)
 
 
 def _shown(message: Fetched, encoding: str, cut: int) -> Document:

@@ -1,7 +1,6 @@
 """The routes of the metrics: ``/metrics``, ``/metrics/per-object`` and ``/metrics/detailed``.
 
-The rule: what many ask for at once is made once; what lists objects is sent as it is made, for few
-at a time.
+The rule: what many ask for at once is made once; what lists objects is sent as it is made.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
@@ -18,6 +17,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from arneb.alarms import Alarms
+from arneb.http.connection import LEFT
+from arneb.http.long_answers import long_answer
 from arneb.http.management.site import Site
 from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES, PREFIX, Family, Of
 from arneb.http.metrics.pages import EVERYTHING, Chosen, RabbitPages
@@ -31,9 +32,9 @@ from arneb.observed import ObservedCore
 from arneb_core.access.errors import InvalidAccess
 from arneb_core.access.patterns import compiled
 
-AT_ONCE: Final = 2
-"""Answers that list objects are made for so many at a time; others wait. Each holds the numbers of
-one family: 9 MiB of 50,000 queues."""
+BYTES_PER_OBJECT: Final = 200
+"""What an answer that lists objects holds of each while it is sent, the numbers of one family: of
+50,000 queues 9 MiB."""
 
 PIECE_BYTES: Final = 64 * 1024
 """Sent at once."""
@@ -66,7 +67,6 @@ class Metrics:
         self._rabbit = None if site is None else RabbitPages(site)
         self._per_object = per_object
         self._sums = Pages(self._summed, CONTENT_TYPE)
-        self._limiter = trio.CapacityLimiter(AT_ONCE)
 
     def __repr__(self) -> str:
         return f"<Metrics of {self._core!r}>"
@@ -121,30 +121,33 @@ class Metrics:
         return self._streamed(make)
 
     def _streamed(self, make: Make) -> Response:
-        return Streamed(make, self._limiter)
+        return Streamed(make, BYTES_PER_OBJECT * len(self._core.topics))
 
 
 class Streamed(Response):
-    """An answer that is made while it is sent, for few clients at a time."""
+    """An answer that is made while it is sent. ``held``: the bytes of what it is made of."""
 
-    def __init__(self, make: Make, limiter: trio.CapacityLimiter) -> None:
+    def __init__(self, make: Make, held: int) -> None:
         super().__init__(media_type=CONTENT_TYPE)
         del self.headers["content-length"]  # nobody knows
         self._make = make
-        self._limiter = limiter
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it piece by piece, as fast as the client reads."""
-        async with self._limiter, aclosing(self._make()) as parts:
+        async with aclosing(self._make()) as parts:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             gathered, size = list[str](), 0
+            await long_answer()
             async for part in parts:
                 gathered.append(part)
                 size += len(part)
                 if size >= PIECE_BYTES:
                     body = "".join(gathered).encode()
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
                     gathered, size = [], 0
+                    piece = {"type": "http.response.body", "body": body, "more_body": True}
+                    await send(piece | {LEFT: self._held})
+                    await long_answer()
             body = "".join(gathered).encode()
             await send({"type": "http.response.body", "body": body, "more_body": False})
 

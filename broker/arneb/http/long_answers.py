@@ -1,0 +1,32 @@
+"""Long answers: few are made at a time, and nobody waits behind them who asks for little.
+
+The rule: whoever is about to make a long one asks first. He waits for those who asked before him,
+each of whom waits for the event loop only and never for a client.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Final
+
+LONG_ITEMS: Final = 200
+"""A list of more objects is a long answer: some 3 ms of work."""
+
+LOOKED_AT_MAX: Final = 2_000
+"""So is one for which more are looked at, to find those with a name or to put them in order."""
+
+Ask = Callable[[], Awaitable[None]]
+
+_ASK: Final[ContextVar[Ask | None]] = ContextVar("long answers are asked for by", default=None)
+
+
+def ask_by(ask: Ask) -> None:
+    """Have what this task answers from now on asked for by ``ask``, which returns when a long
+    answer may be made."""
+    _ASK.set(ask)
+
+
+async def long_answer() -> None:
+    """A long answer is about to be made, or the next piece of one; wait until it may."""
+    ask = _ASK.get()
+    if ask is not None:
+        await ask()
