@@ -33,7 +33,7 @@ from bench.load import LoadGenerator, compile_generator
 from bench.spark_session import MIB, Report, session
 from conformance.brokers.arneb import Arneb
 
-from pyspark_arneb.guest import cores
+from pyspark_arneb.processors import cores
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.sink.rows import encode_rows
 from pyspark_arneb.sink.staging import RemoteStaging, Stage
@@ -117,10 +117,12 @@ def commits(report: Report, load: LoadGenerator, broker: Arneb, rows: int, secon
 
 
 COUNTING: Final = """
-from pyspark_arneb.guest import step_back
-step_back(10)
-while True:
-    pass
+from pyspark_arneb.guest import guest
+with guest(10) as make_room:
+    while True:
+        for _ in range(100_000):
+            pass
+        make_room()
 """
 """A guest that needs a processor and nothing else: no memory, no disk, no log."""
 

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pyspark_arneb.guest import step_back
+from pyspark_arneb.guest import guest
 from pyspark_arneb.options import NICE
 
 
@@ -69,8 +69,10 @@ class FloorReader(DataSourceReader):
         return [InputPartition(number) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        step_back(NICE)  # as the source does: neither has more of the processors
-        yield from repeated(self._batch, self._rows // self._partitions)
+        with guest(NICE) as make_room:  # as the source does: neither has more of the processors
+            for batch in repeated(self._batch, self._rows // self._partitions):
+                make_room()
+                yield batch
 
 
 class Part(InputPartition):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pyspark_arneb.guest import cores, step_back
+from pyspark_arneb.guest import guest
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.filters import (
@@ -24,6 +24,7 @@ from pyspark_arneb.plan.filters import (
 from pyspark_arneb.plan.partitions import Partition, divide
 from pyspark_arneb.plan.planning import Plan, plan_read
 from pyspark_arneb.plan.ranges import Loss, Span
+from pyspark_arneb.processors import cores
 from pyspark_arneb.schema import Column
 
 if TYPE_CHECKING:
@@ -86,11 +87,16 @@ class BatchReader(DataSourceReader):
         return made
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        assert isinstance(partition, LogPartition), "Spark hands out what partitions() returned"
+        is_here = isinstance(self._options.location, Directory)
+        with guest(self._options.nice if is_here else 0) as make_room:
+            for batch in self._rows(partition):
+                make_room()
+                yield batch
+
+    def _rows(self, partition: LogPartition) -> Iterator["pa.RecordBatch"]:
         from pyspark_arneb.decode.reading import read_batches
 
-        assert isinstance(partition, LogPartition), "Spark hands out what partitions() returned"
-        if isinstance(self._options.location, Directory):
-            step_back(self._options.nice)
         source = self._options.location.open()
         instead = None if self._options.sealed is None else self._sealed
         for loss in partition.losses:

@@ -1,25 +1,22 @@
-"""Being a guest: which processors a reader on the broker's machine has, and how it leaves them to
-the broker.
+"""Being a guest: how a reader on the broker's machine leaves its processors to the broker.
 
-The rule: who reads a data directory steps back behind the broker before the first read: the Python
-worker, and the JVM that it feeds. They stay so, for only the superuser may take that back: if Spark
-uses them again for another query, that runs as nice.
+The rule: who reads a data directory steps back behind the broker before the first read, and makes
+room for others as long as it reads: the Python worker, and the JVM that it feeds. They stay as nice
+as they are, for only the superuser may take that back: if Spark uses them again for another query,
+that runs as nice.
 """
 
 import ctypes
 import os
 import platform
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-PROC: Final = Path("/proc")
-
-TASK_THREAD: Final = b"Executor task l"
-"""What Linux keeps of the name of a thread that runs Spark's tasks: who has one is the JVM."""
-
-GENERATIONS: Final = 3
-"""How far above a worker its JVM is looked for: Spark's daemon is between the two, or is not."""
+from pyspark_arneb.processes import PROC, jvm_above, threads_of
+from pyspark_arneb.processors import processors
 
 SLICE_NS: Final = 100_000_000
 """The longest that Linux takes.
@@ -49,6 +46,22 @@ class Attributes(ctypes.Structure):
     )
 
 
+@contextmanager
+def guest(niceness: int) -> Iterator[Callable[[], None]]:
+    """Be a guest while the block runs, which calls now and then what it is given, to make room for
+    others. 0 leaves everything as it is."""
+    if not niceness:
+        yield lambda: None
+        return
+    step_back(niceness)
+    mine = processors()
+    mine.begin()
+    try:
+        yield mine.look
+    finally:
+        mine.end()
+
+
 def step_back(niceness: int, proc: Path = PROC) -> None:
     """Let this process, and the JVM that it works for if there is one, be at least so nice, and
     give way at once to whoever wakes up. 0 leaves everything as it is."""
@@ -58,41 +71,6 @@ def step_back(niceness: int, proc: Path = PROC) -> None:
         if process is not None:
             for thread in threads_of(process, proc):
                 _step_back(thread, niceness)
-
-
-def jvm_above(process: int, proc: Path = PROC) -> int | None:
-    """The JVM whose task a worker does, by the worker's parent; None where there is none or the
-    system does not say."""
-    for _ in range(GENERATIONS):
-        names = {thread: _name(process, thread, proc) for thread in threads_of(process, proc)}
-        if TASK_THREAD in names.values():
-            return process
-        process = _parent(process, proc)
-    return None
-
-
-def threads_of(process: int, proc: Path = PROC) -> list[int]:
-    """All that there are now: to Linux each of them is as nice as it is by itself."""
-    try:
-        return [int(each) for each in os.listdir(proc / str(process) / "task")]
-    except OSError:  # not Linux, or gone
-        return [0] if process == os.getpid() else []
-
-
-def _name(process: int, thread: int, proc: Path) -> bytes:
-    """Not as text: Linux cuts names after 15 bytes, in the middle of a character too."""
-    try:
-        return (proc / str(process) / "task" / str(thread) / "comm").read_bytes().rstrip(b"\n")
-    except OSError:
-        return b""
-
-
-def _parent(process: int, proc: Path) -> int:
-    """0 if nobody knows."""
-    try:
-        return int((proc / str(process) / "stat").read_bytes().rpartition(b")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def _step_back(thread: int, niceness: int) -> None:
@@ -111,9 +89,3 @@ def _give_way(thread: int, nice: int) -> None:
     if number is not None:
         wanted = Attributes(ctypes.sizeof(Attributes), os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)
         ctypes.CDLL(None).syscall(number, thread, ctypes.byref(wanted), 0)
-
-
-def cores() -> int:
-    """The log is on this machine's disk, so this machine's cores will read it."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

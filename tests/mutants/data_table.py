@@ -8,6 +8,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 DATA: Final = "broker/arneb/data/"
+PROCESSORS: Final = ("tests/spark_connector/test_processors.py",)
 LEFTOVERS: Final = ("tests/broker/data/test_leftovers.py",)
 WRITING: Final = ("tests/broker/data/test_writing.py", "tests/broker/data/test_machine.py")
 CURSORS: Final = ("tests/broker/data/test_cursors.py",)
@@ -232,7 +233,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "a name that Linux cut within a character ends a read",
-        "spark_connector/pyspark_arneb/guest.py",
+        "spark_connector/pyspark_arneb/processes.py",
         '        return (proc / str(process) / "task" / str(thread) / "comm")'
         '.read_bytes().rstrip(b"\\n")\n',
         '        name = (proc / str(process) / "task" / str(thread) / "comm").read_text()\n'
@@ -245,6 +246,48 @@ DATA_MUTANTS: Final = (
         "            _give_way(thread, nice)\n",
         "            pass\n",
         ("tests/spark_connector/test_guest.py",),
+    ),
+    Mutant(
+        "guests keep all processors while others work",
+        "spark_connector/pyspark_arneb/processors.py",
+        "    return min(have // 2, math.ceil(ROOM * used)) if used >= WORK else 0\n",
+        "    return 0\n",
+        PROCESSORS,
+    ),
+    Mutant(
+        "a guest on its own processors makes room for other guests",
+        "spark_connector/pyspark_arneb/processors.py",
+        '            found[int(name.removeprefix("cpu"))] = user, user + sum(rest)\n',
+        '            found[int(name.removeprefix("cpu"))] = user + rest[0], user + sum(rest)\n',
+        PROCESSORS,
+    ),
+    Mutant(
+        "room is made by the worker alone, and its JVM stays where it was",
+        "spark_connector/pyspark_arneb/processors.py",
+        "        if self._jvm is not None:\n            for thread",
+        "        if False:\n            for thread",
+        PROCESSORS,
+    ),
+    Mutant(
+        "nobody remembers which processors the JVM had",
+        "spark_connector/pyspark_arneb/processors.py",
+        "                if thread != self._jvm:\n",
+        "                if True:\n",
+        PROCESSORS,
+    ),
+    Mutant(
+        "who has made room never has it back when its read is over",
+        "spark_connector/pyspark_arneb/guest.py",
+        "        mine.end()\n",
+        "        pass\n",
+        PROCESSORS,
+    ),
+    Mutant(
+        "a read looks at the others once, when it begins",
+        "spark_connector/pyspark_arneb/batch.py",
+        "                make_room()\n",
+        "                pass\n",
+        PROCESSORS,
     ),
     Mutant(
         "small pieces of stages have no bound",

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -65,9 +66,9 @@ def pytest_report_collectionfinish() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_guest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What reads in the process of the tests does not step back: that could not be undone, and the
-    tests after it would run as nice. Spark's own workers are other processes."""
-    monkeypatch.setattr("pyspark_arneb.batch.step_back", lambda _niceness: None)
+    """What reads in the process of the tests is no guest: stepping back could not be undone, and
+    the tests after it would run as nice. Spark's own workers are other processes."""
+    monkeypatch.setattr("pyspark_arneb.batch.guest", lambda _niceness: nullcontext(lambda: None))
 
 
 @pytest.fixture(scope="package")

@@ -4,6 +4,8 @@ the process lives."""
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,11 @@ import pytest
 
 from pyspark_arneb import batch
 from pyspark_arneb.batch import BatchReader, LogPartition
-from pyspark_arneb.guest import SCHED_SETATTR, SLICE_NS, jvm_above
+from pyspark_arneb.guest import SCHED_SETATTR, SLICE_NS
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.options import ReadOptions, read_options
+from pyspark_arneb.processes import jvm_above
 from pyspark_arneb.service.connection import Address
 
 STEPS = """
@@ -127,13 +130,18 @@ def test_who_reads_a_directory_steps_back_as_far_as_the_option_says(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: int
 ) -> None:
     steps: list[int] = []
-    monkeypatch.setattr(batch, "step_back", steps.append)
+
+    def guest(niceness: int) -> AbstractContextManager[Callable[[], None]]:
+        steps.append(niceness)
+        return nullcontext(lambda: None)
+
+    monkeypatch.setattr(batch, "guest", guest)
     options = read_options({"path": "/nowhere", "topic": "t", **given})
     assert list(reader(options).read(LogPartition())) == []
     assert steps == [expected]
     away = replace(options, location=Remote(Address("http://127.0.0.1:1")))
     assert list(reader(away).read(LogPartition())) == []
-    assert steps == [expected], "who reads by the broker's port may be anywhere"
+    assert steps == [expected, 0], "who reads by the broker's port may be anywhere"
 
 
 def reader(options: ReadOptions) -> BatchReader:

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from pyspark_arneb.guest import cores
 from pyspark_arneb.pipeline.own_code import archive
+from pyspark_arneb.processors import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

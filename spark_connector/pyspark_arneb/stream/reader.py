@@ -21,9 +21,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_arneb.batch import BatchReader, LogPartition
-from pyspark_arneb.guest import cores
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.plan.partitions import divide
+from pyspark_arneb.processors import cores
 from pyspark_arneb.schema import Column
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
 from pyspark_arneb.stream.cursor import QueryCursor

@@ -4,7 +4,6 @@ import socket
 
 import pytest
 
-from pyspark_arneb.guest import cores
 from pyspark_arneb.pipeline.session import (
     DRAWN,
     QUIET,
@@ -13,6 +12,7 @@ from pyspark_arneb.pipeline.session import (
     expect_somebody,
     settings_on,
 )
+from pyspark_arneb.processors import cores
 
 SHUFFLED = "spark.sql.shuffle.partitions"
 
