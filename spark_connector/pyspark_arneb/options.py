@@ -199,8 +199,9 @@ READ_OPTIONS: Final = (
     Option("sealed", "none",
            "the sealed tier: what retention removes before it is read comes from there"),
     Option("nice", "`10`",
-           "how far the Python workers that read a `path`, and their JVM, step back behind the "
-           "broker, 1 to 19; `0`: not at all"),
+           "how nice the Python workers that read a `path`, and their JVM, are to the broker, 1 to "
+           "19; while others work on the machine, they leave them up to half of its processors, "
+           "too; `0`: neither"),
 )  # fmt: skip
 """Every option of a read."""
 
