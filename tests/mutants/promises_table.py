@@ -79,8 +79,8 @@ PROMISES_MUTANTS: Final = (
         "a client is read on while another task carries out what it wants",
         "amqp_frontend/arneb_amqp/server/connection.py",
         "            if runner.busy:\n                await runner.finished()\n"
-        "            waiting = runner.run_orders()\n",
-        "            waiting = [] if runner.busy else runner.run_orders()\n",
+        "            waiting = runner.run_turn()\n",
+        "            waiting = None if runner.busy else runner.run_turn()\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
     Mutant(

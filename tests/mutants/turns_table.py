@@ -500,4 +500,25 @@ TURNS_MUTANTS: Final = (
         "            self._make()\n",
         ("tests/core/engine/test_reader.py",),
     ),
+    Mutant(
+        "who was alone once commits at the end of its turns for ever",
+        "core/arneb_core/engine/steps.py",
+        "            self._last_turn, self._turns_alone = whose, 0\n",
+        "            self._last_turn = whose\n",
+        ("tests/core/engine/test_turns_alone.py",),
+    ),
+    Mutant(
+        "what is appended in a turn that must not be called back is forgotten",
+        "core/arneb_core/engine/steps.py",
+        "            else:\n                self._pump.wake()\n",
+        "",
+        ("tests/core/engine/test_turns_alone.py",),
+    ),
+    Mutant(
+        "a connection is called back while a request of its own is to be carried out",
+        "amqp_frontend/arneb_amqp/server/effects.py",
+        "            core.turn_ends(may_be_called=is_all)\n",
+        "            core.turn_ends(may_be_called=True)\n",
+        ("tests/amqp_frontend/server/test_effects.py",),
+    ),
 )

@@ -328,8 +328,8 @@ class Connection:
             # be to gather without end what nobody takes.
             if runner.busy:
                 await runner.finished()
-            waiting = runner.run_orders()
-            if waiting or session.has_more:
+            waiting = runner.run_turn()
+            if waiting is not None:
                 await runner.run_all(waiting)
             self.flush()
             if session.state is not self._state or session.timer_nearer:

@@ -137,6 +137,19 @@ class EffectRunner:
             go_on = partial(self._run_in_task, waiting)
             self._nursery.start_soon(contain, "carrying out an AMQP request", go_on)
 
+    def run_turn(self) -> list[Effect] | None:
+        """As :meth:`run_orders`, at the end of a turn in which the client was read; None when
+        nothing is left for :meth:`run_all`. What was published may be confirmed meanwhile."""
+        core, waiting, is_all = self._context.core, [], False
+        core.turn_begins(self._context.owner)
+        try:
+            waiting = self.run_orders()
+            is_all = not (waiting or self._session.has_more)
+        finally:
+            # Not if there is more: nobody else may take effects before it is done.
+            core.turn_ends(may_be_called=is_all)
+        return None if is_all else waiting
+
     def run_orders(self) -> list[Effect]:
         """Carry out effects up to the first that takes long; the rest, for :meth:`run_all`. Not
         while another task does that: see :meth:`finished`."""

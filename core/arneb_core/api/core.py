@@ -126,6 +126,17 @@ class Core(Protocol):
         False, and it never is, when nothing is. It must not raise."""
         ...
 
+    def turn_begins(self, whose: int) -> None:
+        """A turn of the loop begins in which one connection, of that number, may append, and which
+        :meth:`turn_ends` ends, without a checkpoint in between. To say so is an offer: if there has
+        been nobody else for a while, its appends need not wait for another pass."""
+        ...
+
+    def turn_ends(self, *, may_be_called: bool) -> None:
+        """The turn is over but for this call, in which the connection may be told of what is
+        committed, if it ``may_be_called``."""
+        ...
+
     @property
     def crowded(self) -> bool:
         """More is waiting to be committed than should be; publishers must pause."""

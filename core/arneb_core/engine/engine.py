@@ -128,7 +128,8 @@ class Engine(Steps):
             if metadata:
                 request.puts = metadata_puts(metadata)
                 request.on_commit = partial(self.catalog.metadata_changed, metadata)
-            self._committer.add(request)
+            self.submit(request)
+            return
         self._pump.wake()
 
     def expect_expiry(self, topic: Topic) -> None:

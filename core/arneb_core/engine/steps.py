@@ -1,7 +1,8 @@
 """Steps: what topics and subscriptions want done, and the steps of the pump that do it.
 
-The rule: whoever calls is not called back in the same turn of the loop. A commit is begun first,
-so that the disk works while the rest of the step is done; what a step brings about is for the next.
+The rule: whoever calls is not called back in the same turn of the loop, unless it says that it may
+be. A commit is begun first, so that the disk works while the rest of the step is done; what a step
+brings about is for the next.
 """
 
 import logging
@@ -31,6 +32,11 @@ TURN_ENTRIES: Final = 64
 """What a subscription's turn costs of that at least, so that many with little to do do not
 take the loop for long either: 128 of them, some 5 ms."""
 
+ALONE_TURNS: Final = 16
+"""So many turns of one connection in a row, and nobody else's between them, before what it appends
+is committed at the end of its turn: that saves a pass of the loop, a fifth of what a publisher at
+window 1 waits for. Where several publish, what all of them append in a pass is one commit."""
+
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
@@ -53,6 +59,11 @@ class Steps:
         self._write_ahead = WriteAhead(self.submit)
         self._after_dispatch: dict[Callable[[], None], int] = {}
         """Who is to be called when there were so many turns in all."""
+        self._last_turn = -1
+        """Whose the last turn was, of those who say so."""
+        self._turns_alone = 0
+        self._waits_for_end = False
+        """Somebody who is alone has its turn: a commit is begun at the end of that."""
 
     @property
     def has_more(self) -> bool:
@@ -65,6 +76,24 @@ class Steps:
             self._after_dispatch.setdefault(back, self._turns_total + len(self._ready))
             return True
         return False
+
+    def turn_begins(self, whose: int) -> None:
+        """A turn in which there may be appends; see the interface."""
+        if whose != self._last_turn:
+            self._last_turn, self._turns_alone = whose, 0
+        elif self._turns_alone < ALONE_TURNS:
+            self._turns_alone += 1
+        else:
+            self._waits_for_end = True
+
+    def turn_ends(self, *, may_be_called: bool) -> None:
+        """The end of it; see the interface."""
+        if self._waits_for_end:
+            self._waits_for_end = False
+            if may_be_called:
+                self._committer.start()
+            else:
+                self._pump.wake()
 
     def has_work(self, subscription: LogSubscription) -> None:
         """Have ``subscription`` dispatch at the next step."""
@@ -127,7 +156,8 @@ class Steps:
     def submit(self, request: Request) -> None:
         """Have ``request`` committed."""
         self._committer.add(request)
-        self._pump.wake()
+        if not self._waits_for_end:
+            self._pump.wake()
 
     def written_ahead(self, unit: Unit) -> AbstractAsyncContextManager[None]:
         """Write the runs of ``unit`` ahead of its commit; see the interface."""

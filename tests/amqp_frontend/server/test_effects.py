@@ -148,6 +148,58 @@ async def test_every_effect_is_carried_out(kind: type[Effect]) -> None:
     assert all(isinstance(each, RequestDone) for each in session.events)
 
 
+class TurnOf(Recorder):
+    """Notes when a turn begins and ends, and how."""
+
+    @property
+    def core(self) -> "TurnOf":
+        return self
+
+    owner = 7
+
+    def turn_begins(self, whose: int) -> None:
+        self.calls.append(f"turn of {whose}")
+
+    def turn_ends(self, *, may_be_called: bool) -> None:
+        self.calls.append("may be called" if may_be_called else "is busy")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "calls", "waiting"),
+    [
+        ((Wake, Append), ["wake", "append", "may be called"], None),
+        ((Append, Cancel, Wake), ["append", "is busy"], [Cancel, Wake]),
+    ],
+)
+async def test_a_client_is_called_back_in_its_turn_if_nothing_is_to_be_waited_for(
+    kinds: tuple[type[Effect], ...], calls: list[str], waiting: list[type[Effect]] | None
+) -> None:
+    session, recorder = Session(*(EXAMPLES[kind][0] for kind in kinds)), TurnOf()
+    rest = runner(session, recorder).run_turn()
+    assert recorder.calls == ["turn of 7", *calls]
+    assert (None if rest is None else [type(each) for each in rest]) == waiting
+
+
+async def test_a_client_of_which_more_came_is_not_called_back_in_its_turn() -> None:
+    session, recorder = Session(EXAMPLES[Wake][0]), TurnOf()
+    session.has_more = True
+    assert runner(session, recorder).run_turn() == []
+    assert recorder.calls == ["turn of 7", "wake", "is busy"]
+
+
+async def test_a_turn_that_fails_has_an_end() -> None:
+    session, recorder = Session(EXAMPLES[Wake][0]), TurnOf()
+    made = runner(session, recorder)
+    recorder.wake = failing  # type: ignore[attr-defined]
+    with pytest.raises(ZeroDivisionError):
+        made.run_turn()
+    assert recorder.calls == ["turn of 7", "is busy"]
+
+
+def failing(*_: object) -> None:
+    raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("error", [not_found("no queue"), StoreFull("full")])
 async def test_a_request_that_fails_is_told_in_amqps_words(error: Exception) -> None:
     session = Session(Leave((ONE,)))

@@ -1,0 +1,129 @@
+"""Turns of one connection that is alone: what it appends is committed at their end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.steps import ALONE_TURNS
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import Ended
+from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
+
+ALONE = ALONE_TURNS + 1
+"""So many turns make whoever had them alone from the next one on."""
+
+
+PASSES = 3
+"""Of the loop: so soon the pump has made its step."""
+
+
+class AtOnce:
+    """A commit log that has stored everything at once; how many entries each commit had."""
+
+    depth = 1
+    is_unsettled = False
+
+    def __init__(self, *_: object) -> None:
+        self.commits: list[int] = []
+
+    def prepare(self) -> None:
+        pass
+
+    def submit(self, changes: Changes, ended: Ended, *, settle: bool = False) -> CommitReport:
+        self.commits.append(sum(len(entries) for _, _, entries in changes.blocks))
+        return CommitReport(1, 1, 0)
+
+    def close(self) -> None:
+        pass
+
+
+class Turns:
+    """An engine whose commits are stored at once, and the turns of connections."""
+
+    def __init__(self, engine: Engine, log: AtOnce) -> None:
+        self.engine = engine
+        self.log = log
+
+    def take(self, whose: int, *, may_be_called: bool = True) -> Outcome:
+        """One turn with one append."""
+        outcome = Outcome()
+        self.engine.turn_begins(whose)
+        self.engine.append(self.engine.topic("t"), [make_entry(b"x")], outcome, 1)
+        assert not outcome.calls, "called back before the end of the turn"
+        self.engine.turn_ends(may_be_called=may_be_called)
+        return outcome
+
+    async def alone(self, whose: int) -> None:
+        """So many turns of one that the next is one of somebody alone."""
+        for _ in range(ALONE):
+            await self.take(whose).wait()
+        self.log.commits.clear()
+
+
+@asynccontextmanager
+async def opened(data_dir: Path) -> AsyncIterator[Turns]:
+    log = AtOnce()
+    async with open_engine(data_dir, commit_log=lambda store, call_soon: log) as engine:
+        await engine.create_topic("t", subscriptions=["s"])
+        await quiet(engine)
+        yield Turns(engine, log)
+
+
+async def test_who_is_alone_is_told_at_the_end_of_its_turn(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        for _ in range(ALONE):
+            outcome = turns.take(1)
+            assert not outcome.calls
+            assert await outcome.wait() is None
+        assert [turns.take(1).calls for _ in range(3)] == [[None]] * 3
+
+
+async def test_who_must_not_be_called_yet_is_told_soon(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        await turns.alone(1)
+        outcome = turns.take(1, may_be_called=False)
+        assert not outcome.calls
+        for _ in range(PASSES):
+            await trio.lowlevel.checkpoint()
+        assert outcome.calls == [None]
+        assert turns.take(1).calls == [None]
+
+
+async def test_what_several_append_in_a_pass_is_one_commit(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        await turns.alone(1)
+        outcomes = [turns.take(whose) for whose in (2, 1, 3)]
+        assert not any(each.calls for each in outcomes)
+        assert [await each.wait() for each in outcomes] == [None] * 3
+        assert turns.log.commits == [3]
+
+
+async def test_others_turns_end_it_until_there_were_none_for_a_while(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        await turns.alone(1)
+        await turns.take(2).wait()
+        for _ in range(ALONE):
+            outcome = turns.take(1)
+            assert not outcome.calls
+            await outcome.wait()
+        assert turns.take(1).calls == [None]
+
+
+async def test_a_turn_without_appends_begins_no_commit(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        await turns.alone(1)
+        turns.engine.turn_begins(1)
+        turns.engine.turn_ends(may_be_called=True)
+        assert not turns.log.commits
+
+
+async def test_who_says_nothing_of_turns_is_told_later(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        await turns.alone(1)
+        outcome = Outcome()
+        turns.engine.append(turns.engine.topic("t"), [make_entry(b"x")], outcome, 1)
+        assert not outcome.calls
+        assert await outcome.wait() is None
