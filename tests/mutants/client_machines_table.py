@@ -20,8 +20,65 @@ FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",
 CONSUMER_TESTS: Final = ("tests/pulsar_frontend/client/consumer/test_machine.py",)
 PIECES_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_pieces.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",)
+SEEKING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_seeking.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
+    Mutant(
+        "everything up to a message takes the pieces of the next with it",
+        CLIENT + "consumer/acknowledging.py",
+        "        if self._apart and (passing := self._apart.passing(entry, chunks)):\n",
+        "        if not self._apart and (passing := self._apart.passing(entry, chunks)):\n",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "which entries are pieces is forgotten with the connection",
+        CLIENT + "consumer/acknowledging.py",
+        "        self._apart.disconnected()\n",
+        "        self._apart.clear()\n",
+        PIECES_TESTS,
+    ),
+    Mutant(
+        "what was passed on a lost connection is taken for acknowledged",
+        CLIENT + "trackers/pieces.py",
+        "        self._passed = None\n\n    def clear(self) -> None:\n",
+        "        self._entries = dict(self._entries)\n\n    def clear(self) -> None:\n",
+        ("tests/pulsar_frontend/client/trackers/test_pieces.py",),
+    ),
+    Mutant(
+        "a message of which a piece is refused is stored with the others",
+        CLIENT + "producer/machine.py",
+        "            if refused and not refused[-1].packed.is_followed_by(each.packed):\n",
+        "            if refused:\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "only the message that was sent first can be refused",
+        CLIENT + "producer/machine.py",
+        "            if refused or each.packed.first == error.sequence_id:\n",
+        "            if refused or each is self._pending[0]:\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "a broker that is back sends what it has not been told is done",
+        CLIENT + "consumer/machine.py",
+        "        self.acks.flush(now)\n        self._flow(self._queue.connected())\n",
+        "        self._flow(self._queue.connected())\n        self.acks.flush(now)\n",
+        CONSUMER_TESTS,
+    ),
+    Mutant(
+        "seeks overtake each other",
+        CLIENT + "consumer/consumer.py",
+        "        if self._seeks is None:\n",
+        "        if self._seeks is not where:\n",
+        SEEKING_TESTS,
+    ),
+    Mutant(
+        "a reader that began some time ago begins elsewhere when it comes back",
+        CLIENT + "consumer/link.py",
+        "(self._machine.start == LATEST or rolls_back)",
+        "(self._machine.start == LATEST)",
+        SEEKING_TESTS,
+    ),
     Mutant(
         "a producer that its broker sends to another goes past the proxy",
         CLIENT + "attachment.py",
@@ -264,8 +321,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "what a transaction acknowledges times out all the same",
         CLIENT + "consumer/consumer.py",
-        "        self._machine.acks.leave_to_transaction(entry, index, size, "
-        "cumulative=cumulative)\n",
+        "        acks.leave_to_transaction(entry, index, size, cumulative=cumulative)\n",
         "",
         TRANSACTION_TESTS,
     ),
@@ -349,15 +405,15 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "an id acknowledges the first piece of its message and the last",
         CLIENT + "consumer/acknowledging.py",
-        "        for each in self._pieces.pop(entry, chunks)[:-1]:\n",
-        "        for each in chunks[:-1]:\n",
+        "        if pieces := self._pieces.pop(entry, chunks):\n",
+        "        if pieces := chunks:\n",
         PIECES_TESTS,
     ),
     Mutant(
         "a transaction acknowledges the last piece alone",
-        CLIENT + "consumer/consumer.py",
-        "            pieces = self._machine.acks.pieces_of(entry)[:-1] or chunks[:-1]\n",
-        "            pass\n",
+        CLIENT + "consumer/acknowledging.py",
+        "            single = self._pieces.get(entry, pieces)[:-1]\n",
+        "            single = pieces[:0]\n",
         PIECES_TESTS,
     ),
 )

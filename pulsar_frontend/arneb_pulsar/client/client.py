@@ -28,7 +28,7 @@ from arneb_pulsar.client.errors import (
     ConfigurationError,
     InvalidTopic,
 )
-from arneb_pulsar.client.ids import EARLIEST, MessageId
+from arneb_pulsar.client.ids import EARLIEST, LATEST, MessageId
 from arneb_pulsar.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from arneb_pulsar.client.making import ConsumerParts, ProducerParts, make_consumer, make_producer
 from arneb_pulsar.client.producer.building import Builder
@@ -167,7 +167,10 @@ class Client:
         names = [self._name(each) for each in ([topics] if isinstance(topics, str) else topics)]
         if not names:
             raise ConfigurationError("expected a topic to subscribe to, got none")
-        wanted = named_letters(names[0], subscription, options or ConsumerOptions())
+        options = options or ConsumerOptions()
+        if options.durable and options.start_rollback_s:
+            raise ConfigurationError("expected a reader to begin some time ago, got a subscription")
+        wanted = named_letters(names[0], subscription, options)
         if wanted.retry and wanted.dead_letters is not None:
             names.append(self._name(wanted.dead_letters.retry_topic))
         make = self._consumers(subscription, wanted, schema, key_reader, interceptors)
@@ -251,8 +254,11 @@ class Client:
     ) -> Reader[Any]:
         """A reader from behind ``start`` on, or from it on with ``start_inclusive``; ``EARLIEST``
         and ``LATEST`` are the ends. Raises as :meth:`create_producer`."""
+        options = options or ConsumerOptions()
+        if options.start_rollback_s and start not in (EARLIEST, LATEST):
+            raise ConfigurationError(f"expected one place to begin at, got {start} and a time")
         wanted = replace(
-            options or ConsumerOptions(),
+            options,
             type=SubscriptionType.EXCLUSIVE,
             durable=False,
             start=start,

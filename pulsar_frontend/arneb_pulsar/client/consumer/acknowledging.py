@@ -7,16 +7,18 @@ for a message begins when it gets it.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message as Command
 
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.statistics import ReceiveCounts
 from arneb_pulsar.client.trackers.ack_grouping import Acks, AckTracker, Receipt
 from arneb_pulsar.client.trackers.negative_acks import NegativeAcksTracker
+from arneb_pulsar.client.trackers.pieces import Passing, PieceTracker
 from arneb_pulsar.client.trackers.unacked import UnackedMessageTracker
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
@@ -24,6 +26,9 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
 LOG = logging.getLogger("arneb_pulsar.client")
 
 T = TypeVar("T")
+
+TRANSACTION_IDS_MAX: Final = 1_000
+"""Entries in one ACK of a transaction, as in those of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class Acknowledging:
             )
         self._open: dict[EntryId, int] = {}
         self._pieces: dict[EntryId, tuple[EntryId, ...]] = {}
+        self._is_cumulative = not options.type.is_shared
+        self._apart = PieceTracker()
 
     def __repr__(self) -> str:
         hand = "" if self._unacked is None else f", {self._unacked!r}"
@@ -89,11 +96,22 @@ class Acknowledging:
         if index >= 0:
             self._open[entry] = self._open.get(entry, 0) | 1 << index
 
+    def came(self, entry: EntryId, *, is_piece: bool) -> None:
+        """An entry came that is not acknowledged."""
+        if self._is_cumulative and (is_piece or self._apart):
+            self._apart.came(entry, is_piece=is_piece)
+
     def came_in_pieces(self, entries: tuple[EntryId, ...]) -> None:
         """A message is whole that stands in several entries."""
         self._pieces[entries[-1]] = entries
+        self._apart.whole(entries)
         for each in entries:
             self._nacks.remove(each)
+
+    def done_with(self, pieces: Sequence[EntryId]) -> None:
+        """A message in pieces came that the application does not get."""
+        if pieces:
+            self._apart.done(pieces)
 
     def pieces_of(self, entry: EntryId) -> tuple[EntryId, ...]:
         """All entries of the message that ``entry`` names."""
@@ -104,6 +122,7 @@ class Acknowledging:
         self.attached = False
         self.output.clear()
         self.tracker.disconnected()
+        self._apart.disconnected()
         self.put_down()
 
     def put_down(self) -> None:
@@ -118,6 +137,7 @@ class Acknowledging:
     def forget(self) -> list[Receipt]:
         """The subscription stands elsewhere; receipts that will never come."""
         self.put_down()
+        self._apart.clear()
         return self.tracker.clear()
 
     def acknowledge(
@@ -132,8 +152,9 @@ class Acknowledging:
     ) -> None:
         """One message; ``chunks`` are all its entries if it came in pieces."""
         self._counts.acknowledged += 1
-        for each in self._pieces.pop(entry, chunks)[:-1]:
-            self.tracker.acknowledge(each, now)
+        if pieces := self._pieces.pop(entry, chunks):
+            self.give_up(pieces[:-1], now)
+            self._apart.done(pieces[-1:])
         full = self.tracker.acknowledge(entry, now, index, size, receipt)
         self._let_go(entry, index)
         if full:
@@ -144,11 +165,16 @@ class Acknowledging:
         for each in messages:
             entry = each.entry
             self._pieces.pop(entry.id, None)
-            for piece in entry.chunks[:-1]:
-                self.tracker.acknowledge(piece, now)
+            self.give_up(entry.chunks, now)
             self.tracker.acknowledge(entry.id, now, each.batch_index, entry.batch_size)
         if messages:
             self.flush(now)
+
+    def give_up(self, pieces: Sequence[EntryId], now: float) -> None:
+        """Pieces of a message that the application does not get are done."""
+        for each in pieces:
+            self.tracker.acknowledge(each, now)
+        self._apart.done(pieces)
 
     def acknowledge_part(self, entry: EntryId, index: int) -> bool:
         """A message of a batch, if that is all there is to it; see
@@ -163,14 +189,52 @@ class Acknowledging:
         return True
 
     def acknowledge_cumulative(
-        self, entry: EntryId, index: int, size: int, now: float, receipt: Receipt | None = None
+        self,
+        entry: EntryId,
+        index: int,
+        size: int,
+        now: float,
+        *,
+        chunks: Sequence[EntryId] = (),
+        receipt: Receipt | None = None,
     ) -> None:
-        """Everything up to a message."""
+        """Everything up to a message; not the pieces that stand there of messages behind it."""
         self._counts.acknowledged += 1
-        full = self.tracker.acknowledge_cumulative(entry, now, index, size, receipt)
+        if self._apart and (passing := self._apart.passing(entry, chunks)):
+            full = self._pass(passing, entry, index, size, now, receipt)
+        else:
+            full = self.tracker.acknowledge_cumulative(entry, now, index, size, receipt)
         self._let_go_up_to(entry, index, size)
         if full:
             self.flush(now)
+
+    def commands_in(
+        self,
+        transaction: TransactionId,
+        place: MessageIdData,
+        pieces: Sequence[EntryId],
+        *,
+        cumulative: bool,
+    ) -> list[CommandAck]:
+        """What acknowledges a message as a part of a transaction, all of its ``pieces`` if it has
+        some. Once all are answered it is for :meth:`leave_to_transaction`."""
+        entry = (place.ledgerId, place.entryId)
+        commands = []
+        if not cumulative:
+            single = self._pieces.get(entry, pieces)[:-1]
+            commands.append(self._ack(CommandAck.Individual, [*map(_data_of, single), place]))
+        elif passing := self._apart.passing(entry, pieces):
+            commands.append(self._ack(CommandAck.Cumulative, [_data_of(passing.up_to)]))
+            rest = [*map(_data_of, passing.single), place]
+            for at in range(0, len(rest), TRANSACTION_IDS_MAX):
+                ids = rest[at : at + TRANSACTION_IDS_MAX]
+                commands.append(self._ack(CommandAck.Individual, ids))
+        else:
+            commands.append(self._ack(CommandAck.Cumulative, [place]))
+        for each in commands:
+            each.txnid_most_bits = transaction.most_bits
+            each.txnid_least_bits = transaction.least_bits
+        return commands
 
     def leave_to_transaction(
         self, entry: EntryId, index: int, size: int, *, cumulative: bool
@@ -180,13 +244,34 @@ class Acknowledging:
         if cumulative:
             self._let_go_up_to(entry, index, size)
         else:
-            self._pieces.pop(entry, None)
+            self._apart.done(self._pieces.pop(entry, ()))
             self._let_go(entry, index)
 
     def flush(self, now: float) -> None:
         """Send the acknowledgements that wait."""
         while self.attached and (acks := self.tracker.flush(now)) is not None:
             self._send_acks(acks)
+
+    def _pass(
+        self,
+        passing: Passing,
+        entry: EntryId,
+        index: int,
+        size: int,
+        now: float,
+        receipt: Receipt | None,
+    ) -> bool:
+        """Acknowledge everything up to a message without the pieces of others that stand there;
+        True = flush now."""
+        places = [(each, -1, 0) for each in passing.single]
+        places += [(entry, each, size) for each in range(index + 1)] if size else [(entry, -1, 0)]
+        told = None
+        if receipt is not None:
+            told = AnswerCount(len(places) + 1, (receipt,)).answered
+        full = self.tracker.acknowledge_cumulative(passing.up_to, now, receipt=told)
+        for each, at, count in places:
+            full |= self.tracker.acknowledge(each, now, at, count, told)
+        return full
 
     def _let_go(self, entry: EntryId, index: int) -> None:
         """The application is done with a message."""
@@ -206,6 +291,8 @@ class Acknowledging:
 
     def _let_go_up_to(self, entry: EntryId, index: int, size: int) -> None:
         """The application is done with a message and all before it."""
+        if self._apart:
+            self._apart.passed(entry)
         if self._pieces:
             self._pieces = {each: all_ for each, all_ in self._pieces.items() if each > entry}
         if self._unacked is None:
@@ -216,15 +303,14 @@ class Acknowledging:
 
     def _send_acks(self, acks: Acks) -> None:
         commands = []
-        ids = [MessageIdData(ledgerId=ledger, entryId=entry) for ledger, entry in acks.individual]
+        ids = [*map(_data_of, acks.individual)]
         for (ledger, entry), left in acks.partial:
             ids.append(MessageIdData(ledgerId=ledger, entryId=entry, ack_set=words_of(left)))
         if ids:
             commands.append(self._ack(CommandAck.Individual, ids))
         if acks.cumulative is not None:
-            ledger, entry = acks.cumulative
-            words = words_of(acks.cumulative_left)
-            last = MessageIdData(ledgerId=ledger, entryId=entry % (1 << 64), ack_set=words)
+            last = _data_of(acks.cumulative)
+            last.ack_set.extend(words_of(acks.cumulative_left))
             commands.append(self._ack(CommandAck.Cumulative, [last]))
         if not acks.receipts:
             self.output += commands
@@ -279,6 +365,11 @@ class Acknowledging:
         if self.attached:
             times.append(self.tracker.due())
         return min([each for each in times if each is not None], default=None)
+
+
+def _data_of(entry: EntryId) -> MessageIdData:
+    """As it travels; the entry before a ledger's first is -1."""
+    return MessageIdData(ledgerId=entry[0], entryId=entry[1] % (1 << 64))
 
 
 class AnswerCount:

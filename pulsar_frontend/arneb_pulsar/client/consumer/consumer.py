@@ -4,7 +4,6 @@ The rule: what the application calls never waits unless it says ``await``; what 
 without a message or an acknowledgement being lost.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,15 +12,16 @@ import anyio
 from arneb_pulsar.client.attachment import patiently
 from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
 from arneb_pulsar.client.consumer.link import ConsumerLink
-from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.consumer.message import Message, place_of
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
     ConnectError,
     PulsarError,
     ServerRefused,
+    TransactionConflict,
 )
-from arneb_pulsar.client.ids import LATEST, EntryId, MessageId
+from arneb_pulsar.client.ids import LATEST, MessageId
 from arneb_pulsar.client.interceptors import guarded
 from arneb_pulsar.client.producer.building import InTransaction
 from arneb_pulsar.client.statistics import ConsumerStatistics
@@ -29,7 +29,6 @@ from arneb_pulsar.client.waiting import Outcome
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
-    CommandAck,
     CommandCloseConsumer,
     CommandGetLastMessageId,
     CommandSeek,
@@ -165,33 +164,31 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         """Acknowledge as a part of a transaction: neither an ack timeout nor an earlier negative
         acknowledgement has it delivered again then, its abort has. Raises :class:`PulsarError`."""
         self._check_open()
-        entry, index, size, chunks = _place_of(which)
-        data = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
-        pieces: Sequence[EntryId] = ()
-        if not cumulative:
-            pieces = self._machine.acks.pieces_of(entry)[:-1] or chunks[:-1]
+        entry, index, size, chunks = place_of(which)
+        place = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
         if index >= 0 and size > 1:
             left = ((1 << size) - 1) & ~(1 << index)
             if cumulative:
                 left = ((1 << size) - 1) & -(1 << (index + 1))
-            data.ack_set.extend(words_of(left))
-            data.batch_size = size
-        command = CommandAck(
-            consumer_id=self._id,
-            ack_type=CommandAck.Cumulative if cumulative else CommandAck.Individual,
-            message_id=[*(pb.MessageIdData(ledgerId=a, entryId=b) for a, b in pieces), data],
-            txnid_most_bits=transaction.id.most_bits,
-            txnid_least_bits=transaction.id.least_bits,
-        )
-        await self._request(command, f"acknowledgement in transaction {transaction.id}")
+            place.ack_set.extend(words_of(left))
+            place.batch_size = size
+        acks, what = self._machine.acks, f"acknowledgement in transaction {transaction.id}"
+        commands = acks.commands_in(transaction.id, place, chunks, cumulative=cumulative)
+        for command in commands:
+            try:
+                await self._request(command, what)
+            except TransactionConflict:
+                if command is not commands[0] or len(commands) == 1:
+                    raise
+                # All before the pieces that stand in the way is acknowledged, here or elsewhere.
         for each in self._interceptors:
             guarded(each.on_acknowledge, self.topic, which, cumulative=cumulative)
-        self._machine.acks.leave_to_transaction(entry, index, size, cumulative=cumulative)
+        acks.leave_to_transaction(entry, index, size, cumulative=cumulative)
 
     def negative_acknowledge(self, which: "Message[T] | MessageId") -> None:
         """It could not be done: deliver it again, after the delay of the options."""
         self._check_open()
-        entry, index, *_ = _place_of(which)
+        entry, index, *_ = place_of(which)
         count = which.redelivery_count if isinstance(which, Message) else 0
         for each in self._interceptors:
             guarded(each.on_negative_acknowledge, self.topic, which)
@@ -221,10 +218,18 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     async def seek(self, where: SeekTo) -> None:
         """Go on from a message (behind it, unless ``start_inclusive``) or a time. What was fetched
         is dropped; acknowledgements that wait are. A broker that goes away meanwhile, or lets go
-        of the topic, is asked again. Cancelled, it stands here or there."""
+        of the topic, is asked again. Another seek waits until this one is done. Cancelled, it
+        stands here or there."""
         self._check_open()
         if callable(where):
             where = where(self.topic)
+        if self._seeks is None:
+            self._seeks = anyio.Lock()
+        async with self._seeks:
+            self._check_open()
+            await self._seek_patiently(where)
+
+    async def _seek_patiently(self, where: MessageId | int) -> None:
         backoff = self._context.backoff()
         end = self._context.clock.now() + self._context.operation_timeout_s
         while True:
@@ -340,7 +345,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
                 receipt=receipt,
             )
         else:
-            place, index, size, chunks = _place_of(which)
+            place, index, size, chunks = place_of(which)
             self._machine.acks.acknowledge(place, index, size, now, chunks=chunks, receipt=receipt)
         # It may be set for what comes much later: an ack timeout, a negative acknowledgement.
         if self._machine.acks.output or self._timer.due > now + self._options.ack_group_s:
@@ -354,9 +359,11 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             )
         for each in self._interceptors:
             guarded(each.on_acknowledge, self.topic, which, cumulative=True)
-        entry, index, size, _ = _place_of(which)
+        entry, index, size, chunks = place_of(which)
         now = self._context.clock.now()
-        self._machine.acks.acknowledge_cumulative(entry, index, size, now, receipt)
+        self._machine.acks.acknowledge_cumulative(
+            entry, index, size, now, chunks=chunks, receipt=receipt
+        )
         self._changed()
 
     def _end_seek(self, start: MessageId | None, *, done: bool) -> None:
@@ -374,21 +381,3 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         command = CommandGetLastMessageId(consumer_id=self._id)
         what = f"last message of {self._topic}"
         return await patiently(self._context, partial(self._request, command, what))
-
-
-def _place_of(
-    which: "Message[Any] | MessageId",
-) -> tuple[tuple[int, int], int, int, Sequence[tuple[int, int]]]:
-    """Entry, index, size of the batch, and all entries of one in pieces."""
-    if isinstance(which, Message):
-        entry = which.entry
-        return entry.id, which.batch_index, entry.batch_size, entry.chunks
-    if not isinstance(which, MessageId):
-        raise ConfigurationError(f"expected a message or its id, got {type(which).__name__}")
-    size = which.batch_size if which.batch_index >= 0 else 0
-    chunks: Sequence[tuple[int, int]] = ()
-    if which.first_chunk is not None:
-        first, last = which.first_chunk.entry, which.entry
-        if first[0] == last[0]:
-            chunks = [(first[0], each) for each in (first[1], last[1])]
-    return which.entry, which.batch_index if size else -1, size, chunks

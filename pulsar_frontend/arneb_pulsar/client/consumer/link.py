@@ -82,6 +82,8 @@ class ConsumerLink(Receiving[T]):
         self._attached = Bell()
         self._failure: PulsarError | None = None
         self._seeking = False
+        self._seeks: anyio.Lock | None = None
+        """One at a time; made for the first."""
         self._closed_while_seeking: str | None = None
         self._made_at = context.clock.now()
         self._subscribed = False
@@ -117,17 +119,18 @@ class ConsumerLink(Receiving[T]):
                 wire.request(close, what, lambda _reply, _error: None)
                 connection.flush()
             raise
-        self._subscribed = True
-        if not self._options.durable and self._machine.start == LATEST:
+        rolls_back = self._options.start_rollback_s and not self._subscribed
+        if not self._options.durable and (self._machine.start == LATEST or rolls_back):
             ask = CommandGetLastMessageId(consumer_id=self._id)
             found = await connection.request(ask, what, limit_s)
             if found.HasField("consumer_mark_delete_position"):
                 place = found.consumer_mark_delete_position
                 self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
+        self._subscribed = True
         if wire.receivers.get(self._id) is not self:
             # Its answer was read, and its end as well: what is sent now would go nowhere.
             raise Disconnected(f"{what}: expected to stay, was let go of at once")
-        self._machine.attach()
+        self._machine.attach(self._context.clock.now())
         self._attached.ring()
         self._changed()
 

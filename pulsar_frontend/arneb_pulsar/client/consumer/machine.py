@@ -87,9 +87,10 @@ class ConsumerMachine(Generic[T]):
 
     # Connection
 
-    def attach(self) -> None:
-        """A broker knows it (again)."""
+    def attach(self, now: float) -> None:
+        """A broker knows it (again). It is told first what is done, which it would send again."""
         self.attached = self.acks.attached = True
+        self.acks.flush(now)
         self._flow(self._queue.connected())
 
     def detach(self) -> None:
@@ -103,9 +104,9 @@ class ConsumerMachine(Generic[T]):
             self.start = self.last_given
 
     def anchor(self, place: MessageId) -> None:
-        """What it begins behind, in place of the end that the topic had when it began: were it to
-        come back there, it would miss what was sent meanwhile."""
-        if self.start == LATEST:
+        """What it begins behind, in place of the end that the topic had when it began, or of a time
+        before it: were it to come back there, it would miss what was sent meanwhile."""
+        if self.start in (EARLIEST, LATEST):
             self.start = place
 
     @property
@@ -130,6 +131,8 @@ class ConsumerMachine(Generic[T]):
         if found.fault is not None or found.refused:
             self._take_fault(found, now)
             return 0
+        if not self._tracker.is_duplicate(found.entry):
+            self.acks.came(found.entry, is_piece=found.is_piece)
         if not found.messages:
             self._take_discarded(now)
             self._skip(found.permits)
@@ -139,9 +142,11 @@ class ConsumerMachine(Generic[T]):
         messages = self._wanted(found, now)
         if (skipped := found.permits - len(messages)) > 0:
             self._skip(skipped)
+        pieces = found.messages[0].entry.chunks
         if not messages:
+            self.acks.done_with(pieces)
             return 0
-        if pieces := messages[0].entry.chunks:
+        if pieces:
             self.acks.came_in_pieces(pieces)
         if self._redeliveries_max is not None and command.redelivery_count > self._redeliveries_max:
             self.given_up += messages
@@ -213,8 +218,7 @@ class ConsumerMachine(Generic[T]):
             if each.reason is not Reason.REPEATED and not is_passed:
                 count, why = len(each.entries), each.reason.value
                 LOG.warning("%d pieces in %s are acknowledged, for %s", count, self.topic, why)
-            for entry in each.entries:
-                self._tracker.acknowledge(entry, now)
+            self.acks.give_up(each.entries, now)
 
     def _skip(self, permits: int) -> None:
         self._queue.skip(permits)

@@ -4,9 +4,11 @@ The rule: what all messages of an entry share is kept once, in an :class:`Entry`
 applications never ask for is made when it is asked for.
 """
 
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from arneb_pulsar.client.codec.schemas.schema import Schema
+from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import EntryId, MessageId
 from arneb_pulsar.wire.metadata import key_of, properties_of, text_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -224,3 +226,22 @@ class PlainDecoder(Generic[T]):
     def decode(self, data: bytes, version: bytes) -> T:
         """The value. Raises :class:`SchemaError`."""
         return self._schema.decode(data)
+
+
+def place_of(
+    which: "Message[Any] | MessageId",
+) -> tuple[EntryId, int, int, Sequence[EntryId]]:
+    """Entry, index, size of the batch, and all entries of one in pieces; of an id the first and the
+    last. Raises :class:`ConfigurationError` for what is neither."""
+    if isinstance(which, Message):
+        entry = which.entry
+        return entry.id, which.batch_index, entry.batch_size, entry.chunks
+    if not isinstance(which, MessageId):
+        raise ConfigurationError(f"expected a message or its id, got {type(which).__name__}")
+    size = which.batch_size if which.batch_index >= 0 else 0
+    chunks: Sequence[EntryId] = ()
+    if which.first_chunk is not None:
+        first, last = which.first_chunk.entry, which.entry
+        if first[0] == last[0]:
+            chunks = [(first[0], each) for each in (first[1], last[1])]
+    return which.entry, which.batch_index if size else -1, size, chunks

@@ -122,9 +122,11 @@ class ConsumerOptions:
     start_inclusive: bool = False
     """Seeking to a message, and beginning at one, delivers that message."""
     start_rollback_s: int = 0
+    """A reader begins with what was published so long ago, wherever it was told to."""
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     replicate_subscription_state: bool = False
+    """Have clusters that replicate the topic know what is acknowledged."""
     create_topic: bool = True
     """Make the topic if there is none."""
     crypto_failure: CryptoFailureAction = CryptoFailureAction.FAIL
@@ -146,6 +148,11 @@ class ConsumerOptions:
             raise ConfigurationError(f"expected a queue of 0 or more, got {self.queue_size}")
         if self.ack_timeout_s < 0 or self.ack_group_s < 0 or self.negative_ack_delay_s < 0:
             raise ConfigurationError("expected times of 0 s or more")
+        if self.start_rollback_s < 0 or self.partition_poll_s <= 0:
+            raise ConfigurationError(
+                f"expected a start 0 s ago or more and a poll of more than 0 s, got "
+                f"{self.start_rollback_s} s and {self.partition_poll_s} s"
+            )
         if self.read_compacted and self.type.is_shared:
             raise ConfigurationError("expected an Exclusive or Failover consumer to read compacted")
         if self.retry and not self.type.is_shared:

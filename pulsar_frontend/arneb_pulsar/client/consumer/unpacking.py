@@ -58,6 +58,8 @@ class Unpacked(Generic[T]):
     left: int | None = None
     """Of a batch: the bits of its messages that the broker calls unacknowledged."""
     batch_size: int = 0
+    is_piece: bool = False
+    """It is a piece of a message."""
     fault: "CommandAck.ValidationError | None" = None
     """What is wrong with it: to be acknowledged with that."""
     text: str = ""
@@ -149,6 +151,7 @@ class Unpacker(Generic[T]):
         """What follows decryption: chunks, compression, batches."""
         metadata = entry.metadata
         if metadata.num_chunks_from_msg > 1:
+            found.is_piece = True
             whole = self._chunks.add(
                 metadata.uuid,
                 metadata.chunk_id,

@@ -165,7 +165,7 @@ class ProducerLink(Generic[T]):
 
     def on_send_error(self, error: CommandSendError) -> None:
         """See ``connection.machine.Sender``."""
-        why = self._machine.on_send_error(error)
+        why = self._machine.on_send_error(error, self._context.clock.now())
         connection = self._attachment.connection
         if why is not None and not why.retriable:
             self._end(why)

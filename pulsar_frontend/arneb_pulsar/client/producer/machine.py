@@ -203,8 +203,7 @@ class ProducerMachine:
             return True  # said twice; the pieces of a message have one number
         self._pending.popleft()
         self._stored(head, receipt, now)
-        while self._pending and (early := self._pending[0].early) is not None:
-            self._stored(self._pending.popleft(), early, now)
+        self._take_early(now)
         return True
 
     def _note_early(self, receipt: CommandSendReceipt) -> bool:
@@ -224,14 +223,28 @@ class ProducerMachine:
         found.early = receipt
         return True
 
-    def on_send_error(self, error: CommandSendError) -> ServerRefused | None:
-        """A SEND is refused; what the whole producer makes of it, None if it was for the
-        message."""
+    def _take_early(self, now: float) -> None:
+        while self._pending and (early := self._pending[0].early) is not None:
+            self._stored(self._pending.popleft(), early, now)
+
+    def on_send_error(self, error: CommandSendError, now: float) -> ServerRefused | None:
+        """A SEND is refused; what the whole producer makes of it, None if it was for the message.
+
+        It may come before the receipts of others that were sent before, which wait for a disk. A
+        message of which one piece is refused is never whole: all of it has failed."""
         why = refusal(error.error, error.message, f"message {error.sequence_id} to {self.topic}")
         if not isinstance(why, ChecksumRefused | NotAllowed):
             return why
-        if self._pending and error.sequence_id == self._pending[0].packed.first:
-            self._fail([self._pending.popleft()], why)
+        refused: list[Pending] = []
+        for each in self._pending:
+            if refused and not refused[-1].packed.is_followed_by(each.packed):
+                break
+            if refused or each.packed.first == error.sequence_id:
+                refused.append(each)
+        for each in refused:
+            self._pending.remove(each)
+        self._fail(refused, why)
+        self._take_early(now)
         return None
 
     def fail(self, error: PulsarError) -> None:

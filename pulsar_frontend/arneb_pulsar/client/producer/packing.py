@@ -54,6 +54,10 @@ class Packed:
     piece: int = 0
     pieces: int = 1
 
+    def is_followed_by(self, other: "Packed") -> bool:
+        """``other``, which was sent next, is the next piece of the same message."""
+        return self.piece + 1 < self.pieces and other.piece == self.piece + 1
+
 
 class Packer:
     """Packs the messages of one producer. Its name and schema version are set when the broker has

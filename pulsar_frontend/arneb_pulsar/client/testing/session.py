@@ -262,7 +262,7 @@ class FakeSession:
             partial(self._consumer_ended, number),
             epoch=command.consumer_epoch,
         )
-        subscription = topic.subscribe(command, consumer)
+        subscription = topic.subscribe(command, consumer, self._broker.now_ms())
         self._consumers[number] = topic, subscription, consumer
         if self._is_closed:
             self.closed()  # its first words were the last that went through
@@ -333,7 +333,7 @@ class FakeSession:
             if not self._broker.transactions.is_open(transaction):
                 raise TransactionNotFound(f"no transaction {transaction}")
             claim = subscription.claim_up_to if is_cumulative else subscription.claim
-            claim(transaction, index, left)
+            claim(transaction, index, left if is_there else -1)
         elif is_cumulative:
             subscription.acknowledge_up_to(index, left if is_there else -1)
         elif is_there:
@@ -369,9 +369,9 @@ class FakeSession:
             last = _wire(entry.id)
             last.batch_index = entry.messages - 1 if entry.is_batch else -1
         reply = CommandGetLastMessageIdResponse(request_id=command.request_id, last_message_id=last)
-        if subscription.mark_delete:
-            before = topic.entries[subscription.mark_delete - 1]
-            reply.consumer_mark_delete_position.CopyFrom(_wire(before.id))
+        done = subscription.mark_delete
+        before = topic.entries[done - 1].id if done else topic.before_first
+        reply.consumer_mark_delete_position.CopyFrom(_wire(before))
         self._say(reply)
 
     @_handle.register

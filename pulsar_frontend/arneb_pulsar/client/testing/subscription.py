@@ -82,6 +82,8 @@ class FakeSubscription:
         self.name = name
         self.kind = kind
         self.is_durable = True
+        self.is_replicated = False
+        """Clusters that replicate the topic are to know what is acknowledged."""
         self.consumers: list[FakeConsumer] = []
         self._log = log
         self._entries = log.entries

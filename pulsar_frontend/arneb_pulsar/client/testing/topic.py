@@ -216,6 +216,11 @@ class FakeTopic:
         is_latest = message.entry == LATEST.entry
         return len(self.entries) if is_latest else self.index_of(message.entry)
 
+    @property
+    def before_first(self) -> EntryId:
+        """Where everything stands behind."""
+        return (self.entries[0].id[0] if self.entries else self._ledger), -1
+
     def index_at(self, publish_time_ms: int) -> int:
         """The first entry that was published then or later."""
         for index, each in enumerate(self.entries):
@@ -225,16 +230,21 @@ class FakeTopic:
 
     # Subscriptions
 
-    def subscribe(self, command: CommandSubscribe, consumer: FakeConsumer) -> FakeSubscription:
+    def subscribe(
+        self, command: CommandSubscribe, consumer: FakeConsumer, now_ms: int
+    ) -> FakeSubscription:
         """Let a consumer in. Raises :class:`ConsumerBusy`."""
         start = 0 if command.initialPosition == CommandSubscribe.Earliest else len(self.entries)
         if command.HasField("start_message_id"):
             start = self.place_of(MessageId.from_wire(command.start_message_id))
+        if not command.durable and (ago_s := command.start_message_rollback_duration_sec):
+            start = self.index_at(now_ms - ago_s * 1_000)
         name, kind = command.subscription, command.subType
         found = self.subscriptions.get(name)
         if found is None:
             found = FakeSubscription(name, kind, self, start)
             found.is_durable = command.durable
+            found.is_replicated = command.replicate_subscription_state
             self.subscriptions[name] = found
         if found.consumers and found.kind != kind:
             raise ConsumerBusy("Subscription is of different type")

@@ -5,11 +5,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.pulsar_frontend.client.connection.machines import (
+    HELLO,
+    Attached,
+    made,
+    message,
+    opened,
+    sent,
+)
 
 from arneb_pulsar.client.connection.machine import (
     GRACE_S,
     KEEP_ALIVE_S,
-    ConnectionMachine,
     State,
 )
 from arneb_pulsar.client.errors import (
@@ -21,73 +28,14 @@ from arneb_pulsar.client.errors import (
 )
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import NO_REQUEST, PING, PONG
-from arneb_pulsar.wire.frame import FrameReader, payload_frame, simple_frame
+from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     BaseCommand,
-    CommandConnect,
     CommandFlow,
-    CommandMessage,
     CommandPartitionedTopicMetadata,
-    CommandSendError,
-    CommandSendReceipt,
     CommandSubscribe,
-    MessageIdData,
 )
-
-HELLO = commands.connected("test", 21, 1_000)
-
-
-class Attached:
-    """A producer and a consumer, that note what they are told."""
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    def on_receipt(self, receipt: CommandSendReceipt) -> None:
-        self.seen.append(receipt.sequence_id)
-
-    def on_send_error(self, error: CommandSendError) -> None:
-        self.seen.append(error.message)
-
-    def on_message(self, message: CommandMessage, body: bytes) -> None:
-        self.seen.append((message.message_id.entryId, body))
-
-    def on_active(self, is_active: bool) -> None:
-        self.seen.append(is_active)
-
-    def on_end_of_topic(self) -> None:
-        self.seen.append("end")
-
-    def on_closed(self, hint: str) -> None:
-        self.seen.append(("closed", hint))
-
-    def on_lost(self, error: PulsarError) -> None:
-        self.seen.append(type(error))
-
-
-def made() -> ConnectionMachine:
-    return ConnectionMachine("test", CommandConnect(client_version="t"), 0.0)
-
-
-def opened() -> ConnectionMachine:
-    machine = made()
-    machine.receive(HELLO, 0.0)
-    machine.output.clear()
-    assert machine.state is State.OPEN
-    return machine
-
-
-def sent(machine: ConnectionMachine) -> list[BaseCommand]:
-    found, _ = FrameReader().receive(b"".join(machine.output))
-    machine.output.clear()
-    return [BaseCommand.FromString(each) for each in found]
-
-
-def message(entry: int, body: bytes) -> bytes:
-    command = CommandMessage(consumer_id=1, message_id=MessageIdData(ledgerId=1, entryId=entry))
-    base = BaseCommand(type=BaseCommand.MESSAGE, message=command)
-    return payload_frame(base.SerializeToString(), body)
 
 
 def test_it_begins_with_connect_and_learns_the_bound() -> None:

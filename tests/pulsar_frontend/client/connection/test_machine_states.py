@@ -4,7 +4,7 @@ those are told who wait."""
 from collections.abc import Callable
 
 import pytest
-from tests.pulsar_frontend.client.connection.test_machine import (
+from tests.pulsar_frontend.client.connection.machines import (
     HELLO,
     Attached,
     made,

@@ -78,7 +78,7 @@ class ConsumerProgram(RuleBasedStateMachine):
         self.send_all_again()
         self.flying.clear()
         self.wire.clear()
-        self.machine.attach()
+        self.machine.attach(self.now)
         self.read()
 
     @precondition(lambda self: self.machine.attached)
@@ -278,7 +278,7 @@ ENTRY, BATCH = body_of([b"one"]), body_of([b"a", b"b", b"c"])
 
 
 def attached(machine: ConsumerMachine[bytes]) -> None:
-    machine.attach()
+    machine.attach(0.0)
     machine.on_message(command_of(0), ENTRY, 0.0)
 
 
@@ -323,7 +323,7 @@ STATES: dict[str, State] = {
 }
 
 INPUTS: dict[str, State] = {
-    "attach": lambda machine: machine.attach(),
+    "attach": lambda machine: machine.attach(0.0),
     "detach": lambda machine: machine.detach(),
     "message": lambda machine: machine.on_message(command_of(1), ENTRY, 0.0),
     "batch": lambda machine: machine.on_message(command_of(1), BATCH, 0.0),
@@ -391,7 +391,7 @@ def test_the_application_gets_a_message_where_there_is_one(state: str) -> None:
 
 def test_what_came_too_often_is_given_up_and_is_out_of_the_way_once_it_stands_elsewhere() -> None:
     machine = machine_of(dead_letters=DeadLetterPolicy(redeliveries_max=1, topic="d"))
-    machine.attach()
+    machine.attach(0.0)
     for entry, count in ((0, 1), (1, 2), (2, 3)):
         machine.on_message(command_of(entry, redeliveries=count), ENTRY, 0.0)
     assert len(machine) == 1
@@ -422,7 +422,7 @@ def test_a_piece_without_the_others_comes_again_later_and_not_at_once(
     kind: SubscriptionType,
 ) -> None:
     machine = machine_of(kind, negative_ack_delay_s=5.0)
-    machine.attach()
+    machine.attach(0.0)
     machine.acks.output.clear()
     bodies = pieces_of(b"x" * 120, 50)
     machine.on_message(command_of(1), bodies[0], 0.0)
@@ -441,3 +441,15 @@ def test_a_piece_without_the_others_comes_again_later_and_not_at_once(
     message = machine.take(due)
     assert message is not None
     assert message.data == b"x" * 120
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+def test_a_broker_is_told_what_is_done_before_it_may_send_again(kind: SubscriptionType) -> None:
+    machine = machine_of(kind)
+    attached(machine)
+    message = machine.take(0.0)
+    assert message is not None
+    machine.detach()
+    machine.acks.acknowledge(message.entry.id, -1, 0, 0.0)
+    machine.attach(0.0)
+    assert [type(each) for each in machine.acks.output] == [CommandAck, CommandFlow]

@@ -1,27 +1,25 @@
 """The producer's machine against a model of its broker: whatever happens, each message is told its
 fate once, what is stored is in order, and what is resent is what was sent."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
-from arneb_pulsar.client.errors import PulsarError, TimedOut
-from arneb_pulsar.client.ids import MessageId
-from arneb_pulsar.client.messages import Fate, OutgoingMessage
-from arneb_pulsar.client.producer.machine import LOST_ENTRY, ProducerMachine
-from arneb_pulsar.client.producer.options import Batching, ProducerOptions
-from arneb_pulsar.client.producer.packing import Packer
-from arneb_pulsar.client.trackers.batching import DefaultBatches
-from arneb_pulsar.wire.commands import parse_command
-from arneb_pulsar.wire.frame import FrameReader
-from arneb_pulsar.wire.proto.pulsar_pb2 import (
-    CommandProducerSuccess,
-    CommandSend,
-    CommandSendReceipt,
-    MessageIdData,
+from tests.pulsar_frontend.client.producer.machines import (
+    TIMEOUT_S,
+    Told,
+    attach,
+    machine_of,
+    receipt_of,
+    refusal_of,
+    taken_output,
 )
 
-TIMEOUT_S = 30.0
+from arneb_pulsar.client.errors import NotAllowed, TimedOut
+from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.messages import Fate, OutgoingMessage
+from arneb_pulsar.client.producer.machine import ProducerMachine
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSend, ServerError
 
 
 class ProducerProgram(RuleBasedStateMachine):
@@ -29,10 +27,7 @@ class ProducerProgram(RuleBasedStateMachine):
 
     @initialize(batched=st.booleans())
     def begin(self, batched: bool) -> None:
-        batching = Batching(messages_max=3, delay_s=1.0) if batched else None
-        options = ProducerOptions(batching=batching, send_timeout_s=TIMEOUT_S)
-        batches = DefaultBatches(messages_max=3, delay_s=1.0) if batched else None
-        self.machine = ProducerMachine("t", -1, options, Packer(1), batches)
+        self.machine = machine_of(batched=batched)
         self.now = 0.0
         self.messages: list[OutgoingMessage] = []
         self.told: dict[int, list[MessageId | Exception]] = {}
@@ -44,8 +39,7 @@ class ProducerProgram(RuleBasedStateMachine):
     @precondition(lambda self: not self.machine.attached)
     @rule()
     def attach(self) -> None:
-        reply = CommandProducerSuccess(request_id=1, producer_name="p")
-        self.machine.attach(reply, 5 << 20)
+        attach(self.machine)
         self.unanswered = []
         self.write()
 
@@ -81,13 +75,16 @@ class ProducerProgram(RuleBasedStateMachine):
     def answer(self, count: int) -> None:
         for _ in range(min(count, len(self.unanswered))):
             send = self.unanswered.pop(0)
-            receipt = CommandSendReceipt(
-                producer_id=1,
-                sequence_id=send.sequence_id,
-                highest_sequence_id=send.highest_sequence_id,
-                message_id=MessageIdData(ledgerId=1, entryId=send.sequence_id),
-            )
-            assert self.machine.on_receipt(receipt, self.now)
+            number, highest = send.sequence_id, send.highest_sequence_id
+            assert self.machine.on_receipt(receipt_of(number, number, highest), self.now)
+
+    @precondition(lambda self: self.machine.attached and self.unanswered)
+    @rule(which=st.integers(0, 100))
+    def refuse(self, which: int) -> None:
+        """Any of those that are under way, before or after the others are answered."""
+        send = self.unanswered.pop(which % len(self.unanswered))
+        refused = refusal_of(send.sequence_id, ServerError.NotAllowedError)
+        assert self.machine.on_send_error(refused, self.now) is None
 
     @rule(number=st.integers(0, 50))
     def answer_what_was_answered(self, number: int) -> None:
@@ -95,9 +92,9 @@ class ProducerProgram(RuleBasedStateMachine):
         settled = [each for each in self.messages if each.fate in (Fate.STORED, Fate.FAILED)]
         pending = [each for each in self.messages if each.fate is Fate.SENT]
         if settled and (not pending or settled[0].sequence_id < pending[0].sequence_id):
-            receipt = CommandSendReceipt(producer_id=1, sequence_id=settled[0].sequence_id)
+            number = settled[0].sequence_id
             before = [each.fate for each in self.messages]
-            assert self.machine.on_receipt(receipt, self.now)
+            assert self.machine.on_receipt(receipt_of(number, number), self.now)
             assert [each.fate for each in self.messages] == before
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 10.0, TIMEOUT_S]))
@@ -111,10 +108,7 @@ class ProducerProgram(RuleBasedStateMachine):
 
     def write(self) -> None:
         """What goes out is read by the broker: never another frame for the same number."""
-        output, self.machine.output = self.machine.output, []
-        for frame in output:
-            commands, _ = FrameReader().receive(frame)
-            send = parse_command(commands[0]).send
+        for send, frame in taken_output(self.machine):
             assert self.frames.setdefault(send.sequence_id, frame) == frame
             assert not self.unanswered or self.unanswered[-1].sequence_id < send.sequence_id
             self.unanswered.append(send)
@@ -130,7 +124,7 @@ class ProducerProgram(RuleBasedStateMachine):
                     assert isinstance(found, MessageId)
                 case Fate.FAILED:
                     (found,) = told
-                    assert isinstance(found, TimedOut | PulsarError)
+                    assert isinstance(found, TimedOut | NotAllowed)
                 case _:
                     assert not told
 
@@ -150,68 +144,93 @@ TestProducerProgram = ProducerProgram.TestCase
 TestProducerProgram.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def test_a_receipt_of_what_is_there_already_may_overtake_those_of_pieces_before_it() -> None:
-    """As Apache Pulsar answers what is sent again: all pieces but the last are stored once more."""
-    options = ProducerOptions(batching=None, chunking=True, chunk_bytes_max=10)
-    machine = ProducerMachine("t", -1, options, Packer(1), None)
-    machine.attach(CommandProducerSuccess(request_id=1, producer_name="p"), 5 << 20)
-    told: list[int] = []
-    for number in range(3):
-        message = OutgoingMessage(
-            b"x" * 15, callback=lambda _found, _error, number=number: told.append(number)
-        )
-        machine.send(message, 0.0, 0)
-    assert len(machine.output) == 6
-
-    def receipt(number: int, entry: int) -> CommandSendReceipt:
-        place = MessageIdData(ledgerId=entry % (1 << 64), entryId=entry % (1 << 64))
-        return CommandSendReceipt(producer_id=1, sequence_id=number, message_id=place)
-
-    for number in range(3):
-        assert machine.on_receipt(receipt(number, -1), 0.0)
-    for number in range(3):
-        assert machine.on_receipt(receipt(number, 10 + number), 0.0)
-    assert told == [0, 1, 2]
-    assert machine.pending_messages == 0
-
-
-def in_pieces() -> tuple[ProducerMachine, list[MessageId]]:
-    """A machine that has sent a message in three pieces, and the ids that its sender was told."""
-    options = ProducerOptions(chunking=True, chunk_bytes_max=50, batching=None)
-    machine = ProducerMachine("t", -1, options, Packer(1), None)
-    machine.attach(CommandProducerSuccess(request_id=1, producer_name="p"), 5 << 20)
-    told: list[MessageId] = []
-
-    def callback(found: MessageId | None, error: Exception | None) -> None:
-        assert found is not None, error
-        told.append(found)
-
-    machine.send(OutgoingMessage(b"x" * 120, callback=callback), 0.0, 0)
+def chunking(count: int, payload_bytes: int) -> tuple[ProducerMachine, Told]:
+    """A machine that has sent so many messages in pieces of 50 bytes, and what was told."""
+    machine, told = machine_of(chunking=True, chunk_bytes_max=50), Told()
+    attach(machine)
+    for _ in range(count):
+        machine.send(told.message(b"x" * payload_bytes), 0.0, 0)
     return machine, told
 
 
-def receipt_of_piece(entry: int) -> CommandSendReceipt:
-    place = MessageIdData(ledgerId=1 if entry < LOST_ENTRY else LOST_ENTRY, entryId=entry)
-    return CommandSendReceipt(producer_id=1, sequence_id=0, message_id=place)
+def test_a_receipt_of_what_is_there_already_may_overtake_those_of_pieces_before_it() -> None:
+    """As Apache Pulsar answers what is sent again: all pieces but the last are stored once more."""
+    machine, told = chunking(3, 60)
+    assert len(machine.output) == 6
+    for number in range(3):
+        assert machine.on_receipt(receipt_of(number, -1), 0.0)
+    for number in range(3):
+        assert machine.on_receipt(receipt_of(number, 10 + number), 0.0)
+    assert told.all == ["stored 0", "stored 1", "stored 2"]
+    assert machine.pending_messages == 0
 
 
 def test_a_receipt_that_comes_twice_is_of_one_piece() -> None:
-    machine, told = in_pieces()
+    machine, told = chunking(1, 120)
     frames = list(machine.output)
     for entry in (7, 7, 8, 7, 8):
-        assert machine.on_receipt(receipt_of_piece(entry), 0.0)
+        assert machine.on_receipt(receipt_of(0, entry), 0.0)
     machine.detach()
-    machine.attach(CommandProducerSuccess(request_id=2, producer_name="p"), 5 << 20)
+    attach(machine)
     assert machine.output == frames[2:]
-    assert told == []
+    assert told.ids == []
     for entry in (9, 9):
-        assert machine.on_receipt(receipt_of_piece(entry), 0.0)
-    (found,) = told
+        assert machine.on_receipt(receipt_of(0, entry), 0.0)
+    (found,) = told.ids
     assert (found.entry, found.first_chunk) == ((1, 9), MessageId(1, 7))
 
 
 def test_a_message_that_was_there_is_there_with_all_its_pieces() -> None:
-    machine, told = in_pieces()
+    machine, told = chunking(1, 120)
     for _ in range(3):
-        assert machine.on_receipt(receipt_of_piece(LOST_ENTRY), 0.0)
-    assert [each.entry for each in told] == [(-1, -1)]
+        assert machine.on_receipt(receipt_of(0, -1), 0.0)
+    assert [each.entry for each in told.ids] == [(-1, -1)]
+
+
+@pytest.mark.parametrize("code", [ServerError.NotAllowedError, ServerError.ChecksumError])
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_a_message_of_which_a_piece_is_refused_has_failed(
+    answered: int, code: "ServerError.ValueType"
+) -> None:
+    """What is stored of it is never whole: it is not to be taken for stored."""
+    machine, told = chunking(2, 120)
+    for entry in range(answered):
+        assert machine.on_receipt(receipt_of(0, entry), 0.0)
+    assert machine.on_send_error(refusal_of(0, code), 0.0) is None
+    name = "NotAllowed" if code == ServerError.NotAllowedError else "ChecksumRefused"
+    assert told.all == [f"{name} 0"]
+    # The pieces behind it were stored.
+    for entry in range(answered, 3):
+        assert machine.on_receipt(receipt_of(0, entry), 0.0)
+    machine.detach()
+    attach(machine)
+    assert [send.sequence_id for send, _ in taken_output(machine)] == [1, 1, 1]
+    for entry in range(10, 13):
+        assert machine.on_receipt(receipt_of(1, entry), 0.0)
+    assert told.all[1:] == ["stored 1"]
+    assert (machine.pending_messages, machine.pending_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_refusal_may_overtake_the_receipts_of_what_was_sent_before(batched: bool) -> None:
+    """Brokers refuse at once, and confirm when the disk is done."""
+    machine, told = machine_of(batched=batched), Told()
+    attach(machine)
+    for _ in range(3):
+        machine.send(told.message(), 0.0, 0)
+        machine.close_batches(0.0, 0)
+    assert machine.on_send_error(refusal_of(1, ServerError.NotAllowedError), 0.0) is None
+    assert told.all == ["NotAllowed 1"]
+    for number in (0, 2):
+        assert machine.on_receipt(receipt_of(number, number), 0.0)
+    assert told.all == ["NotAllowed 1", "stored 0", "stored 2"]
+    assert machine.pending_messages == 0
+
+
+def test_what_overtook_a_refused_message_is_told_with_its_refusal() -> None:
+    machine, told = chunking(2, 60)
+    assert machine.on_receipt(receipt_of(1, -1), 0.0)
+    assert machine.on_send_error(refusal_of(0, ServerError.NotAllowedError), 0.0) is None
+    assert told.all == ["NotAllowed 0"]
+    assert machine.on_receipt(receipt_of(1, 5), 0.0)
+    assert told.all == ["NotAllowed 0", "stored 1"]

@@ -4,79 +4,56 @@ told; and the fates of a message, from where to where."""
 from collections.abc import Callable
 
 import pytest
-
-from arneb_pulsar.client.errors import ClientClosed, MessageTooLarge, PulsarError
-from arneb_pulsar.client.ids import MessageId
-from arneb_pulsar.client.messages import Fate, OutgoingMessage
-from arneb_pulsar.client.producer.machine import ProducerMachine
-from arneb_pulsar.client.producer.options import Batching, ProducerOptions
-from arneb_pulsar.client.producer.packing import Packer
-from arneb_pulsar.client.trackers.batching import DefaultBatches
-from arneb_pulsar.wire.commands import parse_command
-from arneb_pulsar.wire.frame import FrameReader
-from arneb_pulsar.wire.proto.pulsar_pb2 import (
-    CommandProducerSuccess,
-    CommandSendError,
-    CommandSendReceipt,
-    MessageIdData,
-    ServerError,
+from tests.pulsar_frontend.client.producer.machines import (
+    DELAY_S,
+    TIMEOUT_S,
+    Told,
+    attach,
+    machine_of,
+    receipt_of,
+    refusal_of,
+    taken_output,
 )
 
+from arneb_pulsar.client.errors import ClientClosed, MessageTooLarge, PulsarError
+from arneb_pulsar.client.messages import Fate
+from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
+
 BYTES_MAX = 1_000
-TIMEOUT_S = 30.0
-DELAY_S = 1.0
 
 
 class Sending:
-    """A machine that makes batches, and an application that notes what it is told of each message
-    (as ``stored 0``)."""
+    """A machine that makes batches, and an application that notes what it is told of each
+    message."""
 
     def __init__(self) -> None:
-        batching = Batching(messages_max=3, delay_s=DELAY_S)
-        options = ProducerOptions(batching=batching, send_timeout_s=TIMEOUT_S)
-        batches = DefaultBatches(messages_max=3, delay_s=DELAY_S)
-        self.it = ProducerMachine("t", -1, options, Packer(1), batches)
-        self.messages: list[OutgoingMessage] = []
-        self.told: list[str] = []
-
-    def message(self) -> OutgoingMessage:
-        number = len(self.messages)
-
-        def callback(found: MessageId | None, error: Exception | None) -> None:
-            self.told.append(f"{'stored' if found else type(error).__name__} {number}")
-
-        self.messages.append(OutgoingMessage(b"x", callback=callback))
-        return self.messages[-1]
+        self.it = machine_of(batched=True)
+        self.told = Told()
 
     def attach(self) -> None:
-        self.it.attach(CommandProducerSuccess(request_id=1, producer_name="p"), BYTES_MAX)
+        attach(self.it, BYTES_MAX)
 
     def send(self) -> None:
-        self.it.send(self.message(), 0.0, 0)
+        self.it.send(self.told.message(), 0.0, 0)
 
     def send_batch(self) -> None:
-        self.it.send_batch([self.message(), self.message()], 0.0, 0)
+        self.it.send_batch([self.told.message(), self.told.message()], 0.0, 0)
 
     def close_batches(self) -> None:
         self.it.close_batches(0.0, 0)
 
+    def withdraw(self) -> bool:
+        return bool(self.told.messages) and self.it.withdraw(self.told.messages[-1])
+
     def receipt(self, number: int = 0) -> bool:
-        place = MessageIdData(ledgerId=1, entryId=number)
-        receipt = CommandSendReceipt(producer_id=1, sequence_id=number, message_id=place)
-        return self.it.on_receipt(receipt, 0.0)
+        return self.it.on_receipt(receipt_of(number, number), 0.0)
 
     def error(self, code: "ServerError.ValueType") -> PulsarError | None:
-        refused = CommandSendError(producer_id=1, sequence_id=0, error=code, message="no")
-        return self.it.on_send_error(refused)
+        return self.it.on_send_error(refusal_of(0, code), 0.0)
 
     def written(self) -> str:
         """The first number in each frame."""
-        frames, self.it.output = self.it.output, []
-        found = []
-        for frame in frames:
-            commands, _ = FrameReader().receive(frame)
-            found.append(str(parse_command(commands[0]).send.sequence_id))
-        return " ".join(found)
+        return " ".join(str(send.sequence_id) for send, _ in taken_output(self.it))
 
 
 def new(_: Sending) -> None: ...
@@ -124,9 +101,7 @@ INPUTS: dict[str, Callable[[Sending], object]] = {
     "send": Sending.send,
     "send a batch": Sending.send_batch,
     "close batches": Sending.close_batches,
-    "withdraw the last": lambda machine: (
-        machine.it.withdraw(machine.messages[-1]) if machine.messages else False
-    ),
+    "withdraw the last": Sending.withdraw,
     "a receipt": Sending.receipt,
     "a receipt of what was not sent": lambda machine: machine.receipt(9),
     "a damaged message": lambda machine: machine.error(ServerError.ChecksumError),
@@ -189,7 +164,7 @@ def test_each_input_does_in_each_state_what_it_should(state: str, given: str) ->
     machine = Sending()
     STATES[state](machine)
     machine.it.output.clear()
-    machine.told.clear()
+    machine.told.all.clear()
     if (state, given) == ("new", "send"):
         # Nobody knows yet how large a message may be; who sends has waited for a broker.
         with pytest.raises(MessageTooLarge):
@@ -198,7 +173,7 @@ def test_each_input_does_in_each_state_what_it_should(state: str, given: str) ->
     answer = INPUTS[given](machine)
     written, told = TABLE[state].get(given, ("", ""))
     assert machine.written() == written
-    assert ", ".join(machine.told) == told
+    assert ", ".join(machine.told.all) == told
     assert machine.it.attached or not written
     if given == "a receipt of what was not sent":
         assert answer is (state not in ("pending", "both", "lost")), "only of what is behind"
@@ -218,7 +193,10 @@ ONE_MESSAGE: dict[Fate, Callable[[Sending], object]] = {
     Fate.SENT: pending,
     Fate.STORED: lambda machine: (pending(machine), machine.receipt()),
     Fate.FAILED: lambda machine: (pending(machine), machine.it.fail(ClientClosed("closed"))),
-    Fate.WITHDRAWN: lambda machine: (holding(machine), machine.it.withdraw(machine.messages[0])),
+    Fate.WITHDRAWN: lambda machine: (
+        holding(machine),
+        machine.it.withdraw(machine.told.messages[0]),
+    ),
 }
 
 
@@ -227,10 +205,10 @@ ONE_MESSAGE: dict[Fate, Callable[[Sending], object]] = {
 def test_a_message_comes_from_each_fate_only_where_it_may(fate: Fate, given: str) -> None:
     machine = Sending()
     ONE_MESSAGE[fate](machine)
-    message = machine.messages[0]
+    message = machine.told.messages[0]
     assert message.fate is fate
-    machine.told.clear()
+    machine.told.all.clear()
     INPUTS[given](machine)
     assert message.fate is fate or message.fate in MAY_BECOME[fate]
     settled = message.fate in (Fate.STORED, Fate.FAILED) and message.fate is not fate
-    assert len([each for each in machine.told if each.endswith(" 0")]) == settled
+    assert len([each for each in machine.told.all if each.endswith(" 0")]) == settled

@@ -1,13 +1,116 @@
 """Messages in pieces at the fake broker: they come and go as one, and what is never whole goes."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, produce_in_pieces, said
+from tests.pulsar_frontend.client.in_memory import (
+    client_of,
+    early,
+    produce,
+    produce_in_pieces,
+    said,
+)
 
-from arneb_pulsar.client import EARLIEST, ConsumerOptions, MessageId, SubscriptionType
+from arneb_pulsar.client import (
+    EARLIEST,
+    Batching,
+    Client,
+    ConsumerOptions,
+    Message,
+    MessageId,
+    SubscriptionType,
+)
+from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.testing import FakeBroker
 
 REDELIVER = "redeliverUnacknowledgedMessages"
+
+
+def put_in_order(broker: FakeBroker, order: list[int]) -> None:
+    """As if several producers had sent at once: entries stand as ``order`` has them."""
+    entries = broker.topic("orders").entries
+    ids = [each.id for each in entries]
+    found = [replace(entries[each], id=to) for each, to in zip(order, ids, strict=True)]
+    entries[:] = found
+
+
+async def consume_braided(
+    client: Client, broker: FakeBroker, **more: object
+) -> tuple[Consuming[bytes], Message[bytes], Message[bytes]]:
+    """Message 1 stands among the pieces of message 0, which ends behind it: 0 1 0 1 1 0."""
+    await produce_in_pieces(client, 2)
+    put_in_order(broker, [0, 3, 1, 4, 5, 2])
+    kind = SubscriptionType.FAILOVER
+    consumer = await client.subscribe("orders", "billing", early(kind, **more))
+    one, two = [await consumer.receive() for _ in range(2)]
+    assert (one.data.strip(), two.data.strip()) == (b"1", b"0")
+    return consumer, one, two
+
+
+async def acknowledge_all_up_to(
+    client: Client, consumer: Consuming[bytes], message: Message[bytes], how: str
+) -> None:
+    if how == "stored":
+        await consumer.acknowledge_stored(message, cumulative=True)
+    elif how == "grouped":
+        consumer.acknowledge_cumulative(message)
+        await anyio.sleep(1)
+    else:
+        transaction = await client.begin_transaction(60.0)
+        await transaction.acknowledge(consumer, message, cumulative=True)
+        await transaction.commit()
+
+
+@pytest.mark.parametrize("how", ["stored", "grouped", "in a transaction"])
+async def test_everything_up_to_a_message_leaves_the_pieces_of_the_next(how: str) -> None:
+    broker = FakeBroker(coordinators=1)
+    async with client_of(broker) as client:
+        consumer, one, two = await consume_braided(client, broker)
+        await acknowledge_all_up_to(client, consumer, one, how)
+        entries = [each.id for each in broker.topic("orders").entries]
+        assert broker.backlog("orders", "billing") == [entries[each] for each in (0, 2, 5)]
+        broker.cut()
+        again = await consumer.receive(timeout_s=5.0)
+        assert (again.id, again.data) == (two.id, two.data)
+        await acknowledge_all_up_to(client, consumer, again, how)
+        assert broker.backlog("orders", "billing") == []
+
+
+async def test_a_message_of_before_a_cut_is_acknowledged_without_the_pieces_of_the_next() -> None:
+    """Though nothing has come again yet."""
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        consumer, one, two = await consume_braided(client, broker)
+        broker.is_down = True
+        broker.cut()
+        await anyio.sleep(1)
+        consumer.acknowledge_cumulative(one)
+        broker.is_down = False
+        again = await consumer.receive(timeout_s=5.0)
+        assert (again.id, again.data) == (two.id, two.data)
+        await consumer.acknowledge_stored(again, cumulative=True)
+        assert broker.backlog("orders", "billing") == []
+
+
+@pytest.mark.parametrize("indexes", [True, False])
+async def test_everything_up_to_the_middle_of_a_batch_leaves_the_pieces_of_the_next(
+    indexes: bool,
+) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce_in_pieces(client, 1)
+        await produce(client, 2, Batching(messages_max=2))
+        put_in_order(broker, [0, 1, 3, 2])
+        options = early(SubscriptionType.EXCLUSIVE, batch_index_acks=indexes)
+        consumer = await client.subscribe("orders", "billing", options)
+        first = await consumer.receive()
+        assert first.batch_index == 0
+        await consumer.acknowledge_stored(first, cumulative=True)
+        await consumer.close()
+        consumer = await client.subscribe("orders", "billing", options)
+        found = [(await consumer.receive(timeout_s=5.0)).data.strip() for _ in range(3 - indexes)]
+        assert found == [b"1", b"0"] if indexes else [b"0", b"1", b"0"]
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
