@@ -73,6 +73,7 @@ async def acknowledged(
         return await left(client, topic, SubscriptionType.SHARED)
 
 
+@pytest.mark.in_peace("an acknowledgement that nobody confirms may be lost with its connection")
 async def test_grouping_tells_the_broker_within_a_tenth_of_a_second(
     broker: Broker, topic: str
 ) -> None:
@@ -119,6 +120,7 @@ async def test_receipts_mean_that_it_does_not_come_again(broker: Broker, topic: 
         assert await left(client, topic, SubscriptionType.SHARED) == [b"1"]
 
 
+@pytest.mark.in_peace("an acknowledgement that nobody confirms may be lost with its connection")
 async def test_batch_indexes_off_a_batch_is_acknowledged_with_its_last_message(
     broker: Broker, topic: str
 ) -> None:
@@ -129,6 +131,7 @@ async def test_batch_indexes_off_a_batch_is_acknowledged_with_its_last_message(
     assert await acknowledged(url, topic, [4, 0, 3, 1, 2], 5, SILENCE_S) == []
 
 
+@pytest.mark.in_peace("an acknowledgement that nobody confirms may be lost with its connection")
 async def test_batch_indexes_off_a_cumulative_one_inside_a_batch_means_the_entry_before(
     broker: Broker, topic: str
 ) -> None:
@@ -143,6 +146,7 @@ async def test_batch_indexes_off_a_cumulative_one_inside_a_batch_means_the_entry
         assert again == [b"0", b"1", b"2"]
 
 
+@pytest.mark.in_peace("an acknowledgement that nobody confirms may be lost with its connection")
 async def test_batch_indexes_on_only_what_is_left_of_a_batch_comes_again(
     broker: Broker, topic: str
 ) -> None:
@@ -200,6 +204,7 @@ async def test_ack_timeout_is_not_for_what_waits_in_the_queue(broker: Broker, to
         assert (again.data, again.redelivery_count) == (first.data, 1)
 
 
+@pytest.mark.in_peace("what one consumer has in hand comes to others when it loses its broker")
 async def test_permits_leave_to_others_what_a_short_queue_has_no_room_for(
     broker: Broker, topic: str
 ) -> None:
@@ -212,6 +217,7 @@ async def test_permits_leave_to_others_what_a_short_queue_has_no_room_for(
         assert short.waiting == 2
 
 
+@pytest.mark.in_peace("what one consumer has in hand comes to others when it loses its broker")
 async def test_zero_queue_nothing_is_fetched_before_it_is_asked_for(
     broker: Broker, topic: str
 ) -> None:
