@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import pairwise
 from typing import Final
 
@@ -52,6 +53,14 @@ SETTLE_S: Final = 120.0
 LOOK_S: Final = 0.05
 
 
+class Place(Enum):
+    """The topics of the load, by what their names end in."""
+
+    WHOLE = ""
+    PARTS = "-parts"
+    CHUNKS = "-chunks"
+
+
 class PromiseBroken(AssertionError):
     """What was promised and is not so."""
 
@@ -61,7 +70,7 @@ class Sender:
     """One producer, and what became of what it sent."""
 
     name: str
-    partitioned: bool
+    place: Place
     options: ProducerOptions
     compression: Compression = Compression.NONE
     pad: int = 0
@@ -80,7 +89,7 @@ class Sender:
     @property
     def lanes(self) -> int:
         """A message is in order with those of its lane: its key, where keys part messages."""
-        return KEYS if self.partitioned or self.name == "by-key" else 1
+        return KEYS if self.place is Place.PARTS or self.name == "by-key" else 1
 
     def confirm(self, number: int) -> None:
         """A receipt has come."""
@@ -101,7 +110,7 @@ class Listener:
 
     name: str
     type: SubscriptionType
-    partitioned: bool
+    place: Place
     consumers: int
     cumulative: bool = False
     came: dict[str, list[int]] = field(default_factory=dict)
@@ -137,35 +146,42 @@ def senders() -> list[Sender]:
     by_key = Batching(messages_max=20, delay_s=0.02, by_key=True)
     chunks = options("chunks", chunking=True, chunk_bytes_max=CHUNK_BYTES)
     return [
-        Sender("single", False, options("single")),
-        Sender("batch", False, options("batch", batching=batches), Compression.LZ4),
-        Sender("by-key", False, options("by-key", batching=by_key)),
-        Sender("chunks", False, chunks, pad=LARGE_BYTES),
-        Sender("parts", True, options("parts", batching=batches)),
+        Sender("single", Place.WHOLE, options("single")),
+        Sender("batch", Place.WHOLE, options("batch", batching=batches), Compression.LZ4),
+        Sender("by-key", Place.WHOLE, options("by-key", batching=by_key)),
+        Sender("chunks", Place.CHUNKS, chunks, pad=LARGE_BYTES),
+        Sender("parts", Place.PARTS, options("parts", batching=batches)),
     ]
 
 
-def listeners() -> list[Listener]:
-    """One of each kind."""
-    kinds = SubscriptionType
-    return [
-        Listener("exclusive", kinds.EXCLUSIVE, False, 1, cumulative=True),
-        Listener("failover", kinds.FAILOVER, False, 2),
-        Listener("shared", kinds.SHARED, False, 2),
-        Listener("key-shared", kinds.KEY_SHARED, False, 2),
-        Listener("shared-parts", kinds.SHARED, True, 2),
-        Listener("failover-parts", kinds.FAILOVER, True, 1),
+def listeners(*, shares_pieces: bool) -> list[Listener]:
+    """One of each kind; where messages are shared, with pieces of large ones among them only if
+    the broker ``shares_pieces``: Apache Pulsar forgets with a broker who has a message's first
+    pieces, and acknowledges the rest itself (``SharedConsumerAssignor``)."""
+    kinds, whole = SubscriptionType, Place.WHOLE
+    found = [
+        Listener("exclusive", kinds.EXCLUSIVE, whole, 1, cumulative=True),
+        Listener("failover", kinds.FAILOVER, whole, 2),
+        Listener("shared", kinds.SHARED, whole, 2),
+        Listener("key-shared", kinds.KEY_SHARED, whole, 2),
+        Listener("shared-parts", kinds.SHARED, Place.PARTS, 2),
+        Listener("failover-parts", kinds.FAILOVER, Place.PARTS, 1),
+        Listener("exclusive-chunks", kinds.EXCLUSIVE, Place.CHUNKS, 1, cumulative=True),
+        Listener("failover-chunks", kinds.FAILOVER, Place.CHUNKS, 2),
     ]
+    if shares_pieces:
+        found.append(Listener("shared-chunks", kinds.SHARED, Place.CHUNKS, 2))
+        found.append(Listener("key-shared-chunks", kinds.KEY_SHARED, Place.CHUNKS, 2))
+    return found
 
 
 class Load:
-    """Everybody at work on ``topic`` and ``topic-parts``."""
+    """Everybody at work on ``topic`` and those beside it (:class:`Place`)."""
 
-    def __init__(self, topic: str, *, pace_s: float = PACE_S) -> None:
+    def __init__(self, topic: str, *, shares_pieces: bool, pace_s: float = PACE_S) -> None:
         self.topic = topic
-        self.parts = f"{topic}-parts"
         self.senders = senders()
-        self.listeners = listeners()
+        self.listeners = listeners(shares_pieces=shares_pieces)
         self.disturbances = 0
         self.producers: list[Producing[bytes]] = []
         self.consumers: list[Consuming[bytes]] = []
@@ -181,14 +197,19 @@ class Load:
         """Messages with a receipt."""
         return sum(len(each.confirmed) for each in self.senders)
 
+    def at(self, place: Place) -> str:
+        """The topic's name."""
+        return f"{self.topic}{place.value}"
+
     async def prepare(self, admin: Admin) -> None:
         """Make the topics, with what keeps every message, and have producers deduplicated."""
         namespace = "/".join(self.topic.split("/")[2:4])
         await admin.set_policy(namespace, "deduplication", True)
-        await admin.create_topic(self.topic)
-        await admin.create_topic(self.parts, PARTITIONS)
-        parts = [f"{self.parts}-partition-{number}" for number in range(PARTITIONS)]
-        for topic in (self.topic, *parts):
+        for place in Place:
+            partitions = (PARTITIONS,) if place is Place.PARTS else ()
+            await admin.create_topic(self.at(place), *partitions)
+        parts = [f"{self.at(Place.PARTS)}-partition-{number}" for number in range(PARTITIONS)]
+        for topic in (self.at(Place.WHOLE), self.at(Place.CHUNKS), *parts):
             await admin.create_subscription(topic, UNREAD, at="earliest")
 
     @asynccontextmanager
@@ -245,9 +266,9 @@ class Load:
         """Look at everything; a line about it. Raises :class:`PromiseBroken`."""
         wrong = list(self._wrongs_of_senders())
         wrong += self._wrongs_of_listeners()
-        for partitioned, topic in ((False, self.topic), (True, self.parts)):
-            there = await self._read(client, topic)
-            mine = [each for each in self.senders if each.partitioned is partitioned]
+        for place in Place:
+            mine = [each for each in self.senders if each.place is place]
+            there = await self._read(client, place, sum(len(each.confirmed) for each in mine))
             wrong += _wrongs_of_log(mine, there)
         if wrong:
             raise PromiseBroken("\n".join(wrong))
@@ -278,7 +299,7 @@ class Load:
             chunk_expire_s=CHUNK_EXPIRE_S,
             negative_ack_delay_s=PUT_OFF_S,
         )
-        topic = self.parts if listener.partitioned else self.topic
+        topic = self.at(listener.place)
         consumer = await client.subscribe(topic, listener.name, options)
         self.consumers.append(consumer)
         return consumer
@@ -292,7 +313,7 @@ class Load:
                 consumer.acknowledge(message)
 
     async def _produce(self, client: Client, sender: Sender) -> None:
-        topic = self.parts if sender.partitioned else self.topic
+        topic = self.at(sender.place)
         producer = await client.create_producer(
             topic, sender.options, compression=sender.compression
         )
@@ -323,13 +344,10 @@ class Load:
             return False
         return True
 
-    async def _read(self, client: Client, topic: str) -> dict[str, list[int]]:
-        """What a topic has, in its order."""
-        listener = Listener("reader", SubscriptionType.EXCLUSIVE, topic == self.parts, 1)
-        wanted = sum(
-            len(each.confirmed) for each in self.senders if each.partitioned is listener.partitioned
-        )
-        reader = await client.create_reader(topic, EARLIEST)
+    async def _read(self, client: Client, place: Place, wanted: int) -> dict[str, list[int]]:
+        """What a topic has, in its order: so many messages at least, unless some are lost."""
+        listener = Listener("reader", SubscriptionType.EXCLUSIVE, place, 1)
+        reader = await client.create_reader(self.at(place), EARLIEST)
         count = 0
         try:
             while True:
@@ -342,7 +360,7 @@ class Load:
     # What is wrong
 
     def _senders_of(self, listener: Listener) -> list[Sender]:
-        return [each for each in self.senders if each.partitioned is listener.partitioned]
+        return [each for each in self.senders if each.place is listener.place]
 
     def _all_came(self) -> bool:
         return all(

@@ -26,7 +26,7 @@ def wait_until_served(http_urls: Sequence[str], topic: str, within_s: float) -> 
     while time.monotonic() < end:
         for http_url in http_urls:
             try:
-                if _lets_a_producer_in(_broker_of(http_url, topic), topic):
+                if _lets_a_producer_in(broker_of(http_url, topic), topic):
                     return time.monotonic()
             except (OSError, httpx.HTTPError, ValueError) as error:
                 last = error
@@ -34,7 +34,8 @@ def wait_until_served(http_urls: Sequence[str], topic: str, within_s: float) -> 
     raise TimeoutError(f"expected {topic} to be served within {within_s} s: {last!r}")
 
 
-def _broker_of(http_url: str, topic: str) -> tuple[str, int]:
+def broker_of(http_url: str, topic: str) -> tuple[str, int]:
+    """Who serves a topic, as one broker knows."""
     path = topic.replace("://", "/")
     answer = httpx.get(
         f"{http_url}/lookup/v2/topic/{path}", timeout=TRY_S, follow_redirects=True
