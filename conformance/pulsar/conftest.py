@@ -82,6 +82,8 @@ def broker_urls(
             tmp_path_factory.mktemp("pulsar"),
             backlogQuotaCheckIntervalInSeconds=1,
             brokerDeleteInactiveTopicsFrequencySeconds=1,
+            statsUpdateFrequencyInSecs=1,
+            statsUpdateInitialDelayInSecs=1,
             forceDeleteNamespaceAllowed="true",
         )
         try:
@@ -97,7 +99,7 @@ def broker_urls(
     broker = Arneb(
         tmp_path_factory.mktemp("arneb"),
         listeners=["amqp", "pulsar", "http-pulsar"],
-        settings="[pulsar]\nbacklog_quota_check_s = 1\ninactive_check_s = 1\n",
+        settings="[pulsar]\nbacklog_quota_check_s = 1\ninactive_check_s = 1\nstatistics_s = 1\n",
     )
     try:
         broker.start()

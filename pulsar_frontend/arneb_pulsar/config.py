@@ -10,7 +10,15 @@ from arneb_pulsar.namespaces.rules import PARTITIONS_MAX, AutoTopicCreation, Ina
 from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX
 
-NOT_NEGATIVE: Final = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")
+NOT_NEGATIVE: Final = (
+    "max_unacked_messages_per_consumer",
+    "max_unacked_messages_per_subscription",
+    "max_producers_per_topic",
+    "max_consumers_per_topic",
+    "max_consumers_per_subscription",
+    "max_subscriptions_per_topic",
+    "max_topics_per_namespace",
+)
 POSITIVE: Final = (
     "handshake_timeout_s",
     "keep_alive_s",
@@ -19,6 +27,7 @@ POSITIVE: Final = (
     "inactive_topic_s",
     "inactive_check_s",
     "backlog_quota_check_s",
+    "statistics_s",
 )
 
 
@@ -139,6 +148,10 @@ class PulsarConfig:
     """How a new schema must be compatible with those of its topic, where no policy says otherwise:
     a strategy of Pulsar's by its name."""
 
+    statistics_s: float = 60.0
+    """The interval of which rates in statistics are the average. Pulsar's
+    ``statsUpdateFrequencyInSecs``."""
+
     proxy_protocol: bool = False
     """As of ``[amqp]``; Pulsar calls it ``haProxyProtocolEnabled``."""
 
@@ -168,6 +181,22 @@ class PulsarConfig:
 
     max_unacked_messages_per_subscription: int = 200_000
     """The same for all consumers of such a subscription together. 0 = no limit."""
+
+    max_producers_per_topic: int = 0
+    """The most producers of a topic, where no policy says otherwise; 0 = no limit. This and the
+    next four are Pulsar's settings of the same names."""
+
+    max_consumers_per_topic: int = 0
+    """The most consumers of a topic, over all its subscriptions; 0 = no limit."""
+
+    max_consumers_per_subscription: int = 0
+    """The most consumers of a subscription; 0 = no limit."""
+
+    max_subscriptions_per_topic: int = 0
+    """The most subscriptions of a topic; 0 = no limit."""
+
+    max_topics_per_namespace: int = 0
+    """The most topics of a namespace, each partition counted; 0 = no limit."""
 
     key_shared_consistent_hashing: bool = True
     """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by ranges of
@@ -217,4 +246,11 @@ class PulsarConfig:
             inactive=InactiveTopics(self.delete_inactive_topics, self.inactive_topic_s),
             auto_subscription=self.allow_auto_subscription_creation,
             deduplication=self.deduplication,
+            max_producers=self.max_producers_per_topic,
+            max_consumers=self.max_consumers_per_topic,
+            max_consumers_per_subscription=self.max_consumers_per_subscription,
+            max_subscriptions=self.max_subscriptions_per_topic,
+            max_topics=self.max_topics_per_namespace,
+            max_unacked_per_consumer=self.max_unacked_messages_per_consumer,
+            max_unacked_per_subscription=self.max_unacked_messages_per_subscription,
         )

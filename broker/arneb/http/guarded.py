@@ -34,6 +34,12 @@ CALLER: Final = "arneb.caller"
 ORIGINAL_PRINCIPAL: Final = "x-original-principal"
 """On whose behalf a proxy of Pulsar's comes."""
 
+METHOD_NAME: Final = "x-pulsar-auth-method-name"
+"""By what method a client of Pulsar's proves who it is."""
+
+USERS_METHODS: Final = ("", "basic")
+"""Those by which users, who have names and passwords, come."""
+
 ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 
@@ -80,6 +86,7 @@ class Guarded:
     async def _admits(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
         authorization = headers.get("authorization", "")
+        method = headers.get(METHOD_NAME, "")
         if not (self._authenticator.asks or self._users):
             scope[CALLER] = NOBODY
             return True
@@ -88,13 +95,13 @@ class Guarded:
             certificate = scope.get("extensions", {}).get(CERTIFICATE, NO_CERTIFICATE)
             client = scope.get("client")
             caller = await self._authenticator.caller(
-                authorization, original, certificate, client[0] if client else ""
+                authorization, original, certificate, client[0] if client else "", method
             )
             if caller is not None:
                 scope[CALLER] = caller
                 scope[VISITOR] = Visitor(is_super=self._is_super(caller))
                 return True
-        return await self._is_user(scope, authorization)
+        return method in USERS_METHODS and await self._is_user(scope, authorization)
 
     async def _is_user(self, scope: Scope, authorization: str) -> bool:
         scheme, _, proof = authorization.partition(" ")

@@ -98,6 +98,11 @@ class InspectedSubscription(Protocol):
         ...
 
     @property
+    def delivered_messages_total(self) -> int:
+        """Messages given to consumers since the broker started."""
+        ...
+
+    @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
         """How many messages left without an acknowledgement since the broker started, by the
         reason and by whether somebody took the dead letters."""
@@ -107,6 +112,16 @@ class InspectedSubscription(Protocol):
     def backlog_bytes(self) -> int:
         """Bytes of the entries behind the mark-delete position, acknowledged ones among them
         and of the first ledger by its average: what the subscription keeps in the log."""
+        ...
+
+    @property
+    def read_position(self) -> Position:
+        """Behind everything that consumers were given, or that was looked at for them."""
+        ...
+
+    def limit_unacked(self, of_each: int, of_all: int) -> None:
+        """Have consumers that came with limits of unacknowledged messages keep to these, more than
+        0, from now on: each, and all together. Whoever comes later says its own."""
         ...
 
     def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:

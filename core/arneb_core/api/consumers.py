@@ -189,6 +189,11 @@ class Consumer(Protocol):
         ...
 
     @property
+    def delivered_messages_total(self) -> int:
+        """Messages that it was given since it came."""
+        ...
+
+    @property
     def permits(self) -> int:
         """Messages that it granted and was not given yet; below 0 after a batch that was larger."""
         ...
@@ -197,4 +202,9 @@ class Consumer(Protocol):
     def is_shut_off(self) -> bool:
         """It has as many messages unanswered as ``unacked_max``, or had them and has answered
         less than half since."""
+        ...
+
+    @property
+    def subscription_is_shut_off(self) -> bool:
+        """The same of all consumers of its subscription together."""
         ...

@@ -83,13 +83,15 @@ class Core(Protocol):
         metadata: Sequence[tuple[str, bytes | None]] = (),
         *,
         passes_over_gone: bool = False,
+        size: int | None = None,
     ) -> None:
         """The hot path of :meth:`commit`: one run into one topic.
 
         ``messages`` is the number of messages in the run if the caller knows it (AMQP:
         ``len(entries)``); None lets the core read it out of every header. ``metadata``, as of
         :class:`Unit`, becomes durable with the run, if the topic is. ``passes_over_gone``: as
-        :attr:`.Unit.passes_over_gone`; the position means nothing then.
+        :attr:`.Unit.passes_over_gone`; the position means nothing then. ``size``: the bytes of
+        ``entries`` if the caller knows them.
         """
         ...
 

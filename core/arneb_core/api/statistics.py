@@ -52,6 +52,7 @@ class TopicStatistics:
     appended_messages_total: int
     appended_bytes_total: int
     subscriptions: tuple[SubscriptionStatistics, ...]
+    appended_entries_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

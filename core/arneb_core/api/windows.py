@@ -56,6 +56,12 @@ class UnackedWindow(Window):
         """It was full, and too little of it was answered since."""
         return self.limit != self.most
 
+    def change(self, other: "UnackedWindow") -> None:
+        """From now on the limits of ``other`` hold, for what is in flight already too."""
+        self.most, self.resume = other.most, other.resume
+        self.limit = self.most
+        self.counted()
+
     def counted(self) -> None:
         """``in_flight`` has changed."""
         if self.in_flight >= self.most:

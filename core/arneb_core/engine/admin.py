@@ -102,6 +102,19 @@ class SubscriptionAdmin:
         return machine.ready_messages, machine.counters.in_flight_messages
 
     @property
+    def delivered_messages_total(self) -> int:
+        """See :attr:`InspectedSubscription.delivered_messages_total`."""
+        return self.machine.delivery.delivered_total
+
+    @property
+    def read_position(self) -> Position:
+        """See :attr:`InspectedSubscription.read_position`."""
+        furthest = max(self.machine.furthest, self.mark_delete)
+        if furthest == self.topic.last:
+            return self.topic.log.ledgers.next_append
+        return Position(furthest + 1)
+
+    @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
         """See :attr:`InspectedSubscription.departed`."""
         return self.machine.state.departed or {}
@@ -118,6 +131,10 @@ class SubscriptionAdmin:
             if left:
                 total += left * info.bytes // info.entries
         return total
+
+    def limit_unacked(self, of_each: int, of_all: int) -> None:
+        """See :meth:`InspectedSubscription.limit_unacked`."""
+        self.machine.limit_unacked(of_each, of_all)
 
     def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
         """See :meth:`InspectedSubscription.unacknowledged`."""

@@ -106,6 +106,7 @@ class Engine(Steps):
         metadata: Sequence[tuple[str, bytes | None]] = (),
         *,
         passes_over_gone: bool = False,
+        size: int | None = None,
     ) -> None:
         """One run into one topic; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
@@ -122,7 +123,7 @@ class Engine(Steps):
                 appended=done,
                 appends=[(topic, entries, messages)],
                 entries=len(entries),
-                size=sum(map(len, entries)),
+                size=sum(map(len, entries)) if size is None else size,
                 passes_over_gone=passes_over_gone,
             )
             if metadata:

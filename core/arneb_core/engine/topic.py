@@ -115,7 +115,7 @@ class LogTopic(TopicAdmin):
         self.appends_held_up = 0
         """Appends that wait for a commit though the topic is kept in memory only: what comes now
         goes behind them."""
-        self.appended_messages_total = self.appended_bytes_total = 0
+        self.appended_messages_total = self.appended_bytes_total = self.appended_entries_total = 0
         self.delayed: DelayedIndex | None = None
         """What of the log is not due yet; None until a delayed entry is expected."""
         self._subscriptions: dict[str, LogSubscription] = {}
@@ -297,6 +297,7 @@ class LogTopic(TopicAdmin):
             last=self.last,
             appended_messages_total=self.appended_messages_total,
             appended_bytes_total=self.appended_bytes_total,
+            appended_entries_total=self.appended_entries_total,
             subscriptions=tuple(each.statistics() for each in self._subscriptions.values()),
         )
 
@@ -318,6 +319,7 @@ class LogTopic(TopicAdmin):
         self.log.confirm(run, cache=cache)
         self.appended_messages_total += run.messages
         self.appended_bytes_total += run.size
+        self.appended_entries_total += len(run.entries)
         if self.delayed is not None:
             self.delayed.confirm(run, self.engine.now_ms())
         if run.opens:

@@ -32,6 +32,7 @@ class InFlight:
         self.name = spec.name
         self.spec = spec
         unacked = () if shared is None else (shared,)
+        self._shared = shared
         self._unacked = consumer_window(spec.unacked_max) if spec.unacked_max else None
         if self._unacked is not None:
             unacked = (self._unacked, *unacked)
@@ -40,6 +41,8 @@ class InFlight:
         self.keys: Watching | None = None
         """Who must know what is no longer in flight here, if anybody must."""
         self.attached = True
+        self.delivered_messages_total = 0
+        """Messages that it was ever given."""
         self.whole: set[Position] = set()
         """Entries in flight here that were delivered whole."""
         self.sizes: dict[Position, int] = {}
@@ -56,10 +59,20 @@ class InFlight:
     def wake(self) -> None:
         """A window that was full has room again."""
 
+    def limit_unacked(self, most: int) -> None:
+        """Another limit of messages unanswered here, if there was one."""
+        if self._unacked is not None:
+            self._unacked.change(consumer_window(most))
+
     @property
     def is_shut_off(self) -> bool:
         """It has as many messages unanswered as it may, or had them and has answered too few."""
         return self._unacked is not None and self._unacked.is_shut
+
+    @property
+    def subscription_is_shut_off(self) -> bool:
+        """The same of all consumers of the subscription together."""
+        return self._shared is not None and self._shared.is_shut
 
     @property
     def in_flight(self) -> int:
@@ -81,6 +94,7 @@ class InFlight:
         self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
     ) -> None:
         """``run`` is on its way here; windows and permits are counted already."""
+        self.delivered_messages_total += messages
         if not self.spec.acks:
             self.freed(messages)
         elif is_divided and run.masks is not None:

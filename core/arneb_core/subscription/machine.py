@@ -147,6 +147,16 @@ class SubscriptionMachine:
         self.state.wake()
         self._outbox.flush()
 
+    def limit_unacked(self, of_each: int, of_all: int) -> None:
+        """Other limits of what is unanswered, at each consumer and at all together, for those that
+        have any."""
+        for consumer in self.attached:
+            consumer.limit_unacked(of_each)
+        if self._unacked is not None:
+            self._unacked.change(subscription_window(of_all))
+        self.state.wake()
+        self._outbox.flush()
+
     def put_out(self, reason: str) -> None:
         """Detach all consumers and tell them why."""
         for consumer in self.attached:

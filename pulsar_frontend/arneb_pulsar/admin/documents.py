@@ -1,26 +1,22 @@
 """Documents: what is known of topics, in the fields of Pulsar's statistics.
 
-The rule: a figure that is not known is left out, and rates are not kept: clients count.
+The rule: a figure that is not known is left out; bytes are those of metadata and payloads, without
+the headers that entries have here.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.position import render
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.topics import Topic
+from arneb_pulsar.admin.subscription_documents import Document, subscription_document
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.namespaces.rules import QuotaType
 from arneb_pulsar.producers.access import AccessMode
-from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.producers import ProducerClaim
-
-Document = dict[str, Any]
-
-SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
+from arneb_pulsar.services.rates import bytes_in
 
 ACCESS_MODES: Final = {
     AccessMode.SHARED: "Shared",
@@ -29,6 +25,15 @@ ACCESS_MODES: Final = {
     AccessMode.EXCLUSIVE_WITH_FENCING: "ExclusiveWithFencing",
 }
 
+NO_QUOTA: Final = -1
+NOTHING_OFFLOADED: Final = {
+    "offloadedStorageSize": 0,
+    "lastOffloadLedgerId": 0,
+    "lastOffloadSuccessTimeStamp": 0,
+    "lastOffloadFailureTimeStamp": 0,
+}
+"""There is no other place for a topic's ledgers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Detail:
@@ -36,94 +41,93 @@ class Detail:
 
     publishers: bool = True
     consumers: bool = True
+    backlog_bytes: bool = True
+    earliest_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """When the oldest message of each subscription's backlog was published, by topic and
+    subscription, for those who asked for it."""
 
 
-def topic_document(context: BrokerContext, name: TopicName, detail: Detail) -> Document:
-    """``GET …/stats`` of one topic."""
+def topic_document(
+    context: BrokerContext, name: TopicName, detail: Detail, host: str = ""
+) -> Document:
+    """``GET …/stats`` of one topic, asked of the broker at ``host``."""
     topic = context.core.topic(name.core_name)
     figures = topic.statistics()
     subscriptions = topic.subscriptions
-    backlog = max((each.backlog_bytes for each in subscriptions.values()), default=0)
-    average = figures.bytes / figures.entries if figures.entries else 0.0
-    connected = {id(each.consumer): each for each in context.consumers.of(topic)}
-    publishers = context.producers.of(topic) if detail.publishers else ()
+    publishers = context.producers.producing(topic)
+    earliest = detail.earliest_ms.get(topic.name, {})
+    subscription_documents = {
+        key: subscription_document(context, topic, each, detail.consumers, earliest.get(key, 0))
+        for key, each in subscriptions.items()
+    }
+    shown = subscription_documents.values()
+    backlog = max((each["backlogSize"] for each in shown), default=0)
+    if not detail.backlog_bytes:
+        for each in shown:
+            each["backlogSize"] = -1
+    messages, size = context.rates.of_topic(topic)
+    throttle = context.throttles.of(topic)
+    quotas = context.namespaces.policies(name).quotas
+    by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {
+        "msgRateIn": messages,
+        "msgThroughputIn": size,
+        "msgRateOut": sum(each["msgRateOut"] for each in shown),
+        "msgThroughputOut": sum(each["msgThroughputOut"] for each in shown),
+        "bytesInCounter": bytes_in(figures),
         "msgInCounter": figures.appended_messages_total,
-        "bytesInCounter": figures.appended_bytes_total,
-        "msgOutCounter": sum(each.delivered_messages_total for each in figures.subscriptions),
-        "averageMsgSize": average,
-        "storageSize": figures.bytes,
+        "systemTopicBytesInCounter": 0,
+        "bytesOutCounter": sum(each["bytesOutCounter"] for each in shown),
+        "msgOutCounter": sum(each["msgOutCounter"] for each in shown),
+        "bytesOutInternalCounter": 0,
+        "averageMsgSize": size / messages if messages else 0.0,
+        "msgChunkPublished": any(claim.holder.counts.chunks for claim in publishers),
+        "storageSize": figures.bytes - HEADER_BYTES * figures.entries,
         "backlogSize": backlog,
-        "publishers": [_publisher(claim) for claim in publishers],
-        "subscriptions": {
-            key: subscription_document(each, connected, detail)
-            for key, each in subscriptions.items()
-        },
+        "backlogQuotaLimitSize": NO_QUOTA if by_size is None else by_size.limit_bytes,
+        "backlogQuotaLimitTime": NO_QUOTA if by_age is None else by_age.limit_s,
+        "publishRateLimitedTimes": 0 if throttle is None else throttle.exceeded_total,
+        "earliestMsgPublishTimeInBacklogs": min(filter(None, earliest.values()), default=0),
+        **NOTHING_OFFLOADED,
+        "publishers": [_publisher(claim) for claim in publishers if detail.publishers],
+        "waitingPublishers": len(context.producers.of(topic)) - len(publishers),
+        "subscriptions": subscription_documents,
         "replication": {},
         "deduplicationStatus": "Enabled" if context.deduplications.of(topic) else "Disabled",
-        "ownerBroker": "",
+        "nonContiguousDeletedMessagesRanges": sum(
+            each["nonContiguousDeletedMessagesRanges"] for each in shown
+        ),
+        "compaction": _compaction(context, topic),
+        "ownerBroker": host,
+    }
+
+
+def _compaction(context: BrokerContext, topic: Topic) -> Document:
+    outcome = context.compactor.outcome(topic)
+    return {
+        "lastCompactionRemovedEventCount": outcome.removed,
+        "lastCompactionSucceedTimestamp": outcome.succeeded_ms,
+        "lastCompactionFailedTimestamp": outcome.failed_ms,
+        "lastCompactionDurationTimeInMills": outcome.took_ms,
     }
 
 
 def _publisher(claim: ProducerClaim) -> Document:
     producer = claim.holder
+    messages, size, chunks = producer.counts.meter.rates
     return {
-        "producerId": producer.producer_id,
-        "producerName": claim.name,
         "accessMode": ACCESS_MODES[claim.mode],
-        "address": producer.connection.address,
+        "msgRateIn": messages,
+        "msgThroughputIn": size,
+        "averageMsgSize": size / messages if messages else 0.0,
+        "chunkedMessageRate": chunks,
+        "producerId": producer.producer_id,
+        "supportsPartialProducer": False,
+        "producerName": claim.name,
+        "address": f"/{producer.connection.address}",
         "connectedSince": producer.since,
         "clientVersion": producer.connection.client_name,
         "metadata": dict(producer.properties),
-    }
-
-
-def subscription_document(
-    subscription: Subscription, connected: Mapping[int, AttachedConsumer], detail: Detail
-) -> Document:
-    """One subscription of a topic, some of whose consumers are ``connected`` here."""
-    figures = subscription.statistics()
-    consumers = subscription.consumers if detail.consumers else ()
-    # Pulsar counts what is unacknowledged where several share a subscription.
-    shares = figures.type in SHARING
-    found: Document = {
-        "msgOutCounter": figures.delivered_messages_total,
-        "msgBacklog": figures.backlog_entries,
-        "msgBacklogNoDelayed": figures.backlog_entries - figures.delayed_entries,
-        "msgDelayed": figures.delayed_entries,
-        "backlogSize": subscription.backlog_bytes,
-        "unackedMessages": figures.in_flight_messages if shares else 0,
-        "type": "None" if figures.type is None else figures.type.traits.title,
-        "nonContiguousDeletedMessagesRanges": figures.holes,
-        "consumers": [
-            _consumer(each, connected.get(id(each)), counts=shares) for each in consumers
-        ],
-        "subscriptionProperties": dict(subscription.properties),
-        # Pulsar has both names for each.
-        "durable": figures.durable,
-        "isDurable": figures.durable,
-        "replicated": False,
-        "isReplicated": False,
-    }
-    if (active := subscription.active_name) is not None:
-        found["activeConsumerName"] = active
-    return found
-
-
-def _consumer(consumer: Consumer, attached: AttachedConsumer | None, *, counts: bool) -> Document:
-    found: Document = {
-        "consumerName": consumer.name,
-        "unackedMessages": consumer.in_flight if counts else 0,
-        "availablePermits": consumer.permits,
-        "blockedConsumerOnUnackedMsgs": consumer.is_shut_off,
-        "metadata": dict(consumer.properties),
-    }
-    if attached is None:
-        return found  # it is a client of another protocol
-    return found | {
-        "address": attached.connection.address,
-        "connectedSince": attached.since,
-        "clientVersion": attached.connection.client_name,
     }
 
 
@@ -140,8 +144,14 @@ def partitioned_document(
     return found
 
 
+EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"})
+LIMITS: Final = frozenset({"backlogQuotaLimitSize", "backlogQuotaLimitTime"})
+"""What is said of each partition alike."""
+
+
 def _sum(documents: Iterable[Mapping[str, Any]]) -> Document:
-    """Numbers added up, lists joined, tables taken together; of the rest, the first."""
+    """Numbers added up, of times the latest, lists joined, tables taken together; of the rest, the
+    first."""
     total: Document = {}
     for document in documents:
         for key, value in document.items():
@@ -149,47 +159,14 @@ def _sum(documents: Iterable[Mapping[str, Any]]) -> Document:
                 total[key] = _sum([value]) if isinstance(value, Mapping) else value
             elif isinstance(value, Mapping):
                 total[key] = _sum([total[key], value])
+            elif key in EARLIEST:
+                total[key] = min(filter(None, (total[key], value)), default=0)
+            elif key.endswith(("Timestamp", "TimeStamp")):
+                total[key] = max(total[key], value)
+            elif key in LIMITS:
+                continue
             elif isinstance(value, (int, float, list)) and not isinstance(value, bool):
                 total[key] = total[key] + value
+    if total.get("msgRateIn"):
+        total["averageMsgSize"] = total["msgThroughputIn"] / total["msgRateIn"]
     return total
-
-
-def internal_document(topic: Topic) -> Document:
-    """``GET …/internalStats`` of one topic."""
-    ledgers = topic.ledgers()
-    figures = topic.statistics()
-    last = ledgers[-1] if ledgers else None
-    return {
-        "entriesAddedCounter": figures.appended_messages_total,
-        "numberOfEntries": figures.entries,
-        "totalSize": figures.bytes,
-        "currentLedgerEntries": last.entries if last is not None else 0,
-        "currentLedgerSize": last.bytes if last is not None else 0,
-        "lastConfirmedEntry": "-1:-1" if topic.last is None else render(topic.last),
-        "state": "LedgerOpened",
-        "ledgers": [
-            {
-                "ledgerId": each.id,
-                # Pulsar shows nothing of a ledger that is open; the Spark connector knows that.
-                "entries": each.entries if each.closed_ms else 0,
-                "size": each.bytes if each.closed_ms else 0,
-                "offloaded": False,
-                "underReplicated": False,
-            }
-            for each in ledgers
-        ],
-        "cursors": {name: _cursor(each) for name, each in topic.subscriptions.items()},
-    }
-
-
-def _cursor(subscription: Subscription) -> Document:
-    figures = subscription.statistics()
-    return {
-        "markDeletePosition": render(figures.mark_delete),
-        "messagesConsumedCounter": figures.acknowledged_entries_total,
-        "individuallyDeletedMessages": f"{figures.holes} ranges",
-        "numberOfEntriesSinceFirstNotAckedMessage": figures.backlog_entries,
-        "cursorLedger": -1,
-        "state": "Open",
-        "active": bool(subscription.consumers),
-    }

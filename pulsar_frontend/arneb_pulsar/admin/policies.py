@@ -1,136 +1,24 @@
 """Policies of namespaces and topics: asked, set and taken back, each by the same three calls.
 
-The rule: one table says which policies there are; setting one is durable before it is answered,
-and holds for every topic below from then on.
+The rule: one table (:mod:`.policy_kinds`) says which policies there are; setting one is
+durable before it is answered, and holds for every topic below from then on.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
+from arneb_pulsar.admin.policy_kinds import NO_DISPATCH_RATE, OF_NAMESPACES, OF_TOPICS, Kind
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import Rule, on_policy
+from arneb_pulsar.admin.rules import on_policy
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
-from arneb_pulsar.namespaces.fields import (
-    read_auto_subscription,
-    read_compatibility,
-    read_properties,
-    read_threshold,
-    read_truth,
-    read_ttl,
-)
 from arneb_pulsar.namespaces.policies import Policies
-from arneb_pulsar.namespaces.rates import PublishRate
-from arneb_pulsar.namespaces.rules import (
-    AutoTopicCreation,
-    InactiveTopics,
-    Quota,
-    QuotaType,
-    RetentionPolicy,
-)
+from arneb_pulsar.namespaces.rates import DispatchRate
+from arneb_pulsar.namespaces.rules import Quota, QuotaType
 from arneb_pulsar.services.context import BrokerContext
-
-INVALID: Final = 412
-MALFORMED: Final = 400
-
-NOTHING_SET: Final = AdminReply(200)
-"""What is asked for was never set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One policy: its path, its field of :class:`Policies`, and its form."""
-
-    path: str
-    field: str
-    read: Callable[[Any], Any]
-    set_by: str = "POST"
-    write: Callable[[Any], Any] = lambda value: getattr(value, "document", value)
-    query: str = ""
-    """The query parameter that holds the value when there is no body."""
-    unset: Any = None
-    """What the field is when nothing is set."""
-    invalid: int = INVALID
-    """The status for a value that cannot be, as Pulsar has it for each."""
-    joined: Callable[[Any, Any], Any] = lambda _, value: value
-    """What is kept, of what was there and what is set."""
-    name: str = ""
-    """Of the right to it, in Pulsar's words."""
-
-    def rule(self, *, writes: bool, of_topic: bool) -> Rule:
-        """Who may ask for it, or change it."""
-        return on_policy(self.name or self.field.upper(), writes=writes, of_topic=of_topic)
-
-
-def _written_subscription(value: bool) -> Any:
-    return {"allowAutoSubscriptionCreation": value}
-
-
-RETENTION: Final = Kind("retention", "retention", RetentionPolicy.parse, invalid=MALFORMED)
-TTL: Final = Kind("messageTTL", "message_ttl_s", read_ttl, query="messageTTL", name="TTL")
-INACTIVE: Final = Kind(
-    "inactiveTopicPolicies", "inactive", InactiveTopics.parse, name="INACTIVE_TOPIC"
-)
-THRESHOLD: Final = Kind(
-    "compactionThreshold", "compaction_threshold", read_threshold, name="COMPACTION"
-)
-RATE: Final = Kind("publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED, name="RATE")
-AUTO_SUBSCRIPTION: Final = Kind(
-    "autoSubscriptionCreation",
-    "auto_subscription",
-    read_auto_subscription,
-    write=_written_subscription,
-    name="AUTO_SUBSCRIPTION_CREATION",
-)
-PROPERTIES: Final = Kind(
-    "properties",
-    "properties",
-    read_properties,
-    "PUT",
-    dict,
-    unset={},
-    joined=lambda own, more: {**own, **more},
-)
-
-
-OF_NAMESPACES: Final = (
-    RETENTION,
-    TTL,
-    INACTIVE,
-    replace(THRESHOLD, set_by="PUT"),
-    AUTO_SUBSCRIPTION,
-    RATE,
-    PROPERTIES,
-    Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse, name="AUTO_TOPIC_CREATION"),
-    Kind("deduplication", "deduplication", read_truth),
-    Kind(
-        "schemaCompatibilityStrategy",
-        "schema_compatibility",
-        read_compatibility,
-        "PUT",
-        name="SCHEMA_COMPATIBILITY_STRATEGY",
-    ),
-)
-
-OF_TOPICS: Final = (
-    RETENTION,
-    TTL,
-    INACTIVE,
-    THRESHOLD,
-    AUTO_SUBSCRIPTION,
-    RATE,
-    Kind("deduplicationEnabled", "deduplication", read_truth),
-    Kind(
-        "schemaCompatibilityStrategy",
-        "schema_compatibility",
-        read_compatibility,
-        "PUT",
-        name="SCHEMA_COMPATIBILITY_STRATEGY",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +41,7 @@ class PolicyTarget:
         """What holds here."""
         if self.topic is not None:
             return self.context.namespaces.policies(self.topic)
-        return self.own.under(self.context.config.policies)
+        return self.context.namespaces.broker_and_namespace(self.namespace)
 
     async def change(self, change: Callable[[Policies], Policies]) -> None:
         """Set something else, and have it hold."""
@@ -182,11 +70,11 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
 
     async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
         target = target_of(context, request)
-        policies = target.applied if request.flag("applied") else target.own
-        value = getattr(policies, kind.field)
-        if value is None and kind.field == "schema_compatibility":
-            return document("UNDEFINED")
-        return NOTHING_SET if value is None else document(kind.write(value))
+        applies = kind.applies and of_topic and request.flag("applied")
+        value = getattr(target.applied if applies else target.own, kind.field)
+        if value is None:
+            value = kind.default if applies or kind.default_shown else None
+        return AdminReply(kind.absent) if value is None else document(kind.write(value))
 
     async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
         target = target_of(context, request)
@@ -198,6 +86,8 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
             value = kind.read(wanted)
         except ValueError as error:
             raise AdminError(kind.invalid, str(error)) from error
+        if kind.check is not None:
+            kind.check(context, value)
         await target.change(
             lambda own: replace(own, **{kind.field: kind.joined(getattr(own, kind.field), value)})
         )
@@ -209,11 +99,12 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
         return DONE
 
     path = f"{below}/{kind.path}"
-    return [
+    write = kind.rule(writes=True, of_topic=of_topic)
+    routes = [
         Route("GET", path, kind.rule(writes=False, of_topic=of_topic), get),
-        Route(kind.set_by, path, kind.rule(writes=True, of_topic=of_topic), put),
-        Route("DELETE", path, kind.rule(writes=True, of_topic=of_topic), drop),
+        Route(kind.set_by, path, write, put),
     ]
+    return [*routes, Route("DELETE", path, write, drop)] if kind.may_go else routes
 
 
 # Backlog quotas, of which there is one for sizes and one for ages
@@ -264,11 +155,54 @@ def _quotas(*, of_topic: bool) -> list[Route]:
     ]
 
 
+# The rate of one subscription of a topic
+
+
+async def get_rate(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, name = target_of(context, request), request.names["subscription"]
+    if request.flag("applied"):
+        applied = target.applied
+        rate = applied.subscription_rates.get(name, applied.subscription_dispatch_rate)
+        return document((rate or NO_DISPATCH_RATE).document)
+    found = target.own.subscription_rates.get(name)
+    return AdminReply(200) if found is None else document(found.document)
+
+
+async def put_rate(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, name = target_of(context, request), request.names["subscription"]
+    try:
+        rate = DispatchRate.parse(request.json())
+    except ValueError as error:
+        raise AdminError(400, str(error)) from error
+    await target.change(
+        lambda own: replace(own, subscription_rates={**own.subscription_rates, name: rate})
+    )
+    return DONE
+
+
+async def drop_rate(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, name = target_of(context, request), request.names["subscription"]
+
+    def without(own: Policies) -> Policies:
+        rates = {key: rate for key, rate in own.subscription_rates.items() if key != name}
+        return replace(own, subscription_rates=rates)
+
+    await target.change(without)
+    return DONE
+
+
+RATE_PATH: Final = "/{topic}/{subscription}/dispatchRate"
+READ_RATE: Final = on_policy("RATE", writes=False, of_topic=True)
+WRITE_RATE: Final = on_policy("RATE", writes=True, of_topic=True)
+
 ROUTES: Final[list[Route]] = [
     *(route for kind in OF_NAMESPACES for route in _routes(kind, PATH, of_topic=False)),
     *_quotas(of_topic=False),
     *routes_of_topics(
         *(route for kind in OF_TOPICS for route in _routes(kind, "/{topic}", of_topic=True)),
         *_quotas(of_topic=True),
+        Route("GET", RATE_PATH, READ_RATE, get_rate),
+        Route("POST", RATE_PATH, WRITE_RATE, put_rate),
+        Route("DELETE", RATE_PATH, WRITE_RATE, drop_rate),
     ),
 ]

@@ -1,25 +1,25 @@
 """Statistics of topics, as the admin API gives them."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from arneb_pulsar.admin.documents import (
-    Detail,
-    internal_document,
-    partitioned_document,
-    topic_document,
-)
+from arneb_pulsar.admin.documents import Detail, partitioned_document, topic_document
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.internal_documents import info_document, internal_document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.quotas import oldest_ms
 
 
 async def stats(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
     plain(context, name)
-    return document(topic_document(context, name, _detail(request)))
+    detail = await _detail(context, request, [name])
+    return document(topic_document(context, name, detail, request.host))
 
 
 async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -31,7 +31,8 @@ async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminRep
     if not context.namespaces.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name}")
     each = request.query.get("perPartition", "true").lower() == "true"
-    return document(partitioned_document(context, name, _detail(request), each=each))
+    detail = await _detail(context, request, context.topics.parts(name))
+    return document(partitioned_document(context, name, detail, each=each))
 
 
 async def partitioned_internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -46,16 +47,42 @@ async def partitioned_internal(context: BrokerContext, request: AdminRequest) ->
     return document({"metadata": {"partitions": count, "deleted": False}, "partitions": shown})
 
 
-def _detail(request: AdminRequest) -> Detail:
+async def info(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """What is kept of a topic's log; of a partitioned one, what each partition has."""
+    name = topic_of(context, request)
+    count = context.namespaces.partitions(name)
+    if not count:
+        return document(info_document(plain(context, name)))
+    shown = {
+        str(part): info_document(context.core.topic(part.core_name))
+        for part in context.topics.parts(name)
+    }
+    return document({"version": 0, "partitions": shown})
+
+
+async def _detail(
+    context: BrokerContext, request: AdminRequest, topics: Sequence[TopicName]
+) -> Detail:
+    earliest: dict[str, dict[str, int]] = {}
+    if request.flag("getEarliestTimeInBacklog"):
+        for name in topics:
+            topic = context.core.topic(name.core_name)
+            earliest[topic.name] = {
+                key: await oldest_ms(topic, each) or 0
+                for key, each in list(topic.subscriptions.items())
+            }
     return Detail(
         publishers=not request.flag("excludePublishers"),
         consumers=not request.flag("excludeConsumers"),
+        backlog_bytes=request.query.get("subscriptionBacklogSize", "true").lower() == "true",
+        earliest_ms=earliest,
     )
 
 
 ROUTES: Final[list[Route]] = routes_of_topics(
     Route("GET", "/{topic}/stats", on_topic(TopicOperation.GET_STATS), stats),
     Route("GET", "/{topic}/internalStats", on_topic(TopicOperation.GET_STATS), internal),
+    Route("GET", "/{topic}/internal-info", on_topic(TopicOperation.GET_STATS), info),
     Route("GET", "/{topic}/partitioned-stats", on_topic(TopicOperation.GET_STATS), partitioned),
     Route(
         "GET",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-UNAUTHENTIC: Final = "Unable to authenticate"
+UNAUTHENTIC: Final = "Failed to authenticate"
 """What a client hears whose proof is refused; Pulsar's words."""
 
 Certificate = Mapping[str, Any]

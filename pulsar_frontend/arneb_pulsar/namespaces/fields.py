@@ -4,7 +4,7 @@ The rule: pure. Each takes what JSON held and gives the value, or raises :class:
 what was expected and what came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from arneb_pulsar.namespaces.coercion import truth, whole_number
@@ -77,6 +77,48 @@ def read_threshold(document: Any) -> int:
     if size is None or size < 0:
         raise ValueError(f"Invalid compaction threshold: expected 0 or more, got {document!r:.40}")
     return size
+
+
+def limit_reader(name: str, text: str = "") -> Callable[[Any], int]:
+    """Reads a bound of that name: 0 = there is none. ``text``: what Pulsar says of others."""
+
+    def read(document: Any) -> int:
+        found = whole_number(document)
+        if found is None or not 0 <= found < 1 << 31:
+            raise ValueError(text or f"{name} must be 0 or more")
+        return found
+
+    return read
+
+
+SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
+"""As administrators write them."""
+
+
+def read_subscription_types(document: Any) -> list[str]:
+    """Types of subscriptions that may be used, each once; none = all of them."""
+    if not isinstance(document, list) or not set(SUBSCRIPTION_TYPES).issuperset(map(str, document)):
+        known = ", ".join(SUBSCRIPTION_TYPES)
+        raise ValueError(f"expected some of {known}, got {document!r:.40}")
+    return sorted(set(document), key=SUBSCRIPTION_TYPES.index)
+
+
+AUTO_UPDATES: Final = {
+    "AutoUpdateDisabled": "ALWAYS_INCOMPATIBLE",
+    "Backward": "BACKWARD",
+    "Forward": "FORWARD",
+    "Full": "FULL",
+    "AlwaysCompatible": "ALWAYS_COMPATIBLE",
+    "BackwardTransitive": "BACKWARD_TRANSITIVE",
+    "ForwardTransitive": "FORWARD_TRANSITIVE",
+    "FullTransitive": "FULL_TRANSITIVE",
+}
+"""Strategies by the names that they have where producers bring new schemas."""
+
+
+def read_auto_update(document: Any) -> str | None:
+    """The strategy for schemas that producers bring; as in Pulsar, what is none takes it back."""
+    return document if isinstance(document, str) and document in AUTO_UPDATES else None
 
 
 def read_properties(document: Any) -> dict[str, str]:

@@ -10,19 +10,24 @@ from typing import Any, Final, Self
 
 from arneb_core.api.settings import WITHOUT_END
 from arneb_pulsar.namespaces.fields import (
+    limit_reader,
     read_actions,
+    read_auto_update,
     read_compatibility,
     read_properties,
     read_roles,
+    read_subscription_types,
     read_table,
     read_threshold,
     read_truth,
     read_ttl,
 )
-from arneb_pulsar.namespaces.rates import PublishRate
+from arneb_pulsar.namespaces.rates import DispatchRate, PublishRate, SubscribeRate
 from arneb_pulsar.namespaces.rules import (
     AutoTopicCreation,
+    DelayedDelivery,
     InactiveTopics,
+    Persistence,
     Quota,
     QuotaType,
     RetentionPolicy,
@@ -50,6 +55,37 @@ class Policies:
     schema_compatibility: str | None = None
     compaction_threshold: int | None = None
     publish_rate: PublishRate | None = None
+    dispatch_rate: DispatchRate | None = None
+    """Of all subscriptions of a topic together."""
+    subscription_dispatch_rate: DispatchRate | None = None
+    """Of each subscription."""
+    subscription_rates: Mapping[str, DispatchRate] = field(default_factory=dict)
+    """Of one subscription, by its name."""
+    subscribe_rate: SubscribeRate | None = None
+    max_producers: int | None = None
+    """Bounds, of which 0 is none."""
+    max_consumers: int | None = None
+    max_consumers_per_subscription: int | None = None
+    max_subscriptions: int | None = None
+    max_topics: int | None = None
+    """Of a namespace."""
+    max_unacked_per_consumer: int | None = None
+    max_unacked_per_subscription: int | None = None
+    max_message_bytes: int | None = None
+    subscription_expiration_min: int | None = None
+    """After so long without consumers a subscription goes; 0 = it stays."""
+    subscription_types: Sequence[str] | None = None
+    """Those that may be used; none = all of them."""
+    delayed: DelayedDelivery | None = None
+    schema_validation: bool | None = None
+    """Who brings no schema to a topic that has one may not produce."""
+    schema_auto_update: str | None = None
+    """The strategy for schemas that producers bring, in the names of an older interface."""
+    may_update_schema: bool | None = None
+    """Producers may bring new schemas."""
+    encryption_required: bool | None = None
+    persistence: Persistence | None = None
+    deduplication_snapshot_s: int | None = None
     permissions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What roles may do, where authorization is on."""
     subscription_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -102,6 +138,14 @@ def _read_subscription_roles(document: Any) -> dict[str, Sequence[str]]:
     return {name: read_roles(roles) for name, roles in read_table(document).items()}
 
 
+def _read_subscription_rates(document: Any) -> dict[str, DispatchRate]:
+    return {name: DispatchRate.parse(rate) for name, rate in read_table(document).items()}
+
+
+def _write_subscription_rates(rates: Mapping[str, DispatchRate]) -> Any:
+    return {name: rate.document for name, rate in rates.items()}
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -121,6 +165,27 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] =
     "schema_compatibility": (read_compatibility, _same),
     "compaction_threshold": (read_threshold, _same),
     "publish_rate": (PublishRate.parse, _document),
+    "dispatch_rate": (DispatchRate.parse, _document),
+    "subscription_dispatch_rate": (DispatchRate.parse, _document),
+    "subscription_rates": (_read_subscription_rates, _write_subscription_rates),
+    "subscribe_rate": (SubscribeRate.parse, _document),
+    "max_producers": (limit_reader("max_producers"), _same),
+    "max_consumers": (limit_reader("max_consumers"), _same),
+    "max_consumers_per_subscription": (limit_reader("max_consumers_per_subscription"), _same),
+    "max_subscriptions": (limit_reader("max_subscriptions"), _same),
+    "max_topics": (limit_reader("max_topics"), _same),
+    "max_unacked_per_consumer": (limit_reader("max_unacked_per_consumer"), _same),
+    "max_unacked_per_subscription": (limit_reader("max_unacked_per_subscription"), _same),
+    "max_message_bytes": (limit_reader("max_message_bytes"), _same),
+    "subscription_expiration_min": (limit_reader("subscription_expiration_min"), _same),
+    "subscription_types": (read_subscription_types, list),
+    "delayed": (DelayedDelivery.parse, _document),
+    "schema_validation": (read_truth, _same),
+    "schema_auto_update": (read_auto_update, _same),
+    "may_update_schema": (read_truth, _same),
+    "encryption_required": (read_truth, _same),
+    "persistence": (Persistence.parse, _document),
+    "deduplication_snapshot_s": (limit_reader("deduplication_snapshot_s"), _same),
     "permissions": (_read_permissions, dict),
     "subscription_roles": (_read_subscription_roles, dict),
     "subscription_auth_mode": (SubscriptionAuthMode.parse, _document),

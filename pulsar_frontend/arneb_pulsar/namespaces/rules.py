@@ -166,6 +166,70 @@ class AutoTopicCreation:
         return found | {"topicType": "non-partitioned"}
 
 
+@dataclass(frozen=True, slots=True)
+class DelayedDelivery:
+    """Whether messages may be delivered later, and how much later."""
+
+    active: bool = True
+    tick_ms: int = 1000
+    """Said to Pulsar's dispatchers; here nothing waits for a tick."""
+    delay_ms_max: int = 0
+    """0 = any delay."""
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        value = read_table(document)
+        tick_ms = read_number(value, "tickTime", 1000)
+        delay_ms_max = read_number(value, "maxDeliveryDelayInMillis", 0)
+        if tick_ms < 0 or delay_ms_max < 0:
+            raise ValueError("expected a delay of 0 or more")
+        return cls(read_truth(value.get("active", False)), tick_ms, delay_ms_max)
+
+    @property
+    def document(self) -> Any:
+        return {
+            "tickTime": self.tick_ms,
+            "active": self.active,
+            "maxDeliveryDelayInMillis": self.delay_ms_max,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """On how many bookies a cluster would keep a ledger; this broker keeps it once, on its disk,
+    and only checks what it is told."""
+
+    ensemble: int = 1
+    write_quorum: int = 1
+    ack_quorum: int = 1
+    mark_delete_rate: float = 0.0
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        value = read_table(document)
+        numbers = [read_number(value, f"bookkeeper{name}", 0) for name in PERSISTENCE_NAMES]
+        for name, number, most in zip(PERSISTENCE_NAMES, numbers, (5, *numbers), strict=False):
+            if not 0 < number <= most:
+                raise ValueError(f"Bookkeeper-{name} must be <= {most} and > 0.")
+        rate = value.get("managedLedgerMaxMarkDeleteRate", 0.0)
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)):
+            raise ValueError(f"managedLedgerMaxMarkDeleteRate: expected a number, got {rate!r:.40}")
+        ensemble, write_quorum, ack_quorum = numbers
+        return cls(ensemble, write_quorum, ack_quorum, float(rate))
+
+    @property
+    def document(self) -> Any:
+        return {
+            "bookkeeperEnsemble": self.ensemble,
+            "bookkeeperWriteQuorum": self.write_quorum,
+            "bookkeeperAckQuorum": self.ack_quorum,
+            "managedLedgerMaxMarkDeleteRate": self.mark_delete_rate,
+        }
+
+
+PERSISTENCE_NAMES: Final = ("Ensemble", "WriteQuorum", "AckQuorum")
+
+
 def read_quotas(document: Any) -> dict[QuotaType, Quota]:
     """The quotas by what they bound."""
     return {QuotaType(name): Quota.parse(value) for name, value in read_table(document).items()}

@@ -14,6 +14,7 @@ from typing import Final
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.frame import SIZE_BYTES, SIZES, payload_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandMessage, MessageIdData
@@ -46,6 +47,8 @@ class Heads(dict[int, bytes]):
         super().__init__()
         self._before = before
         self._command_bytes = len(before) + entry_bytes + len(behind)
+        self.frame_bytes = SIZES.size + self._command_bytes
+        """Of a frame, what stands around the body."""
 
     def __repr__(self) -> str:
         return f"<Heads of {len(self)} sizes, commands of {self._command_bytes} bytes>"
@@ -88,8 +91,14 @@ class MessageFrames:
     """
 
     def __init__(
-        self, consumer_id: int, partition: int = NO_PARTITION, epoch: int | None = None
+        self,
+        consumer_id: int,
+        partition: int = NO_PARTITION,
+        epoch: int | None = None,
+        counts: ConsumerCounts | None = None,
     ) -> None:
+        """``counts`` counts the bytes of bodies."""
+        self.counts = ConsumerCounts() if counts is None else counts
         self.consumer_id = consumer_id
         self.partition = partition
         self.epoch = epoch
@@ -117,13 +126,17 @@ class MessageFrames:
         if last >> ENTRY_BITS != self._ledger or len(ids[0]) != len(ids[-1]):
             return self._pack_scattered(positions, entries)
         parts = [self._behind] * (4 * count)
-        parts[0::4] = map(self._heads[len(ids[0])].__getitem__, map(len, entries))
+        heads = self._heads[len(ids[0])]
+        parts[0::4] = map(heads.__getitem__, map(len, entries))
         parts[1::4] = ids
         parts[3::4] = map(BODY, entries)
-        return b"".join(parts)
+        packed = b"".join(parts)
+        self.counts.bytes += len(packed) - count * heads.frame_bytes
+        return packed
 
     def _pack_scattered(self, positions: Sequence[Position], entries: Sequence[bytes]) -> bytes:
         """As :meth:`pack`, for positions in any order."""
+        self.counts.bytes += sum(map(len, entries)) - HEADER_BYTES * len(entries)
         ids = scattered_varints([place & ENTRY_MASK for place in positions])
         parts = [self._behind] * (4 * len(ids))
         parts[1::4] = ids
@@ -141,6 +154,7 @@ class MessageFrames:
 
     def _pack_each(self, run: Deliveries) -> bytes:
         """As :meth:`pack`, for entries seen before."""
+        self.counts.bytes += sum(map(len, run.entries)) - HEADER_BYTES * len(run.entries)
         parts: list[bytes] = []
         for place, entry in zip(run.positions, run.entries, strict=True):
             if command := self._special_command(place, run):

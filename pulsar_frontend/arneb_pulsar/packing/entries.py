@@ -129,6 +129,16 @@ def is_delayed(entry: bytes) -> bool:
     return entry[DELIVER_AT] != AT_ONCE
 
 
+def deliver_at_ms(entry: bytes) -> int:
+    """When the entry is to be delivered; 0 = at once."""
+    return int.from_bytes(entry[DELIVER_AT])
+
+
+def without_delay(entry: bytes) -> bytes:
+    """The same, to be delivered at once."""
+    return entry[: DELIVER_AT.start] + AT_ONCE + entry[DELIVER_AT.stop :]
+
+
 def _entry_of(metadata: MessageMetadata, body: bytes, publish_time_ms: int) -> bytes:
     messages = metadata.num_messages_in_batch
     if not 0 < messages <= BATCH_MESSAGES_MAX:

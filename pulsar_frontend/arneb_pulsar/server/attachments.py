@@ -32,6 +32,7 @@ from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_access import open_topic, skip_superseded, subscribe
 from arneb_pulsar.services.topic_lifecycle import is_used, tell_if_ended
+from arneb_pulsar.services.topic_limits import unacked_limits
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import RequestRefused, refusal_of
 from arneb_pulsar.session.rules import TO_SUBSCRIBE
@@ -63,11 +64,15 @@ class Attachments:
             topic = await open_topic(context, effect.topic, create=effect.create_topic)
             if effect.schema is not None and effect.schema.type is not SchemaType.AUTO_CONSUME:
                 await self._check_schema(topic, effect.topic, effect.schema)
+            context.subscribe_rates.check(
+                topic, effect.topic, self._connection.address, effect.name, effect.consumer_id
+            )
             attached = await self._attached(topic, effect)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:
             self._connection.tell(events.ConsumerRefused(effect.key, refusal_of(error)))
             return
         self._consumers.add(attached)
+        context.dispatch_throttles.refresh(topic)
         self._connection.tell(events.ConsumerAttached(effect.key))
         tell_if_ended(context, topic, attached.subscription)
 
@@ -118,6 +123,8 @@ class Attachments:
             takes_any=effect.schema is not None and effect.schema.type is SchemaType.AUTO_CONSUME,
             compacted=effect.compacted,
             since=context.clock.iso(),
+            counts=effect.counts,
+            sharing=effect.sharing,
         )
 
     async def _attach(
@@ -125,6 +132,7 @@ class Attachments:
     ) -> Consumer:
         """Attach; a place taken by a dead connection is freed first."""
         config = self._context.config
+        of_each, of_all = unacked_limits(self._context.namespaces.policies(effect.topic))
         # Whoever leaves too much unacknowledged is shut off, unless others wait for its turn.
         is_limited = effect.durable and effect.type.traits.sharing
         spec = ConsumerSpec(
@@ -133,10 +141,8 @@ class Attachments:
             priority=effect.priority,
             acks=effect.topic.is_persistent,
             partition=effect.topic.partition if effect.topic.partition >= 0 else None,
-            unacked_max=config.max_unacked_messages_per_consumer if is_limited else 0,
-            subscription_unacked_max=(
-                config.max_unacked_messages_per_subscription if is_limited else 0
-            ),
+            unacked_max=of_each if is_limited else 0,
+            subscription_unacked_max=of_all if is_limited else 0,
             sharing=self._sharing(effect.sharing),
             properties=effect.properties,
         )
@@ -146,21 +152,25 @@ class Attachments:
             sink = WatchedSink(sink, onlooker, self._connection, *names)
         if config.expose_broker_entry_metadata and effect.reads_broker_metadata:
             sink = NumberedSink(sink, topic, self._start)
-        self._check_right(effect)
+        self._check(effect, topic, subscription)
         try:
             consumer = subscription.attach(spec, sink)
         except (ConsumerBusy, KeyRangesRefused, SubscriptionTypeMismatch):
             present = self._context.consumers.connections(topic.name, subscription.name)
             if not await close_dead(present, self._connection):
                 raise
-            self._check_right(effect)
+            self._check(effect, topic, subscription)
             consumer = subscription.attach(spec, sink)
         if isinstance(sink, NumberedSink):
             self._consumers.number(effect.key, sink)
         return consumer
 
-    def _check_right(self, effect: effects.AttachConsumer) -> None:
-        """The right may have gone since it was asked for. Raises :class:`RequestRefused`."""
+    def _check(
+        self, effect: effects.AttachConsumer, topic: Topic, subscription: Subscription
+    ) -> None:
+        """The right may have gone since it was asked for, and the last place be taken. Raises
+        :class:`RequestRefused`."""
+        self._context.limits.check_consumer(topic, effect.topic, subscription, effect.type)
         caller = self._connection.caller
         if not self._context.rights.may_consume(caller, effect.topic, effect.subscription):
             raise RequestRefused(pb.AuthorizationError, TO_SUBSCRIBE)

@@ -39,6 +39,7 @@ class ConnectionConsumers:
         self._context = context
         self._connection = connection
         self._by_key: dict[ConsumerKey, AttachedConsumer] = {}
+        self._throttled = context.dispatch_throttles.by_topic
         self._numbered: dict[ConsumerKey, NumberedSink] = {}
         """Of those whose clients are told which message is which."""
 
@@ -101,7 +102,10 @@ class ConnectionConsumers:
         """The consumer can take more messages."""
         attached = self._by_key.get(effect.key)
         if attached is not None:
-            attached.consumer.flow(effect.permits)
+            if attached.topic.id in self._throttled:
+                self._context.dispatch_throttles.grant(attached, effect.permits)
+            else:
+                attached.consumer.flow(effect.permits)
 
     def acknowledge(self, effect: Acknowledge) -> None:
         """Acknowledge what the client names, and tell it when all of that is durable, if it asks.
@@ -114,6 +118,7 @@ class ConnectionConsumers:
         receipt = None if effect.request_id is None else self._receipt_of(effect)
         topic, consumer = attached.topic, attached.consumer
         last = topic.last
+        attached.counts.acks += len(effect.whole) + len(effect.partial)
         whole, partial = effect.whole, effect.partial
         if last is None:
             whole, partial = [], []
@@ -135,6 +140,7 @@ class ConnectionConsumers:
         if attached is None:
             return
         receipt = None if effect.request_id is None else self._receipt_of(effect)
+        attached.counts.acks += 1
         try:
             _acknowledge_until(attached, effect, receipt)
         except CoreError as error:

@@ -10,17 +10,20 @@ from typing import Final
 
 import trio
 
+from arneb_core.api.entry import HEADER_BYTES, messages_in
 from arneb_core.api.errors import CoreError, TopicFenced, TopicNotFound
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import topic_name_of
-from arneb_pulsar.namespaces.rates import Throttle
+from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, Throttle
+from arneb_pulsar.packing.entries import deliver_at_ms, without_delay
 from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.server.watched import client_of
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.producers import ProducerClaim
 from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.damaged import sort_refused
 from arneb_pulsar.session.effects import ProducerKey
 from arneb_pulsar.session.errors import Failure, TopicTerminated
 from arneb_pulsar.session.rules import TO_PRODUCE
@@ -31,6 +34,8 @@ RECEIVE_BYTES: Final = 256 * 1024
 
 THROTTLED_RECEIVE_BYTES: Final = 1024
 """The same while producers must keep to a rate: one piece must not be worth minutes."""
+
+TOO_LARGE: Final = Failure(pb.NotAllowedError, "Exceed maximum message size")
 
 NOT_ALLOWED: Final = Failure(pb.AuthorizationError, TO_PRODUCE)
 
@@ -141,10 +146,22 @@ class Publishing:
         self.receive_bytes = RECEIVE_BYTES if throttle is None else THROTTLED_RECEIVE_BYTES
         if throttle is not None:
             self._slow_down(throttle, run)
+            if throttle.limits is not NO_LIMITS:
+                self._keep_limits(throttle.limits, run)
+                if not run.entries:
+                    return
         if run.delayed:
             context.core.expect_delays(topic)
+        size = sum(map(len, run.entries))
+        if len(run.sends) == 1:
+            counts = opened[1].holder.counts
+            counts.messages += run.messages
+            counts.bytes += size - HEADER_BYTES * len(run.entries)
+        else:
+            self._count_each(run)
         if any(sends.chunks for sends in run.sends):
             topic.expect_groups()
+            opened[1].holder.counts.chunks += sum(len(sends.chunks) for sends in run.sends)
         deduplication = context.deduplications.of(topic)
         if deduplication is not None:
             deduplication.append(self, run)
@@ -153,8 +170,24 @@ class Publishing:
             run.entries = []  # nobody is there, and nothing is kept for consumers to come
             self._connection.tell(events.Appended(run, None, Position(0)))
             return
-        context.core.append(topic, run.entries, partial(self.appended, run), run.messages)
+        context.core.append(
+            topic, run.entries, partial(self.appended, run), run.messages, size=size
+        )
         run.entries = []
+
+    def _count_each(self, run: effects.AppendRun) -> None:
+        """Count what each of several producers sent."""
+        start = 0
+        for sends in run.sends:
+            if sends.frames is not None:
+                continue  # refused: it has no entry here
+            behind = start + len(sends.sequences)
+            opened = self._opened.get(ProducerKey(sends.key))
+            if opened is not None:
+                counts, entries = opened[1].holder.counts, run.entries[start:behind]
+                counts.messages += sum(map(messages_in, entries))
+                counts.bytes += sum(map(len, entries)) - HEADER_BYTES * len(entries)
+            start = behind
 
     def appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
         """A run is stored or failed."""
@@ -171,6 +204,22 @@ class Publishing:
         # Others in the run opened a new topic of the same name; they send it all again.
         gone = TopicNotFound("The topic was deleted")
         self._connection.tell(events.Appended(run, gone, Position(0)))
+
+    def _keep_limits(self, limits: PublishLimits, run: effects.AppendRun) -> None:
+        """Refuse those messages of a run that are too large, or are to be delivered too late."""
+        if run.delayed and not limits.delays:
+            run.entries = [without_delay(entry) for entry in run.entries]
+            run.delayed = False
+        refused: dict[int, Failure] = {}
+        latest_ms = self._context.clock.wall_ms() + limits.delay_ms_max
+        for index, entry in enumerate(run.entries):
+            if 0 < limits.body_bytes_max < len(entry) - HEADER_BYTES:
+                refused[index] = TOO_LARGE
+            elif run.delayed and limits.delay_ms_max and deliver_at_ms(entry) > latest_ms:
+                text = f"Exceeds max allowed delivery delay of {limits.delay_ms_max} milliseconds"
+                refused[index] = Failure(pb.NotAllowedError, text)
+        if refused:
+            self._connection.tell(events.SendsSorted(sort_refused(run, refused)))
 
     def _slow_down(self, throttle: Throttle, run: effects.AppendRun) -> None:
         """The topic has a rate: what comes next is read when its time has come."""

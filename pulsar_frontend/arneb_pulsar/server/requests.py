@@ -25,6 +25,7 @@ from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.rules import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
+from arneb_pulsar.schemas.schema import Schema, Version
 from arneb_pulsar.server.consumers import ConnectionConsumers
 from arneb_pulsar.services.connections import ClientConnection, close_dead
 from arneb_pulsar.services.context import BrokerContext
@@ -52,6 +53,11 @@ logger = logging.getLogger(__name__)
 NO_INITIAL: Final = (
     "Could not create the initial subscription due to the auto subscription creation "
     "is not allowed."
+)
+
+SCHEMA_NEEDED: Final = (
+    "Producers cannot connect or send message without a schema to topics with a schema"
+    "when SchemaValidationEnforced is enabled"
 )
 
 NOT_ALONE: Final = "Unconnected or shared consumer attempting to unsubscribe"
@@ -98,14 +104,29 @@ class Requests:
         try:
             topic = await open_topic(self._context, effect.topic, create=True)
             await self._check_open(topic, effect.topic)
+            self._check_demands(effect)
             if effect.initial_subscription:
                 await self._make_initial(topic, effect.topic, effect.initial_subscription)
             version = b""
             if effect.schema is not None:
-                version = (await self._context.schemas.attach(effect.topic, effect.schema)).bytes
+                version = (await self._brought(effect.topic, effect.schema)).bytes
             await self._claim(topic, effect, version)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:
             self._connection.tell(events.ProducerRefused(effect.key, refusal_of(error)))
+
+    async def _brought(self, topic: TopicName, schema: Schema) -> Version:
+        """The version of a schema that a client brings. Raises :class:`IncompatibleSchema`."""
+        may_add = self._context.namespaces.policies(topic).may_update_schema is not False
+        return await self._context.schemas.attach(topic, schema, may_add=may_add)
+
+    def _check_demands(self, effect: effects.OpenProducer) -> None:
+        """Raise :class:`RequestRefused` unless the producer brings what its topic demands."""
+        name, policies = effect.topic, self._context.namespaces.policies(effect.topic)
+        if policies.encryption_required and not effect.encrypted:
+            raise RequestRefused(pb.MetadataError, f"Encryption is required in topic {name}")
+        is_bare = effect.schema is None and bool(policies.schema_validation)
+        if is_bare and self._context.schemas.find(name) is not None:
+            raise RequestRefused(pb.IncompatibleSchema, SCHEMA_NEEDED)
 
     async def _make_initial(self, topic: Topic, name: TopicName, subscription: str) -> None:
         """See to it that somebody gets the first message. A refusal must be one that clients do
@@ -150,6 +171,7 @@ class Requests:
                 raise TopicFenced(f"{topic!r} is being deleted")
             if not self._context.rights.may_produce(self._connection.caller, effect.topic):
                 raise RequestRefused(pb.AuthorizationError, TO_PRODUCE)  # since it was asked for
+            self._context.limits.check_producer(topic, effect.topic)
             try:
                 producers.claim(claim)
             except ClaimRefused as refused:
@@ -197,7 +219,7 @@ class Requests:
         version, failure = b"", None
         try:
             self._context.topics.check(effect.topic, create=False)
-            version = (await self._context.schemas.attach(effect.topic, effect.schema)).bytes
+            version = (await self._brought(effect.topic, effect.schema)).bytes
         except (CoreError, IncompatibleSchema) as error:
             failure = refusal_of(error)
         self._connection.tell(events.SchemaAttached(effect.request_id, version, failure))

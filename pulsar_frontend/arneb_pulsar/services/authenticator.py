@@ -6,6 +6,7 @@ The rule: whoever is refused hears one sentence, whatever the reason; the log he
 import logging
 from base64 import b64decode
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -21,6 +22,9 @@ from arneb_pulsar.authentication.grants import (
 from arneb_pulsar.authentication.tokens import grant_token
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.clock import Clock
+
+METHODS: Final = {"bearer": "token", "basic": "basic", "": "tls"}
+"""By the scheme of the header that brings their proof; a certificate needs none."""
 
 logger = logging.getLogger(__name__)
 
@@ -87,13 +91,17 @@ class Authenticator:
         original: str = "",
         certificate: Certificate = NO_CERTIFICATE,
         address: str = "",
+        method: str = "",
     ) -> Caller | None:
         """Who sends these HTTP headers from that address, or has shown that certificate; None:
-        nobody who is let in."""
+        nobody who is let in. ``method``: the one that the caller names, and no other then, as in
+        Pulsar."""
         if not self.asks:
             return NOBODY
         scheme, _, proof = authorization.partition(" ")
         try:
+            if method and method != METHODS.get(scheme.lower()):
+                raise Unauthentic(f"expected headers of method {method!r}, got {scheme!r}")
             if not scheme:
                 method = "tls" if certificate and self._proofs.certificates else ""
                 grant = await self._look(method, b"", certificate)  # nothing to be guessed

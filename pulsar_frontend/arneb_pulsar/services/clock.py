@@ -20,5 +20,10 @@ class Clock:
 
     def iso(self) -> str:
         """The time of day as statistics have it."""
-        when = datetime.fromtimestamp(self.wall_ms() / 1000, UTC)
-        return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return iso_of(self.wall_ms())
+
+
+def iso_of(ms: int) -> str:
+    """Milliseconds since 1970 as statistics have them."""
+    when = datetime.fromtimestamp(ms / 1000, UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -7,7 +7,7 @@ when what it took away is marked for good.
 
 import logging
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NoReturn
 
@@ -22,6 +22,7 @@ from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import COMPACTION
 from arneb_pulsar.namespaces.compaction import Compaction
+from arneb_pulsar.services.clock import Clock
 
 READ_BYTES: Final = 256 * 1024
 TURN_ENTRIES: Final = 64
@@ -47,13 +48,19 @@ class CompactionOutcome:
 
     status: Status = Status.NOT_RUN
     error: str = ""
+    removed: int = 0
+    """Messages that the last one which succeeded found superseded."""
+    succeeded_ms: int = 0
+    failed_ms: int = 0
+    took_ms: int = 0
 
 
 class Compactor:
     """Compacts the topics of one broker."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, clock: Clock) -> None:
         self._core = core
+        self._clock = clock
         self._outcomes: dict[int, CompactionOutcome] = {}
         """By the id of the topic."""
         self._sizes: dict[int, int] = {}
@@ -76,7 +83,8 @@ class Compactor:
         """Have a topic compacted; False if that is under way."""
         if self.outcome(topic).status is Status.RUNNING:
             return False
-        self._outcomes[topic.id] = CompactionOutcome(Status.RUNNING)
+        before = self.outcome(topic)
+        self._outcomes[topic.id] = replace(before, status=Status.RUNNING, error="")
         self._wanted[topic.id] = topic
         self._more.set()
         return True
@@ -97,29 +105,42 @@ class Compactor:
             await self._more.wait()
 
     async def _attempt(self, topic: Topic) -> None:
+        before, began_ms = self.outcome(topic), self._clock.wall_ms()
+        failure = ""
+        removed = 0
         try:
-            await self.compact(topic)
+            removed = await self.compact(topic)
         except CoreError as error:
             logger.warning("cannot compact topic %s: %s", topic.name, error)
-            outcome = CompactionOutcome(Status.ERROR, str(error))
+            failure = str(error)
         except Exception:
             # A defect of ours; everybody else goes on.
             logger.exception("unexpected error while compacting topic %s", topic.name)
-            outcome = CompactionOutcome(Status.ERROR, "Internal error")
+            failure = "Internal error"
+        now_ms = self._clock.wall_ms()
+        if failure:
+            outcome = replace(before, status=Status.ERROR, error=failure, failed_ms=now_ms)
         else:
-            outcome = CompactionOutcome(Status.SUCCESS)
+            took_ms = now_ms - began_ms
+            outcome = replace(
+                before,
+                status=Status.SUCCESS,
+                removed=removed,
+                succeeded_ms=now_ms,
+                took_ms=took_ms,
+            )
         if self._core.topics.get(topic.name) is topic:
             self._outcomes[topic.id] = outcome
         else:
             self._outcomes.pop(topic.id, None)
             self._sizes.pop(topic.id, None)
 
-    async def compact(self, topic: Topic) -> None:
-        """Mark what is superseded now. Raises :class:`CoreError`."""
+    async def compact(self, topic: Topic) -> int:
+        """Mark what is superseded now; how many messages that were. Raises :class:`CoreError`."""
         marks = await topic.subscribe(COMPACTION, initial=InitialPosition.EARLIEST)
         horizon = topic.last
         if horizon is None:
-            return
+            return 0
         self._sizes[topic.id] = sum(each.bytes for each in topic.ledgers())
         found = await _walk(topic, marks, horizon)
         consumer = marks.attach(ConsumerSpec(name=COMPACTION), _Nowhere())
@@ -128,6 +149,8 @@ class Compactor:
             await _mark(consumer, found, found.spent)
         finally:
             consumer.detach()
+        masks = (*found.superseded.values(), *found.spent.values())
+        return sum(map(int.bit_count, masks))
 
 
 async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compaction:

@@ -4,13 +4,15 @@ The rule: a consumer is here from its attachment to the moment when the core or 
 go, and its connection is told before anybody else takes its place.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from arneb_core.api.consumers import Consumer
+from arneb_core.api.key_sharing import IN_ORDER, KeySharing
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
+from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.events import EndReached
@@ -40,6 +42,10 @@ class AttachedConsumer:
     """It reads without what a compaction found superseded."""
     since: str = ""
     """When it came."""
+    counts: ConsumerCounts = field(default_factory=ConsumerCounts)
+    """What it was sent."""
+    sharing: KeySharing = IN_ORDER
+    """How it wants keys to be shared out, on Key_Shared."""
 
     def __repr__(self) -> str:
         where = f"{self.topic.name}/{self.subscription.name}"
@@ -57,6 +63,8 @@ class ConsumerRegistry:
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[str, dict[AttachedConsumer, None]]] = {}
         """By the names of topic and subscription; none is empty."""
+        self._left: dict[int, dict[str, ConsumerCounts]] = {}
+        """What consumers were sent that have left, by the topic's id and the subscription."""
 
     def __repr__(self) -> str:
         return f"<ConsumerRegistry {len(self.all())} on {len(self._by_topic)} topics>"
@@ -70,6 +78,8 @@ class ConsumerRegistry:
         """It is attached no more."""
         topic, subscription = attached.topic.name, attached.subscription.name
         subscriptions = self._by_topic[topic]
+        left = self._left.setdefault(attached.topic.id, {})
+        left.setdefault(subscription, ConsumerCounts()).take_over(attached.counts)
         del subscriptions[subscription][attached]
         if not subscriptions[subscription]:
             del subscriptions[subscription]
@@ -85,6 +95,27 @@ class ConsumerRegistry:
         """The consumers of a topic."""
         subscriptions = self._by_topic.get(topic.name, {})
         return [each for found in subscriptions.values() for each in found if each.topic is topic]
+
+    def counts(self, topic: Topic, subscription: Subscription) -> ConsumerCounts:
+        """What all consumers that a subscription ever had were sent since the broker started."""
+        total = ConsumerCounts()
+        if (left := self._left.get(topic.id, {}).get(subscription.name)) is not None:
+            total.take_over(left)
+        for each in self._by_topic.get(topic.name, {}).get(subscription.name, {}):
+            if subscription is each.subscription:
+                total.take_over(each.counts)
+        return total
+
+    def forget_subscriptions(self, topic: Topic) -> None:
+        """Forget what was sent of subscriptions that the topic does not have any more."""
+        left = self._left.get(topic.id, {})
+        for name in [each for each in left if each not in topic.subscriptions]:
+            del left[name]
+
+    def forget_except(self, topics: Container[int]) -> None:
+        """Forget what was sent of others than these topics, by their ids: they are gone."""
+        for topic in [each for each in self._left if each not in topics]:
+            del self._left[topic]
 
     def connections(self, topic: str, subscription: str) -> Iterable[ClientConnection]:
         """The connections with consumers on a subscription, each once."""

@@ -17,7 +17,8 @@ from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.authorizer import NO_USERS, Authorizer, Users
 from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig
 from arneb_pulsar.names import TopicName, parse_topic
-from arneb_pulsar.namespaces.rates import PublishRate
+from arneb_pulsar.namespaces.fields import AUTO_UPDATES
+from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.services.authenticator import Authenticator
 from arneb_pulsar.services.clock import Clock
@@ -25,12 +26,16 @@ from arneb_pulsar.services.compactor import Compactor
 from arneb_pulsar.services.connections import ConnectionCounts
 from arneb_pulsar.services.consumers import ConsumerRegistry
 from arneb_pulsar.services.deduplication import Deduplications
+from arneb_pulsar.services.dispatch_throttles import DispatchThrottles
 from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.onlooking import Onlooking
 from arneb_pulsar.services.producers import ProducerRegistry
+from arneb_pulsar.services.rates import Rates
 from arneb_pulsar.services.rights import Rights
 from arneb_pulsar.services.schemas import SchemaRegistry
+from arneb_pulsar.services.subscribe_rates import SubscribeRates
 from arneb_pulsar.services.throttles import Throttles
+from arneb_pulsar.services.topic_limits import TopicLimits
 from arneb_pulsar.services.topic_policies import TopicPolicies
 from arneb_pulsar.services.topics import Topics
 from arneb_pulsar.services.watchers import Watchers
@@ -71,6 +76,10 @@ class BrokerContext:
     compactor: Compactor
     watchers: Watchers
     rights: Rights
+    rates: Rates
+    limits: TopicLimits
+    subscribe_rates: SubscribeRates
+    dispatch_throttles: DispatchThrottles
     urls: ServiceUrls
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     long_turns: LongTurns = field(default_factory=LongTurns)
@@ -103,15 +112,19 @@ def make_context(
         """Whether what a producer sends twice is stored once there."""
         return bool(namespaces.policies(parse_topic(topic)).deduplication)
 
-    def rate_of(topic: str) -> PublishRate | None:
-        """How much may come there in a second."""
-        return namespaces.policies(parse_topic(topic)).publish_rate
+    def policies_of(topic: str) -> Policies:
+        """What holds there."""
+        return namespaces.policies(parse_topic(topic))
 
     def strategy_of(topic: TopicName) -> Strategy:
         """What a new schema of a topic must be to those that are there."""
-        wanted = namespaces.policies(topic).schema_compatibility
+        policies = namespaces.policies(topic)
+        wanted = policies.schema_compatibility
+        if wanted in UNDEFINED and policies.schema_auto_update is not None:
+            wanted = AUTO_UPDATES[policies.schema_auto_update]
         return Strategy(config.schema_compatibility if wanted in UNDEFINED else wanted)
 
+    rates = Rates(core, producers, consumers, clock)
     context = BrokerContext(
         core=core,
         config=config,
@@ -127,14 +140,19 @@ def make_context(
         producers=producers,
         consumers=consumers,
         deduplications=Deduplications(core, producers, deduplicates, clock),
-        throttles=Throttles(producers, rate_of, clock),
-        compactor=Compactor(core),
+        throttles=Throttles(producers, policies_of, clock),
+        compactor=Compactor(core, clock),
         watchers=watchers,
         rights=Rights(authorizer, producers, consumers, watchers),
+        limits=TopicLimits(namespaces, producers),
+        subscribe_rates=SubscribeRates(namespaces, clock),
+        rates=rates,
+        dispatch_throttles=DispatchThrottles(consumers, namespaces, rates, clock),
         urls=ServiceUrls(config.advertised_url, config.advertised_tls_url),
     )
     namespaces.on_change(context.deduplications.refresh_all)
     namespaces.on_change(context.throttles.refresh_all)
+    namespaces.on_change(context.dispatch_throttles.refresh_all)
     producers.sweep()
     namespaces.sweep()
     context.topic_policies.apply_all()

@@ -72,6 +72,8 @@ class NamespaceRegistry:
             name: Partitioned(each["partitions"], each.get("properties", {}))
             for name, each in read[PARTITIONED].items()
         }
+        self._joined: dict[str, tuple[Policies, Policies]] = {}
+        """What namespaces ask for, and what holds for them then, as far as somebody asked."""
         self._topics: dict[str, TopicRecord] = {
             name: _read_topic(each) for name, each in read[TOPICS].items()
         }
@@ -152,6 +154,7 @@ class NamespaceRegistry:
         async with self._locks.holding(NAMESPACES + namespace):
             await self._put(NAMESPACES + namespace, None)
             self._namespaces.pop(namespace, None)
+            self._joined.pop(namespace, None)
         self._tell_changed()
 
     # Partitioned topics
@@ -231,10 +234,18 @@ class NamespaceRegistry:
         """What holds for a topic: its own (or its partitioned topic's), then the namespace's,
         then the broker's."""
         own = self.record(str(topic.base)).policies
-        namespace = self.namespace_policies(topic.namespace)
-        if own is NO_POLICIES and namespace is NO_POLICIES:
+        above = self.broker_and_namespace(topic.namespace)
+        return above if own is NO_POLICIES else own.under(above)
+
+    def broker_and_namespace(self, namespace: str) -> Policies:
+        """What holds for a namespace: its own, then the broker's."""
+        own = self.namespace_policies(namespace)
+        if own is NO_POLICIES:
             return self._defaults
-        return own.under(namespace).under(self._defaults)
+        found = self._joined.get(namespace)
+        if found is None or found[0] is not own:
+            found = self._joined[namespace] = own, own.under(self._defaults)
+        return found[1]
 
     def properties(self, topic: TopicName) -> Mapping[str, str]:
         """What operators gave the topic, which is no partition."""

@@ -17,7 +17,13 @@ from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
 from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.supervision import supervise
 from arneb_core.api.topics import Topic
-from arneb_pulsar.names import AMQP_SUBSCRIPTION, COMPACTION, TopicName, topic_name_of
+from arneb_pulsar.names import (
+    AMQP_SUBSCRIPTION,
+    COMPACTION,
+    RESERVED_SUBSCRIPTIONS,
+    TopicName,
+    topic_name_of,
+)
 from arneb_pulsar.namespaces.rules import InactiveMode, InactiveTopics, QuotaAction
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.quotas import evict, exceeded_quota
@@ -40,6 +46,8 @@ class PolicyEnforcer:
         self._core: Core = context.core
         self._idle_since: dict[int, float] = {}
         """By the id of the topic."""
+        self._unused_since: dict[tuple[int, str], float] = {}
+        """Of subscriptions that may expire, by the topic's id and their names."""
 
     def __repr__(self) -> str:
         return f"<PolicyEnforcer of {len(self._core.topics)} topics, {len(self._idle_since)} idle>"
@@ -53,8 +61,14 @@ class PolicyEnforcer:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, "the check of backlog quotas", quotas)
             nursery.start_soon(supervise, "the check for idle topics", idle)
+            unused = partial(_repeat, config.inactive_check_s, self.check_subscriptions, clock.now)
+            nursery.start_soon(supervise, "the check for unused subscriptions", unused)
             nursery.start_soon(supervise, "the check for topics to compact", compactions)
             nursery.start_soon(supervise, "compaction", self._context.compactor.run)
+            throttles = self._context.dispatch_throttles
+            nursery.start_soon(supervise, "throttled dispatching", throttles.run)
+            rates = partial(self._context.rates.run, config.statistics_s)
+            nursery.start_soon(supervise, "the measurement of rates", rates)
         raise AssertionError("the loops do not end")
 
     async def check_quotas(self, now_ms: int) -> None:
@@ -105,6 +119,27 @@ class PolicyEnforcer:
         await self._over_topics(look)
         self._idle_since = seen
         forget_gone(self._context)
+
+    async def check_subscriptions(self, now: float) -> None:
+        """Remove the subscriptions that nobody has consumed by for as long as their policy says;
+        those of AMQP's queues stay."""
+        seen: dict[tuple[int, str], float] = {}
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            minutes = self._context.namespaces.policies(name).subscription_expiration_min
+            if not minutes:
+                return
+            for each in list(topic.subscriptions.values()):
+                if each.consumers or each.name in RESERVED_SUBSCRIPTIONS:
+                    continue
+                key = topic.id, each.name
+                since = seen[key] = self._unused_since.get(key, now)
+                if now - since >= minutes * 60:
+                    del seen[key]
+                    await topic.unsubscribe(each.name)
+
+        await self._over_topics(look)
+        self._unused_since = seen
 
     async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
         """Have a look at every topic; what goes wrong with one is no matter of the others'."""

@@ -13,6 +13,7 @@ from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
+from arneb_pulsar.packing.counts import ProducerCounts
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.session.effects import AppendRun, ProducerKey
@@ -77,6 +78,8 @@ class ConnectedProducer:
     """What its client says of it."""
     since: str = ""
     """When it came."""
+    counts: ProducerCounts = field(default_factory=ProducerCounts)
+    """What it sent."""
 
     def __repr__(self) -> str:
         where = f"{self.topic.name}, number {self.producer_id}"
@@ -121,6 +124,11 @@ class ProducerRegistry:
         """A name that nobody has."""
         self._count += 1
         return f"arneb-{self._token}-{self._count}"
+
+    def producing(self, topic: Topic) -> list[ProducerClaim]:
+        """The producers of ``topic`` that may send."""
+        access = self._accesses.get(topic.id)
+        return [] if access is None else list(access.owners.values())
 
     def of(self, topic: Topic) -> list[ProducerClaim]:
         """The producers of ``topic``, those that wait included."""

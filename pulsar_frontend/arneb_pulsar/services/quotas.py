@@ -32,7 +32,7 @@ async def exceeded_quota(
         if backlog and backlog >= size.limit_bytes:
             return QuotaType.SIZE, size
     if age is not None and age.limit_s > 0:
-        oldest = [await _oldest_ms(topic, each) for each in durable]
+        oldest = [await oldest_ms(topic, each) for each in durable]
         limit_ms = now_ms - age.limit_s * 1000
         if any(ms is not None and ms < limit_ms for ms in oldest):
             return QuotaType.AGE, age
@@ -52,7 +52,7 @@ async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> Non
             await each.skip_through(place)
 
 
-async def _oldest_ms(topic: Topic, subscription: Subscription) -> int | None:
+async def oldest_ms(topic: Topic, subscription: Subscription) -> int | None:
     """When the oldest message of the backlog was published."""
     waiting = subscription.unacknowledged(1)
     entry = await topic.entry_at(waiting[0]) if waiting else None

@@ -17,6 +17,7 @@ from arneb_core.api.core import Core, Unit
 from arneb_core.api.name_locks import NameLocks
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import (
+    IncompatibleSchema,
     Strategy,
     check_consumer,
     check_producer,
@@ -82,11 +83,15 @@ class SchemaRegistry:
         """What a new schema of a topic must be to those that are there."""
         return self._strategy_of(topic)
 
-    async def attach(self, topic: TopicName, schema: Schema) -> Version:
-        """The version of a schema that is attached already, or that it gets now. Raises
-        :class:`IncompatibleSchema` and :class:`CommitFailed`."""
+    async def attach(self, topic: TopicName, schema: Schema, *, may_add: bool = True) -> Version:
+        """The version of a schema that is attached already, or that it gets now, if it ``may_add``
+        one. Raises :class:`IncompatibleSchema` and :class:`CommitFailed`."""
         async with self._locks.holding(_name_of(topic)):
             living = self.versions(topic)
+            if not may_add:
+                if (same := await _look(partial(_find_same, living, schema), schema)) is None:
+                    raise IncompatibleSchema(NO_UPDATES)
+                return same
             strategy = self._strategy_of(topic)
             known = await _look(partial(_find_or_check, living, schema, strategy), schema)
             return known or await self._add(topic, schema)
@@ -143,6 +148,9 @@ class SchemaRegistry:
             await self._core.committed(Unit(metadata=[(_key(name, number), _pack(version))]))
             self._versions.setdefault(name, []).append(version)
         return version
+
+
+NO_UPDATES: Final = "Schema not found and schema auto updating is disabled."
 
 
 async def _look(look: Callable[[], Found], schema: Schema) -> Found:

@@ -1,28 +1,31 @@
-"""Throttles: the topics whose producers must keep to a rate.
+"""Throttles: the topics whose producers must keep to a rate, or to limits of their messages.
 
-The rule: only topics that have a rate are here, so the others cost one look-up a run.
+The rule: only topics that have any are here, so the others cost one look-up a run.
 """
 
 from collections.abc import Callable, Container
+from typing import Final
 
 from arneb_core.api.topics import Topic
-from arneb_pulsar.namespaces.rates import PublishRate, Throttle
+from arneb_pulsar.namespaces.policies import Policies
+from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, PublishRate, Throttle
+from arneb_pulsar.namespaces.rules import DelayedDelivery
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.producers import ProducerRegistry
 
 
 class Throttles:
-    """Every topic's, as far as it has one. ``rate_of`` says so, by the topic's name."""
+    """Every topic's, as far as it has one. ``policies_of`` says so, by the topic's name."""
 
     def __init__(
         self,
         producers: ProducerRegistry,
-        rate_of: Callable[[str], PublishRate | None],
+        policies_of: Callable[[str], Policies],
         clock: Clock,
     ) -> None:
         self._producers = producers
         self._clock = clock
-        self._rate_of = rate_of
+        self._policies_of = policies_of
         self._by_topic: dict[int, Throttle] = {}
 
     def __repr__(self) -> str:
@@ -33,12 +36,15 @@ class Throttles:
         return self._by_topic.get(topic.id)
 
     def refresh(self, topic: Topic) -> None:
-        """Look again what the rate is."""
-        rate, present = self._rate_of(topic.name), self._by_topic.get(topic.id)
-        if rate is None or not rate.limits:
+        """Look again what the rate is, and the limits."""
+        policies, present = self._policies_of(topic.name), self._by_topic.get(topic.id)
+        rate, limits = policies.publish_rate or NO_RATE, limits_of(policies)
+        if not rate.limits and limits is NO_LIMITS:
             self._by_topic.pop(topic.id, None)
         elif present is None or present.rate != rate:
-            self._by_topic[topic.id] = Throttle(rate, self._clock.now())
+            self._by_topic[topic.id] = Throttle(rate, self._clock.now(), limits)
+        else:
+            present.limits = limits
 
     def refresh_all(self) -> None:
         """The same for every topic with producers; the others wait for one to come."""
@@ -49,3 +55,14 @@ class Throttles:
         """Forget others than these topics, by their ids: they are gone."""
         for topic in [each for each in self._by_topic if each not in topics]:
             del self._by_topic[topic]
+
+
+NO_RATE: Final = PublishRate()
+
+
+def limits_of(policies: Policies) -> PublishLimits:
+    """What a message may be."""
+    delayed = policies.delayed or DelayedDelivery()
+    size = policies.max_message_bytes or 0
+    found = PublishLimits(size, delayed.delay_ms_max, delayed.active)
+    return NO_LIMITS if found == NO_LIMITS else found

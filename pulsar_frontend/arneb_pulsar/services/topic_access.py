@@ -50,6 +50,7 @@ async def subscribe(
         and not context.namespaces.policies(name).auto_subscription
     ):
         raise SubscriptionNotFound("Subscription does not exist")
+    context.limits.check_subscription(topic, name, subscription)
     if not name.is_persistent:
         # Nothing is there from before, and nothing will wait.
         initial, start = InitialPosition.LATEST, None

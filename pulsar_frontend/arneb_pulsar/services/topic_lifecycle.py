@@ -80,6 +80,8 @@ def forget_gone(context: BrokerContext) -> None:
     """Let go of what is known of topics that are gone, whoever deleted them."""
     there = {topic.id for topic in context.core.topics.values()}
     context.producers.forget_except(there)
+    context.consumers.forget_except(there)
+    context.rates.forget_except(there)
     context.deduplications.forget_except(there)
     context.throttles.forget_except(there)
     context.compactor.forget_except(there)

@@ -16,6 +16,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName, topic_name_of
 from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.services.topic_limits import unacked_limits
 
 NO_WAITING: Final = Limits(waits=False)
 """Of non-persistent topics: a message is for those who can take it when it comes."""
@@ -65,7 +66,11 @@ class TopicPolicies:
             for each in topic.subscriptions.values():
                 each.limit(NO_WAITING, None)
             return
-        ttl_s = self._namespaces.policies(name).message_ttl_s
+        policies = self._namespaces.policies(name)
+        for each in topic.subscriptions.values():
+            if each.consumers and each.name not in RESERVED_SUBSCRIPTIONS:
+                each.limit_unacked(*unacked_limits(policies))
+        ttl_s = policies.message_ttl_s
         if not ttl_s and topic.id not in self._expiring:
             return
         limits = Limits(message_ttl_ms=ttl_s * 1000 if ttl_s else None)

@@ -4,6 +4,7 @@ The rule: a partition is a topic like any other, whose partitioned topic exists 
 record; what a topic may be made by, and with what, follows from the policies that hold for it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,6 +34,9 @@ class Topics:
         self._registry = registry
         self._leaving: set[TopicName] = set()
         """Partitioned topics that are being removed: no partition of theirs is to be made anew."""
+
+        self._coming: Counter[str] = Counter()
+        """Topics that are being made, by their namespaces."""
 
     def __repr__(self) -> str:
         return f"<Topics: {len(self._core.topics)}, {len(self._leaving)} being removed>"
@@ -72,21 +76,32 @@ class Topics:
             raise NotAllowed(f"Topic {topic} is partitioned: its partitions are used")
         return await self.make(topic)
 
+    def check_room(self, namespace: str, more: int) -> None:
+        """Raise :class:`NotAllowed` if so many more topics are too many of a namespace."""
+        most = self._registry.broker_and_namespace(namespace).max_topics
+        if most and len(self.named(namespace)) + self._coming[namespace] + more > most:
+            raise NotAllowed("Exceed maximum number of topics in namespace.")
+
     async def make(self, topic: TopicName) -> Topic:
-        """The topic, made if it is not there, whatever the rules."""
+        """The topic, made if it is not there, whatever the rules but for their number. Raises
+        :class:`NotAllowed`."""
         name = topic.core_name
         if name not in self._core.topics:
+            self.check_room(topic.namespace, 1)
+            ms, size = retention_of(self._registry.policies(topic))
+            settings = TopicSettings(
+                durable=topic.is_persistent,
+                retention_ms=ms,
+                retention_bytes=size,
+                properties={MADE_BY: PULSAR},
+            )
             try:
-                ms, size = retention_of(self._registry.policies(topic))
-                settings = TopicSettings(
-                    durable=topic.is_persistent,
-                    retention_ms=ms,
-                    retention_bytes=size,
-                    properties={MADE_BY: PULSAR},
-                )
+                self._coming[topic.namespace] += 1
                 return await self._core.create_topic(name, settings)
             except TopicExists:
                 pass  # somebody else made it while we waited
+            finally:
+                self._coming[topic.namespace] -= 1
         return self._core.topic(name)
 
     def partitions_to_make(self, topic: TopicName) -> int:
@@ -101,6 +116,7 @@ class Topics:
         Raises as :meth:`check`."""
         self.check(topic, create=create)
         if create and (wanted := self.partitions_to_make(topic)):
+            self.check_room(topic.namespace, wanted)
             with suppress(TopicExists):  # somebody else asked at the same time
                 await self._registry.put_partitioned(topic, Partitioned(wanted))
         return self._registry.partitions(topic)
@@ -109,6 +125,7 @@ class Topics:
         """Make a partitioned topic with all its partitions. Raises :class:`TopicExists`."""
         if self.exists(topic):
             raise TopicExists("This topic already exists")
+        self.check_room(topic.namespace, made.partitions)
         await self._registry.put_partitioned(topic, made)
         await self.make_missing(topic)
 
@@ -127,6 +144,7 @@ class Topics:
             text = f"Desired partitions {partitions} can't be less than the current partitions"
             raise NotAllowed(f"{text} {present.partitions}.")
         if partitions > present.partitions:
+            self.check_room(topic.namespace, partitions - present.partitions)
             grown = Partitioned(partitions, present.properties)
             await self._registry.put_partitioned(topic, grown, present)
         await self.make_missing(topic)

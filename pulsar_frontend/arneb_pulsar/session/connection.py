@@ -326,6 +326,8 @@ class ConnectionSession:
         match event:
             case events.Appended():
                 producers.appended(event)
+            case events.SendsSorted():
+                self._producers.sorted(event)
             case events.Delivered():
                 consumers.delivered(event)
             case events.Acknowledged():

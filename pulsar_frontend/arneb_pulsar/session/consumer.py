@@ -3,6 +3,7 @@
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_pulsar.packing.broker_metadata import with_broker_metadata
+from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
@@ -23,6 +24,7 @@ class Consumer:
     __slots__ = (
         "active",
         "consumer_id",
+        "counts",
         "frames",
         "key",
         "name",
@@ -42,6 +44,7 @@ class Consumer:
         name: str,
         partition: int,
         epoch: int | None,
+        counts: ConsumerCounts,
     ) -> None:
         self.key = key
         self.consumer_id = consumer_id
@@ -50,7 +53,8 @@ class Consumer:
         self.name = name
         self.partition = partition
         self.state = ConsumerState.ATTACHING
-        self.frames = MessageFrames(consumer_id, partition, epoch)
+        self.counts = counts
+        self.frames = MessageFrames(consumer_id, partition, epoch, counts)
         self.unsubscribe_request = 0
         self.active: bool | None = None
         """Of a failover consumer, what its client is to be told once it is there."""
@@ -79,7 +83,7 @@ class Consumer:
 
     def begin_epoch(self, epoch: int) -> None:
         """What is sent from now on belongs to ``epoch``; clients drop what is older."""
-        self.frames = MessageFrames(self.consumer_id, self.partition, epoch)
+        self.frames = MessageFrames(self.consumer_id, self.partition, epoch, self.counts)
 
     def messages(self, run: Deliveries, *, checked: bool) -> bytes | TranslatedRun:
         """The MESSAGE frames of a run, with checksums if they are to be ``checked``."""

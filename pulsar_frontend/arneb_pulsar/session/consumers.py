@@ -106,6 +106,7 @@ class Consumers:
             effect.name,
             effect.topic.partition,
             command.consumer_epoch if command.HasField("consumer_epoch") else None,
+            effect.counts,
         )
         self._by_id[command.consumer_id] = self._by_key[key] = consumer
         self._output.do(effect)
@@ -201,6 +202,7 @@ class Consumers:
         """FLOW."""
         consumer = self._usable(command.consumer_id)
         if consumer is not None and command.messagePermits:
+            consumer.counts.flowed_at = self._output.now
             self._output.do(AddPermits(consumer.key, command.messagePermits))
 
     def delivered(self, event: Delivered) -> None:
@@ -208,6 +210,7 @@ class Consumers:
         consumer = self._by_key.get(event.key)
         if consumer is not None and not consumer.is_detached:
             checked = self._output.client.reads_checksums
+            consumer.counts.delivered_at = self._output.now
             self._output.deliver(consumer.messages(event.run, checked=checked))
 
     def redeliver(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
@@ -229,6 +232,7 @@ class Consumers:
         """ACK, which came in the bytes ``raw``."""
         consumer = self._usable(command.consumer_id)
         if consumer is not None:
+            consumer.counts.acked_at = self._output.now
             acknowledge(self._output, consumer, command, raw)
 
     def acknowledged(self, event: Acknowledged) -> None:

@@ -4,6 +4,8 @@ The rule: pure. Good messages are stored in their order; each bad one is refused
 nobody else has anything of it.
 """
 
+from collections.abc import Mapping
+
 from arneb_core.api.entry import messages_in
 from arneb_pulsar.packing.entries import is_delayed, make_entry
 from arneb_pulsar.session.effects import AppendRun
@@ -37,6 +39,32 @@ def sort_damaged(
                 parts.append(PendingSends(sent.producer_id, key=sent.key))
             _add_good(sent, index, parts[-1])
         replaced.append((sent, parts))
+    run.sends = [part for _, parts in replaced for part in parts if part.frames is None]
+    run.messages = sum(map(messages_in, run.entries))
+    run.delayed = any(map(is_delayed, run.entries))
+    return replaced
+
+
+def sort_refused(
+    run: AppendRun, refused: Mapping[int, Failure]
+) -> list[tuple[PendingSends, list[PendingSends]]]:
+    """As :func:`sort_damaged`, for a run that is made, of which entries are ``refused`` by their
+    index."""
+    replaced: list[tuple[PendingSends, list[PendingSends]]] = []
+    entries, start = run.entries, 0
+    for sent in run.sends:
+        parts: list[PendingSends] = []
+        for index, sequence_id in enumerate(sent.sequences):
+            if (failure := refused.get(start + index)) is not None:
+                parts.append(PendingSends(sent.producer_id, [sequence_id]))
+                parts[-1].refused(failure)
+                continue
+            if not parts or parts[-1].frames is not None:
+                parts.append(PendingSends(sent.producer_id, key=sent.key))
+            _add_good(sent, index, parts[-1])
+        start += len(sent.sequences)
+        replaced.append((sent, parts))
+    run.entries = [entry for index, entry in enumerate(entries) if index not in refused]
     run.sends = [part for _, parts in replaced for part in parts if part.frames is None]
     run.messages = sum(map(messages_in, run.entries))
     run.delayed = any(map(is_delayed, run.entries))

@@ -13,6 +13,7 @@ from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.schemas.schema import Schema
@@ -39,6 +40,8 @@ class OpenProducer:
     initial_subscription: str
     schema: Schema | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    encrypted: bool = False
+    """It says that it encrypts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,10 @@ class AttachConsumer:
     schema: Schema | None = None
     reads_broker_metadata: bool = False
     """Its client reads what the broker says of an entry, where the broker says it."""
+    consumer_id: int = field(default=0, compare=False)
+    """Its client's number for it."""
+    counts: ConsumerCounts = field(default_factory=ConsumerCounts, compare=False)
+    """Where its session counts what it was sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.pending_sends import PendingSends
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,14 @@ class Appended:
     run: AppendRun
     error: CoreError | None
     first: Position
+
+
+@dataclass(frozen=True, slots=True)
+class SendsSorted:
+    """Of a run that is about to be stored some messages are refused: what stands for the sends of
+    each producer from now on."""
+
+    replaced: Sequence[tuple[PendingSends, list[PendingSends]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +253,7 @@ Event = (
     | ProducerLost
     | ProducerDisconnected
     | Appended
+    | SendsSorted
     | ConsumerAttached
     | ConsumerRefused
     | Delivered

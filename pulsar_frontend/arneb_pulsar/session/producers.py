@@ -33,6 +33,7 @@ from arneb_pulsar.session.events import (
     ProducerOpened,
     ProducerQueued,
     ProducerRefused,
+    SendsSorted,
 )
 from arneb_pulsar.session.fields import properties_of, text_of, topic_of
 from arneb_pulsar.session.output import Output
@@ -142,6 +143,7 @@ class Producers:
                 ),
                 schema=schema_of(command.schema) if command.HasField("schema") else None,
                 properties=properties_of(command.metadata),
+                encrypted=command.encrypted,
             )
         )
 
@@ -282,6 +284,11 @@ class Producers:
         else:
             failure = UNAVAILABLE
             self._output.send(commands.error(producer.request_id, failure.code, failure.text))
+
+    def sorted(self, event: SendsSorted) -> None:
+        """Some of a run is not stored: its producers wait for the parts of what they sent."""
+        for sent, parts in event.replaced:
+            self._replace(sent, parts)
 
     def appended(self, event: Appended) -> None:
         """A run is durable or failed: settle its sends, tell those whose turn it is."""

@@ -46,6 +46,7 @@ def attachment(key: ConsumerKey, command: CommandSubscribe, client: Client) -> A
         subscription_properties=properties_of(command.subscription_properties),
         schema=schema_of(command.schema) if command.HasField("schema") else None,
         reads_broker_metadata=client.reads_broker_metadata,
+        consumer_id=command.consumer_id,
     )
 
 

@@ -309,7 +309,7 @@ async def test_statistics_say_what_clients_say_of_themselves(open_broker: OpenBr
         assert subscription["subscriptionProperties"] == {"e": "f"}
         assert (subscription["msgBacklog"], subscription["msgDelayed"]) == (2, 0)
         mine, other = subscription["consumers"]
-        assert (mine["address"], mine["metadata"]) == ("connection 0", {"c": "d"})
+        assert (mine["address"], mine["metadata"]) == ("/connection 0", {"c": "d"})
         assert other["consumerName"] == "by another context"
         assert "address" not in other
         datetime.fromisoformat(mine["connectedSince"])

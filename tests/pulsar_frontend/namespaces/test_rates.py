@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_pulsar.namespaces.rates import RATE_MAX, PublishRate, Throttle
+from arneb_pulsar.namespaces.rates import RATE_MAX, Budget, DispatchRate, PublishRate, Throttle
 
 RATES = st.one_of(st.just(-1), st.integers(1, 1000))
 
@@ -62,3 +62,42 @@ def test_documents_are_read_and_written(document: object, rate: PublishRate) -> 
 def test_what_is_no_rate_is_refused(document: object) -> None:
     with pytest.raises(ValueError, match="expected"):
         PublishRate.parse(document)
+
+
+@given(
+    messages=RATES,
+    size=RATES,
+    period_s=st.integers(1, 10),
+    looks=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 2000)), max_size=40),
+)
+def test_no_more_goes_out_than_the_rate_and_one_period(
+    messages: int, size: int, period_s: int, looks: list[tuple[float, int]]
+) -> None:
+    rate = DispatchRate(messages, size, False, period_s)
+    budget, now, gone = Budget(rate, 1000.0), 1000.0, 0
+    for idle_s, wanted in looks:
+        now += idle_s
+        budget.earn(now, (0.0, 0.0))
+        given = min(wanted, budget.messages(10))
+        budget.spend(given, given * 10)
+        gone += given
+        periods = (now - 1000.0) / period_s + 1.0
+        if messages > 0:
+            assert gone <= messages * periods + 1e-6
+        if size > 0:
+            assert gone * 10 <= size * periods + 10 + 1e-6, "one message may be larger than all"
+
+
+def test_a_batch_that_was_too_much_is_made_up_for() -> None:
+    budget = Budget(DispatchRate(10), 0.0)
+    budget.spend(40, 0)
+    for now, room in ((1.0, 0), (3.0, 0), (3.5, 5), (60.0, 10)):
+        budget.earn(now, (0.0, 0.0))
+        assert budget.messages(100) == room
+
+
+def test_a_relative_rate_is_that_much_more_than_comes() -> None:
+    budget = Budget(DispatchRate(10, -1, True), 0.0)
+    budget.spend(10, 0)
+    budget.earn(1.0, (5.0, 0.0))
+    assert budget.messages(100) == 15

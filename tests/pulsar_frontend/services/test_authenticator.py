@@ -104,7 +104,7 @@ async def test_only_a_good_proof_opens_a_connection(
         refusal = await client.expect(pb.CommandError)
         assert (refusal.error, refusal.message) == (
             pb.AuthenticationError,
-            "Unable to authenticate",
+            "Failed to authenticate",
         )
         with pytest.raises(Closed):
             await client.reply()

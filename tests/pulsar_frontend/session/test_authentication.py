@@ -47,8 +47,8 @@ def test_a_client_begins_when_its_proof_holds() -> None:
 
 
 def test_a_client_whose_proof_does_not_hold_is_closed() -> None:
-    play = connecting() >> NotAuthenticated("Unable to authenticate")
-    text = "Unable to authenticate"
+    play = connecting() >> NotAuthenticated("Failed to authenticate")
+    text = "Failed to authenticate"
     play << said(
         pb.CommandError(request_id=(1 << 64) - 1, error=pb.AuthenticationError, message=text)
     )

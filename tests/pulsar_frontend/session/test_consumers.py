@@ -12,6 +12,7 @@ from arneb_core.api.subscription_types import SubscriptionType as Type
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.names import parse_topic
+from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import (
     Acknowledge,
@@ -556,7 +557,7 @@ def test_statistics_of_a_consumer() -> None:
 def test_a_consumer_moves_along_the_table_only(
     state: ConsumerState, happened: ConsumerInput
 ) -> None:
-    consumer = Consumer(1, 1, 1, Type.SHARED, "me", -1, None)
+    consumer = Consumer(1, 1, 1, Type.SHARED, "me", -1, None, ConsumerCounts())
     consumer.state = state
     assert consumer.may(happened) == ((state, happened) in CONSUMER_MOVES)
     if consumer.may(happened):

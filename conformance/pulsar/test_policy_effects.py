@@ -1,0 +1,298 @@
+"""Policies of namespaces and topics hold: who may come, what may be sent, and how fast it goes."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pulsar
+import pytest
+from conformance.pulsar.admin import Admin, Refused
+from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.helpers import SILENCE_MS, WITHIN_MS, numbers, send
+
+SHARED = pulsar.ConsumerType.Shared
+HOLDS_WITHIN_S = 10.0
+"""Apache Pulsar tells its topics of policies by and by."""
+
+Policy = Callable[..., None]
+
+
+class Place:
+    """A namespace of a scenario's own, with a topic in it."""
+
+    def __init__(self, admin: Admin, namespace: str) -> None:
+        self.admin = admin
+        self.namespace = f"/admin/v2/namespaces/public/{namespace}"
+        self.topics = f"/admin/v2/persistent/public/{namespace}"
+        self.topic = f"persistent://public/{namespace}/t"
+        self.path = f"{self.topics}/t"
+
+    def set(self, level: str, path: str, value: Any) -> None:
+        """Set a policy of the namespace, or of the topic, by one of its two names."""
+        of_namespace, _, of_topic = path.partition(" ")
+        if level == "namespace":
+            self.admin.post(f"{self.namespace}/{of_namespace}", value)
+        else:
+            self.admin.post(f"{self.path}/{of_topic or of_namespace}", value)
+        time.sleep(0.5)
+
+
+@pytest.fixture
+def place(admin: Admin, name: Named) -> Iterator[Place]:
+    made = Place(admin, name("ns"))
+    admin.put(made.namespace, {})
+    admin.put(made.path)
+    yield made
+    admin.delete(made.namespace, force="true")
+
+
+levels = pytest.mark.parametrize("level", ["namespace", "topic"])
+
+
+def comes_to_hold(attempt: Callable[[], Any]) -> str:
+    """What refuses an attempt in the end."""
+    end = time.monotonic() + HOLDS_WITHIN_S
+    while time.monotonic() < end:
+        try:
+            attempt().close()
+        except pulsar.PulsarException as refused:
+            return type(refused).__name__
+        time.sleep(0.2)
+    return "nothing"
+
+
+@levels
+def test_so_many_producers_and_no_more(place: Place, connect: Connect, level: str) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set(level, "maxProducersPerTopic maxProducers", 1)
+    first = client.create_producer(place.topic)
+    assert comes_to_hold(lambda: client.create_producer(place.topic)) == "ProducerBusy"
+    first.close()
+    client.create_producer(place.topic).send(b"x")
+
+
+@levels
+@pytest.mark.parametrize(
+    "policy", ["maxConsumersPerTopic maxConsumers", "maxConsumersPerSubscription"]
+)
+def test_so_many_consumers_and_no_more(
+    place: Place, connect: Connect, level: str, policy: str
+) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set(level, policy, 1)
+    first = client.subscribe(place.topic, "s", SHARED)
+    assert comes_to_hold(lambda: client.subscribe(place.topic, "s", SHARED)) == "ConsumerBusy"
+    if policy == "maxConsumersPerSubscription":
+        client.subscribe(place.topic, "other", SHARED)
+    first.close()
+    client.subscribe(place.topic, "s", SHARED)
+
+
+@levels
+def test_so_many_subscriptions_and_no_more(place: Place, connect: Connect, level: str) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set(level, "maxSubscriptionsPerTopic", 1)
+    client.subscribe(place.topic, "one", SHARED)
+    refused = comes_to_hold(lambda: client.subscribe(place.topic, "two", SHARED))
+    assert refused == "NotAllowedError"
+    with pytest.raises(Refused) as caught:
+        place.admin.put(f"{place.path}/subscription/three", "earliest")
+    assert caught.value.status == 409
+
+
+def test_so_many_topics_and_no_more(place: Place, connect: Connect) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set("namespace", "maxTopicsPerNamespace", 3)
+    place.admin.put(f"{place.topics}/u")
+    for attempt in (
+        lambda: place.admin.put(f"{place.topics}/v/partitions", 2),
+        lambda: place.admin.post(f"{place.topics}/u/partitions", 2),
+    ):
+        with pytest.raises(Refused):
+            attempt()
+    client.create_producer(place.topic.replace("/t", "/w")).send(b"x")
+    with pytest.raises(Refused) as caught:
+        place.admin.put(f"{place.topics}/x")
+    assert caught.value.status == 409
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(place.topic.replace("/t", "/x"))
+
+
+@levels
+def test_only_the_types_of_subscriptions_that_are_enabled(
+    place: Place, connect: Connect, level: str
+) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set(level, "subscriptionTypesEnabled", ["Shared", "Failover"])
+    kind = pulsar.ConsumerType.Exclusive
+    assert comes_to_hold(lambda: client.subscribe(place.topic, "s", kind)) == "NotAllowedError"
+    client.subscribe(place.topic, "s", SHARED)
+
+
+@levels
+def test_a_consumer_that_is_there_leaves_no_more_unacknowledged(
+    place: Place, client: pulsar.Client, level: str
+) -> None:
+    consumer = client.subscribe(place.topic, "s", SHARED, receiver_queue_size=1)
+    producer = client.create_producer(place.topic)
+    place.set(level, "maxUnackedMessagesPerConsumer maxUnackedMessagesOnConsumer", 4)
+    time.sleep(1)
+    send(producer, numbers(20))
+    got = []
+    with pytest.raises(pulsar.Timeout):
+        while len(got) < 20:
+            got.append(consumer.receive(2000))
+    assert 4 <= len(got) <= 6
+    stats = place.admin.get(f"{place.path}/stats")["subscriptions"]["s"]["consumers"][0]
+    assert stats["blockedConsumerOnUnackedMsgs"]
+    for each in got:
+        consumer.acknowledge(each)
+    consumer.receive(WITHIN_MS)
+
+
+def test_a_topic_has_a_largest_message(place: Place, client: pulsar.Client) -> None:
+    producer = client.create_producer(place.topic, send_timeout_millis=3000)
+    consumer = client.subscribe(place.topic, "s", SHARED)
+    place.set("topic", "maxMessageSize", 2000)
+    end = time.monotonic() + HOLDS_WITHIN_S
+    while time.monotonic() < end:
+        try:
+            producer.send(bytes(3000))
+        except pulsar.PulsarException:
+            break
+        time.sleep(0.2)
+    else:
+        pytest.fail("large messages are taken")
+    client.create_producer(place.topic).send(b"small")
+    while consumer.receive(WITHIN_MS).data() != b"small":
+        pass
+    with pytest.raises(Refused) as caught:
+        place.admin.post(f"{place.path}/maxMessageSize", 100 << 20)
+    assert caught.value.status == 412
+
+
+@levels
+def test_a_topic_with_a_schema_may_ask_every_producer_for_one(
+    place: Place, connect: Connect, level: str
+) -> None:
+    client = connect(operation_timeout_seconds=3)
+    client.create_producer(place.topic, schema=pulsar.schema.StringSchema()).send("x")
+    place.set(level, "schemaValidationEnforced", True)
+    refused = comes_to_hold(lambda: client.create_producer(place.topic))
+    assert refused == "IncompatibleSchema"
+    client.create_producer(place.topic, schema=pulsar.schema.StringSchema()).send("x")
+
+
+def test_a_namespace_may_take_no_new_schemas(place: Place, connect: Connect) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set("namespace", "isAllowAutoUpdateSchema", False)
+    schema = pulsar.schema.StringSchema()
+    refused = comes_to_hold(lambda: client.create_producer(place.topic, schema=schema))
+    assert refused == "IncompatibleSchema"
+    path = place.path.replace("/persistent/", "/schemas/")
+    place.admin.post(f"{path}/schema", {"type": "STRING", "schema": "", "properties": {}})
+    client.create_producer(place.topic, schema=schema).send("x")
+
+
+def test_the_strategy_for_schemas_that_producers_bring(place: Place) -> None:
+    def record(*fields: str) -> dict[str, Any]:
+        parts = [{"name": each, "type": "int"} for each in fields]
+        text = json.dumps({"type": "record", "name": "R", "fields": parts})
+        return {"type": "AVRO", "schema": text, "properties": {}}
+
+    path = place.path.replace("/persistent/", "/schemas/")
+    place.admin.post(f"{path}/schema", record("a"))
+    asked = f"{path}/compatibility"
+    assert place.admin.post(asked, record("b"))["compatibility"] is False
+    place.admin.put(f"{place.namespace}/schemaAutoUpdateCompatibilityStrategy", "AlwaysCompatible")
+    found = place.admin.post(asked, record("b"))
+    assert found == {"compatibility": True, "schemaCompatibilityStrategy": "ALWAYS_COMPATIBLE"}
+
+
+def test_a_namespace_may_ask_for_encryption(place: Place, connect: Connect) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set("namespace", "encryptionRequired", True)
+    assert comes_to_hold(lambda: client.create_producer(place.topic)) == "Timeout"
+
+
+@levels
+def test_a_consumer_comes_so_often_and_no_more(place: Place, connect: Connect, level: str) -> None:
+    client = connect(operation_timeout_seconds=3)
+    rate = {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}
+    place.set(level, "subscribeRate", rate)
+    # Others come all the same.
+    for number in range(3):
+        client.subscribe(place.topic, "s", SHARED, consumer_name=f"c{number}").close()
+
+
+@levels
+@pytest.mark.parametrize("policy", ["dispatchRate", "subscriptionDispatchRate"])
+@pytest.mark.parametrize("kind", [SHARED, pulsar.ConsumerType.Exclusive])
+def test_messages_go_out_as_fast_as_the_rate_says(
+    place: Place, client: pulsar.Client, level: str, policy: str, kind: pulsar.ConsumerType
+) -> None:
+    rate = {
+        "dispatchThrottlingRateInMsg": 20,
+        "dispatchThrottlingRateInByte": -1,
+        "relativeToPublishRate": False,
+        "ratePeriodInSecond": 1,
+    }
+    consumer = client.subscribe(place.topic, "s", kind)
+    producer = client.create_producer(place.topic, batching_enabled=False)
+    place.set(level, policy, rate)
+    time.sleep(1)
+    send(producer, numbers(120))
+    began = time.monotonic()
+    got = 0
+    while time.monotonic() - began < 3.0:
+        try:
+            consumer.receive(SILENCE_MS)
+            got += 1
+        except pulsar.Timeout:
+            continue
+    assert 50 <= got <= 110, "20 a second, and at first a second's worth"
+    place.admin.delete(f"{place.path if level == 'topic' else place.namespace}/{policy}")
+    for _ in range(120 - got):
+        consumer.receive(WITHIN_MS)
+
+
+def test_messages_are_delivered_at_once_where_delays_are_off(
+    place: Place, client: pulsar.Client
+) -> None:
+    place.set("topic", "delayedDelivery", {"active": False, "tickTime": 1000})
+    consumer = client.subscribe(place.topic, "s", SHARED)
+    producer = client.create_producer(place.topic)
+    time.sleep(1)
+    producer.send(b"x", deliver_at=int(time.time() * 1000) + 60_000)
+    assert consumer.receive(WITHIN_MS).data() == b"x"
+
+
+def test_messages_may_be_delayed_so_long_and_no_longer(place: Place, client: pulsar.Client) -> None:
+    policy = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 5000}
+    place.set("topic", "delayedDelivery", policy)
+    client.subscribe(place.topic, "s", SHARED)
+    producer = client.create_producer(place.topic, send_timeout_millis=3000)
+    time.sleep(1)
+    producer.send(b"x", deliver_at=int(time.time() * 1000) + 2_000)
+    with pytest.raises(pulsar.PulsarException):
+        producer.send(b"x", deliver_at=int(time.time() * 1000) + 60_000)
+
+
+def test_what_is_said_nearest_holds(place: Place, connect: Connect) -> None:
+    client = connect(operation_timeout_seconds=3)
+    place.set("namespace", "maxProducersPerTopic", 1)
+    applied = f"{place.path}/maxProducers"
+    assert place.admin.get(applied) is None
+    end = time.monotonic() + HOLDS_WITHIN_S
+    while place.admin.get(applied, applied="true") != 1 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert place.admin.get(applied, applied="true") == 1
+    place.set("topic", "maxProducers", 2)
+    assert place.admin.get(applied, applied="true") == 2
+    producers = [client.create_producer(place.topic) for _ in range(2)]
+    assert comes_to_hold(lambda: client.create_producer(place.topic)) == "ProducerBusy"
+    place.admin.delete(applied)
+    assert place.admin.get(applied, applied="true") == 1
+    for each in producers:
+        each.close()

@@ -1,0 +1,318 @@
+"""Kinds of policies: the table of those that namespaces and topics have.
+
+The rule: each has one row: its path, its field, how it is read and written, and what Pulsar answers
+where nothing is set.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from arneb_pulsar.admin.exchange import AdminError
+from arneb_pulsar.admin.rules import Rule, on_policy
+from arneb_pulsar.namespaces.fields import (
+    limit_reader,
+    read_auto_subscription,
+    read_auto_update,
+    read_compatibility,
+    read_properties,
+    read_subscription_types,
+    read_threshold,
+    read_truth,
+    read_ttl,
+)
+from arneb_pulsar.namespaces.rates import DispatchRate, PublishRate, SubscribeRate
+from arneb_pulsar.namespaces.rules import (
+    AutoTopicCreation,
+    DelayedDelivery,
+    InactiveTopics,
+    Persistence,
+    RetentionPolicy,
+)
+from arneb_pulsar.services.context import BrokerContext
+
+INVALID: Final = 412
+MALFORMED: Final = 400
+SILENT: Final = 204
+"""What some calls answer where nothing is set; others 200 and nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One policy: its path, its field of :class:`Policies`, and its form."""
+
+    path: str
+    field: str
+    read: Callable[[Any], Any]
+    set_by: str = "POST"
+    write: Callable[[Any], Any] = lambda value: getattr(value, "document", value)
+    query: str = ""
+    """The query parameter that holds the value when there is no body."""
+    unset: Any = None
+    """What the field is when nothing is set."""
+    invalid: int = INVALID
+    """The status for a value that cannot be, as Pulsar has it for each."""
+    joined: Callable[[Any, Any], Any] = lambda _, value: value
+    """What is kept, of what was there and what is set."""
+    name: str = ""
+    """Of the right to it, in Pulsar's words."""
+    absent: int = 200
+    """The status when nothing is set."""
+    default: Any = None
+    """What holds when nothing is set anywhere."""
+    default_shown: bool = False
+    """That is shown to who asks for what is set, too."""
+    applies: bool = True
+    """Of a topic, it may be asked what holds there, by whatever is set above."""
+    may_go: bool = True
+    """It can be taken back."""
+    check: Callable[[BrokerContext, Any], None] | None = None
+    """Raises :class:`AdminError` for values that this broker cannot have."""
+
+    def rule(self, *, writes: bool, of_topic: bool) -> Rule:
+        """Who may ask for it, or change it."""
+        return on_policy(self.name or self.field.upper(), writes=writes, of_topic=of_topic)
+
+
+def _written_subscription(value: bool) -> Any:
+    return {"allowAutoSubscriptionCreation": value}
+
+
+def _limit(path: str, field: str, name: str, text: str = "") -> Kind:
+    """A bound, of which 0 is none."""
+    return Kind(path, field, limit_reader(path, text), name=name, default=0)
+
+
+def _fits(context: BrokerContext, size: int) -> None:
+    if size > context.config.message_bytes_max:
+        raise AdminError(412, MESSAGE_SIZES)
+
+
+MESSAGE_SIZES: Final = (
+    "topic-level maxMessageSize must be greater than or equal to 0 and must be smaller than that "
+    "in the broker-level"
+)
+
+NO_DISPATCH_RATE: Final = DispatchRate(0, 0)
+
+RETENTION: Final = Kind(
+    "retention",
+    "retention",
+    RetentionPolicy.parse,
+    invalid=MALFORMED,
+    default=RetentionPolicy(0, 0),
+)
+TTL: Final = Kind(
+    "messageTTL", "message_ttl_s", read_ttl, query="messageTTL", name="TTL", default=0
+)
+INACTIVE: Final = Kind(
+    "inactiveTopicPolicies", "inactive", InactiveTopics.parse, name="INACTIVE_TOPIC"
+)
+THRESHOLD: Final = Kind(
+    "compactionThreshold", "compaction_threshold", read_threshold, name="COMPACTION", default=0
+)
+RATE: Final = Kind("publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED, name="RATE")
+DISPATCH_RATE: Final = Kind(
+    "dispatchRate",
+    "dispatch_rate",
+    DispatchRate.parse,
+    invalid=MALFORMED,
+    name="RATE",
+    default=NO_DISPATCH_RATE,
+)
+SUBSCRIPTION_DISPATCH_RATE: Final = replace(
+    DISPATCH_RATE, path="subscriptionDispatchRate", field="subscription_dispatch_rate"
+)
+SUBSCRIBE_RATE: Final = Kind(
+    "subscribeRate",
+    "subscribe_rate",
+    SubscribeRate.parse,
+    invalid=MALFORMED,
+    name="RATE",
+    default=SubscribeRate(0, 30),
+)
+AUTO_SUBSCRIPTION: Final = Kind(
+    "autoSubscriptionCreation",
+    "auto_subscription",
+    read_auto_subscription,
+    write=_written_subscription,
+    name="AUTO_SUBSCRIPTION_CREATION",
+)
+SUBSCRIPTION_TYPES: Final = Kind(
+    "subscriptionTypesEnabled",
+    "subscription_types",
+    read_subscription_types,
+    name="SUBSCRIPTION_AUTH_MODE",
+    default=[],
+    default_shown=True,
+)
+DELAYED: Final = Kind(
+    "delayedDelivery",
+    "delayed",
+    DelayedDelivery.parse,
+    invalid=MALFORMED,
+    name="DELAYED_DELIVERY",
+    default=DelayedDelivery(),
+)
+PERSISTENCE: Final = Kind(
+    "persistence",
+    "persistence",
+    Persistence.parse,
+    invalid=MALFORMED,
+    default=Persistence(),
+)
+VALIDATION: Final = Kind(
+    "schemaValidationEnforced",
+    "schema_validation",
+    read_truth,
+    invalid=MALFORMED,
+    name="SCHEMA_COMPATIBILITY_STRATEGY",
+    default=False,
+    default_shown=True,
+    may_go=False,
+)
+SNAPSHOTS: Final = Kind(
+    "deduplicationSnapshotInterval",
+    "deduplication_snapshot_s",
+    limit_reader("interval"),
+    name="DEDUPLICATION_SNAPSHOT",
+    applies=False,
+)
+PER_SUBSCRIPTION: Final = _limit(
+    "maxConsumersPerSubscription", "max_consumers_per_subscription", "MAX_CONSUMERS"
+)
+SUBSCRIPTIONS: Final = _limit("maxSubscriptionsPerTopic", "max_subscriptions", "MAX_SUBSCRIPTIONS")
+PROPERTIES: Final = Kind(
+    "properties",
+    "properties",
+    read_properties,
+    "PUT",
+    dict,
+    unset={},
+    joined=lambda own, more: {**own, **more},
+)
+
+OF_NAMESPACES: Final = (
+    RETENTION,
+    TTL,
+    INACTIVE,
+    replace(THRESHOLD, set_by="PUT"),
+    AUTO_SUBSCRIPTION,
+    RATE,
+    DISPATCH_RATE,
+    SUBSCRIPTION_DISPATCH_RATE,
+    SUBSCRIBE_RATE,
+    PROPERTIES,
+    _limit("maxProducersPerTopic", "max_producers", "MAX_PRODUCERS"),
+    _limit("maxConsumersPerTopic", "max_consumers", "MAX_CONSUMERS"),
+    PER_SUBSCRIPTION,
+    SUBSCRIPTIONS,
+    replace(_limit("maxTopicsPerNamespace", "max_topics", "MAX_TOPICS"), default_shown=True),
+    _limit("maxUnackedMessagesPerConsumer", "max_unacked_per_consumer", "MAX_UNACKED"),
+    _limit("maxUnackedMessagesPerSubscription", "max_unacked_per_subscription", "MAX_UNACKED"),
+    Kind(
+        "subscriptionExpirationTime",
+        "subscription_expiration_min",
+        limit_reader(
+            "subscriptionExpirationTime", "Invalid value for subscription expiration time"
+        ),
+        name="SUBSCRIPTION_EXPIRATION_TIME",
+    ),
+    SUBSCRIPTION_TYPES,
+    DELAYED,
+    PERSISTENCE,
+    VALIDATION,
+    replace(SNAPSHOTS, may_go=False),
+    Kind(
+        "schemaAutoUpdateCompatibilityStrategy",
+        "schema_auto_update",
+        read_auto_update,
+        "PUT",
+        name="SCHEMA_COMPATIBILITY_STRATEGY",
+        absent=SILENT,
+        may_go=False,
+    ),
+    Kind(
+        "isAllowAutoUpdateSchema",
+        "may_update_schema",
+        read_truth,
+        invalid=MALFORMED,
+        name="SCHEMA_COMPATIBILITY_STRATEGY",
+        default=True,
+        default_shown=True,
+        may_go=False,
+    ),
+    Kind(
+        "encryptionRequired",
+        "encryption_required",
+        read_truth,
+        invalid=MALFORMED,
+        name="ENCRYPTION",
+        default=False,
+        default_shown=True,
+        may_go=False,
+    ),
+    Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse, name="AUTO_TOPIC_CREATION"),
+    Kind("deduplication", "deduplication", read_truth),
+    Kind(
+        "schemaCompatibilityStrategy",
+        "schema_compatibility",
+        read_compatibility,
+        "PUT",
+        name="SCHEMA_COMPATIBILITY_STRATEGY",
+        default="UNDEFINED",
+        default_shown=True,
+    ),
+)
+
+OF_TOPICS: Final = (
+    RETENTION,
+    TTL,
+    INACTIVE,
+    replace(THRESHOLD, read=limit_reader("", "Invalid value for compactionThreshold")),
+    AUTO_SUBSCRIPTION,
+    replace(RATE, absent=SILENT, applies=False),
+    DISPATCH_RATE,
+    SUBSCRIPTION_DISPATCH_RATE,
+    SUBSCRIBE_RATE,
+    _limit("maxProducers", "max_producers", "MAX_PRODUCERS"),
+    _limit("maxConsumers", "max_consumers", "MAX_CONSUMERS"),
+    replace(
+        PER_SUBSCRIPTION,
+        read=limit_reader("", "Invalid value for maxConsumersPerSubscription"),
+        absent=SILENT,
+        applies=False,
+    ),
+    replace(SUBSCRIPTIONS, absent=SILENT, applies=False),
+    _limit(
+        "maxUnackedMessagesOnConsumer",
+        "max_unacked_per_consumer",
+        "MAX_UNACKED",
+        "maxUnackedNum must be 0 or more",
+    ),
+    _limit(
+        "maxUnackedMessagesOnSubscription",
+        "max_unacked_per_subscription",
+        "MAX_UNACKED",
+        "maxUnackedNum must be 0 or more",
+    ),
+    replace(
+        _limit("maxMessageSize", "max_message_bytes", "MAX_MESSAGE_SIZE", MESSAGE_SIZES),
+        absent=SILENT,
+        applies=False,
+        check=_fits,
+    ),
+    SUBSCRIPTION_TYPES,
+    DELAYED,
+    PERSISTENCE,
+    VALIDATION,
+    SNAPSHOTS,
+    Kind("deduplicationEnabled", "deduplication", read_truth),
+    Kind(
+        "schemaCompatibilityStrategy",
+        "schema_compatibility",
+        read_compatibility,
+        "PUT",
+        name="SCHEMA_COMPATIBILITY_STRATEGY",
+    ),
+)

@@ -1,0 +1,44 @@
+"""Subscribe rates: how often the same consumer may come to a topic.
+
+The rule: only topics with a rate cost anything, and who has not come for a period is forgotten.
+"""
+
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.session.errors import RequestRefused
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+Who = tuple[int, str, str, int]
+"""A consumer: the topic's id, its client's address without the port, its name, and its number."""
+
+
+class SubscribeRates:
+    """Those of all topics of one broker."""
+
+    def __init__(self, namespaces: NamespaceRegistry, clock: Clock) -> None:
+        self._namespaces = namespaces
+        self._clock = clock
+        self._came: dict[Who, tuple[float, int]] = {}
+        """When the period of a consumer ends, and how often it came in it; the oldest first."""
+
+    def __repr__(self) -> str:
+        return f"<SubscribeRates, {len(self._came)} consumers came>"
+
+    def check(
+        self, topic: Topic, name: TopicName, address: str, consumer: str, consumer_id: int
+    ) -> None:
+        """A consumer comes. Raises :class:`RequestRefused` if it came too often."""
+        rate = self._namespaces.policies(name).subscribe_rate
+        if rate is None or not rate.limits:
+            return
+        now = self._clock.now()
+        while self._came and self._came[first := next(iter(self._came))][0] <= now:
+            del self._came[first]
+        who = topic.id, address.rpartition(":")[0], consumer, consumer_id
+        end, count = self._came.get(who, (now + rate.period_s, 0))
+        if count >= rate.subscribes:
+            text = "Subscribe limited by subscribe rate limit per consumer."
+            raise RequestRefused(pb.NotAllowedError, text)
+        self._came[who] = end, count + 1
