@@ -102,8 +102,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/wire/properties.py: content_type": BY_FIELD,
     "broker/arneb/commands/ctl.py: ctl": "a command, found by its name",
     "broker/arneb/cli.py: exit_code": OVERRIDDEN,
-    "broker/arneb/commands/client.py: obj": OVERRIDDEN,
-    "broker/arneb/commands/client.py: produce": "a command, found by its name",
     "broker/arneb/commands/backup.py: backup": "a command, found by its name",
     "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",

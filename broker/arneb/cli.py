@@ -47,6 +47,10 @@ class Refused(click.ClickException):
     exit_code = USAGE_STATUS
 
 
+MODULES: Final = {"client": "arneb_pulsar.client.command_line.commands"}
+"""Of commands that are of use without a broker, and stand elsewhere."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are needed."""
 
@@ -57,7 +61,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        module = import_module(f"arneb.commands.{name}")
+        module = import_module(MODULES.get(name, f"arneb.commands.{name}"))
         command: click.Command = getattr(module, name)
         return command
 

@@ -46,16 +46,16 @@ CLIENT_MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "a message of which a piece is refused is stored with the others",
-        CLIENT + "producer/machine.py",
-        "            if refused and not refused[-1].packed.is_followed_by(each.packed):\n",
-        "            if refused:\n",
+        CLIENT + "producer/pending.py",
+        "        if found and not found[-1].packed.is_followed_by(each.packed):\n",
+        "        if found:\n",
         PRODUCER_TESTS,
     ),
     Mutant(
         "only the message that was sent first can be refused",
         CLIENT + "producer/machine.py",
-        "            if refused or each.packed.first == error.sequence_id:\n",
-        "            if refused or each is self._pending[0]:\n",
+        "        refused = with_pieces(self._pending, error.sequence_id)\n",
+        "        refused = with_pieces(list(self._pending)[:1], error.sequence_id)\n",
         PRODUCER_TESTS,
     ),
     Mutant(
@@ -66,10 +66,24 @@ CLIENT_MACHINE_MUTANTS: Final = (
         CONSUMER_TESTS,
     ),
     Mutant(
+        "a message that cannot be packed takes its batch with it",
+        CLIENT + "producer/machine.py",
+        "                isinstance(error, PulsarError) and not isinstance(error, Mess",
+        "                isinstance(error, Exception) and not isinstance(error, Mess",
+        ("tests/pulsar_frontend/client/test_callbacks.py",),
+    ),
+    Mutant(
+        "a keyword that means nothing is taken",
+        CLIENT + "producer/building.py",
+        "    if not keywords.keys() <= KEYWORDS:\n",
+        "    if False:\n",
+        ("tests/pulsar_frontend/client/producer/test_building.py",),
+    ),
+    Mutant(
         "seeks overtake each other",
         CLIENT + "consumer/consumer.py",
         "        if self._seeks is None:\n",
-        "        if self._seeks is not where:\n",
+        "        if self._seeks is not place:\n",
         SEEKING_TESTS,
     ),
     Mutant(
@@ -363,7 +377,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "a receipt that comes twice is of the next piece",
         CLIENT + "producer/machine.py",
-        "        if head.packed.piece and _place(receipt) in self._pieces_stored:\n",
+        "        if head.packed.piece and place_of(receipt) in self._pieces_stored:\n",
         "        if False:\n",
         PRODUCER_TESTS,
     ),

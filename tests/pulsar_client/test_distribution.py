@@ -52,28 +52,45 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.in_peace("its program is not of this suite")
-def test_it_works_where_nothing_else_of_ours_is(
-    broker: Broker, topic: str, wheel: Path, tmp_path: Path
-) -> None:
-    venv.create(tmp_path / "venv", with_pip=False)
-    (packages,) = (tmp_path / "venv/lib").glob("python*/site-packages")
-    with zipfile.ZipFile(wheel) as file:
-        file.extractall(packages)
+@pytest.fixture(scope="module")
+def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the programs of an environment stand in which the distribution is installed, with what
+    others made, and nothing else of ours."""
+    made = tmp_path_factory.mktemp("alone") / "venv"
+    venv.create(made, with_pip=False)
+    programs = made / "bin"
+    pip = [sys.executable, "-m", "pip", "--python", str(programs / "python")]
+    install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run([*pip, *install], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     # What others made is taken from here; our own source roots, which a .pth names, are not.
     theirs = next(each for each in map(Path, sys.path) if each.name == "site-packages")
+    (packages,) = (made / "lib").glob("python*/site-packages")
     (packages / "theirs.pth").write_text(f"{theirs}\n")
-    python = tmp_path / "venv/bin/python"
+    return programs
+
+
+def played(*command: str | Path, stdin: str = "") -> str:
+    """What a program prints."""
     done = subprocess.run(
-        [python, "-I", "-c", PROGRAM, broker.pulsar_url, topic],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=tmp_path,
+        command, input=stdin, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["alone", "alone"]
+    return done.stdout
+
+
+@pytest.mark.in_peace("its program is not of this suite")
+def test_it_works_where_nothing_else_of_ours_is(broker: Broker, topic: str, alone: Path) -> None:
+    said = played(alone / "python", "-I", "-c", PROGRAM, broker.pulsar_url, topic)
+    assert said.split() == ["alone", "alone"]
+
+
+@pytest.mark.in_peace("its programs are not of this suite")
+def test_it_has_a_command_line(broker: Broker, topic: str, alone: Path) -> None:
+    command = (alone / "arneb-client", "-b", broker.pulsar_url)
+    played(*command, "produce", topic, "-q", stdin="1\n2\n")
+    assert played(*command, "read", topic, "-e", "-q") == "1\n2\n"
+    assert "1 answers" in played(*command, "ping", "-c", "1")
 
 
 def test_it_names_all_that_it_imports(wheel: Path) -> None:

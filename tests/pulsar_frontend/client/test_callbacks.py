@@ -9,13 +9,14 @@ import pytest
 from tests.pulsar_frontend.client.in_memory import billing, client_of, early, produce
 
 from arneb_pulsar.client import (
+    Batching,
     ConsumerOptions,
     Message,
     MessageId,
     ProducerOptions,
     SubscriptionType,
 )
-from arneb_pulsar.client.errors import SchemaError
+from arneb_pulsar.client.errors import ConfigurationError, SchemaError
 from arneb_pulsar.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from arneb_pulsar.client.messages import OutgoingMessage
 from arneb_pulsar.client.testing import FakeBroker
@@ -185,3 +186,38 @@ async def test_a_watcher_of_a_table_view_may_raise(caplog: pytest.LogCaptureFixt
             assert dict(view) == {"a": b"x", "b": b"y"}
     assert "LookupError: a is b'x'" in caplog.text
     assert "LookupError: b is b'y'" in caplog.text
+
+
+class Spoiling(ProducerInterceptor):
+    """Makes of some messages what none can be."""
+
+    def before_send(self, topic: str, message: OutgoingMessage) -> None:
+        if message.payload == b"bad":
+            message.ordering_key = "text"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("batching", [None, Batching(delay_s=0.01), Batching(by_key=True)])
+async def test_a_message_that_an_interceptor_spoils_fails_alone(batching: Batching | None) -> None:
+    broker = FakeBroker()
+    told: list[str] = []
+
+    def tell(found: MessageId | None, error: Exception | None) -> None:
+        told.append(type(error).__name__ if found is None else "stored")
+
+    async with client_of(broker) as client:
+        options = ProducerOptions(batching=batching)
+        producer = await client.create_producer("orders", options, interceptors=[Spoiling()])
+        for value in (b"1", b"bad", b"2"):
+            try:
+                producer.send_nowait(value, callback=tell)
+            except ConfigurationError as error:
+                told.append(type(error).__name__)
+        await producer.flush()
+        with pytest.raises(ConfigurationError, match="can be sent"):
+            await producer.send_batch([b"3", b"bad"])
+        with pytest.raises(ConfigurationError, match="can be sent"):
+            await producer.send(b"bad")
+        await producer.send(b"4")
+        assert producer.statistics().messages_pending == 0
+    assert sorted(told) == ["ConfigurationError", "stored", "stored"]
+    assert sum(each.messages for each in broker.topic("orders").entries) == 3

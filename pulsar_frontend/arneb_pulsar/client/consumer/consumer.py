@@ -219,15 +219,14 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         """Go on from a message (behind it, unless ``start_inclusive``) or a time. What was fetched
         is dropped; acknowledgements that wait are. A broker that goes away meanwhile, or lets go
         of the topic, is asked again. Another seek waits until this one is done. Cancelled, it
-        stands here or there."""
+        stands here or there. Raises :class:`ConfigurationError` for what is no place."""
         self._check_open()
-        if callable(where):
-            where = where(self.topic)
+        place = _checked(where(self.topic) if callable(where) else where)
         if self._seeks is None:
             self._seeks = anyio.Lock()
         async with self._seeks:
             self._check_open()
-            await self._seek_patiently(where)
+            await self._seek_patiently(place)
 
     async def _seek_patiently(self, where: MessageId | int) -> None:
         backoff = self._context.backoff()
@@ -381,3 +380,9 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         command = CommandGetLastMessageId(consumer_id=self._id)
         what = f"last message of {self._topic}"
         return await patiently(self._context, partial(self._request, command, what))
+
+
+def _checked(where: Any) -> MessageId | int:
+    if isinstance(where, MessageId) or (isinstance(where, int) and where >= 0):
+        return where
+    raise ConfigurationError(f"expected a message's id or a time in ms, got {where!r}")

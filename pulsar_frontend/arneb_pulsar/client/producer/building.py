@@ -4,6 +4,7 @@ The rule: whatever is wrong with a value or a keyword is said here, before the m
 or a place in a batch.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
@@ -45,6 +46,9 @@ class Keywords(TypedDict, total=False):
     callback: SendCallback | None
     """Told what became of it."""
     transaction: InTransaction | None
+
+
+KEYWORDS: Final = Keywords.__annotations__.keys()
 
 
 class Builder(Generic[T]):
@@ -93,13 +97,16 @@ class Builder(Generic[T]):
 
 
 def _apply(message: OutgoingMessage, wall_ms: int, keywords: Keywords) -> None:
+    if not keywords.keys() <= KEYWORDS:
+        unknown = ", ".join(sorted(keywords.keys() - KEYWORDS))
+        raise ConfigurationError(f"expected {', '.join(sorted(KEYWORDS))}, got {unknown}")
     message.key = _key(keywords.get("key"))
-    message.ordering_key = keywords.get("ordering_key") or None
+    message.ordering_key = _ordering_key(keywords.get("ordering_key"))
     message.properties = _properties(keywords.get("properties"))
     message.event_time_ms = _positive("event_time_ms", keywords.get("event_time_ms", 0))
     if all(name in keywords for name in NOT_AT_ONCE):
         raise ConfigurationError("expected deliver_at_ms or deliver_after_s, got both")
-    after_ms = int(keywords.get("deliver_after_s", 0) * 1000)
+    after_ms = _milliseconds("deliver_after_s", keywords.get("deliver_after_s", 0))
     at_ms = wall_ms + after_ms if after_ms > 0 else keywords.get("deliver_at_ms", 0)
     message.deliver_at_ms = _positive("deliver_at_ms", at_ms)
     number = keywords.get("sequence_id")
@@ -117,9 +124,17 @@ def _key(key: Any) -> str | bytes | None:
     raise ConfigurationError(f"expected a key of str or bytes, got {type(key).__name__}")
 
 
+def _ordering_key(key: Any) -> bytes | None:
+    if key is None or isinstance(key, bytes):
+        return key or None
+    raise ConfigurationError(f"expected an ordering key of bytes, got {type(key).__name__}")
+
+
 def _properties(properties: Any) -> Mapping[str, str] | None:
     if not properties:
         return None
+    if not isinstance(properties, Mapping):
+        raise ConfigurationError(f"expected a mapping, got {type(properties).__name__}")
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise ConfigurationError(
@@ -128,7 +143,13 @@ def _properties(properties: Any) -> Mapping[str, str] | None:
     return dict(properties)
 
 
-def _positive(name: str, value: int) -> int:
-    if not 0 <= value <= SEQUENCE_MAX:
-        raise ConfigurationError(f"expected {name} from 0 to {SEQUENCE_MAX}, got {value}")
-    return value
+def _milliseconds(name: str, seconds: Any) -> int:
+    if isinstance(seconds, int | float) and math.isfinite(seconds):
+        return int(seconds * 1000)
+    raise ConfigurationError(f"expected {name} in seconds, got {seconds!r}")
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, int) and 0 <= value <= SEQUENCE_MAX:
+        return value
+    raise ConfigurationError(f"expected {name} from 0 to {SEQUENCE_MAX}, got {value!r}")

@@ -8,7 +8,6 @@ message became its callback is told once.
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from arneb_pulsar.client.errors import (
@@ -23,7 +22,8 @@ from arneb_pulsar.client.errors import (
 from arneb_pulsar.client.ids import EntryId, MessageId
 from arneb_pulsar.client.messages import Fate, OutgoingMessage, TransactionId
 from arneb_pulsar.client.producer.options import ProducerOptions
-from arneb_pulsar.client.producer.packing import Packed, Packer
+from arneb_pulsar.client.producer.packing import Packed, Packer, unsendable
+from arneb_pulsar.client.producer.pending import Pending, place_of, with_pieces
 from arneb_pulsar.client.statistics import SendCounts
 from arneb_pulsar.client.trackers.batching import BatchContainer
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -39,21 +39,6 @@ MESSAGE_OVERHEAD_BYTES: Final = 64
 
 LOST_ENTRY: Final = (1 << 64) - 1
 """The entry id in the receipt of a duplicate."""
-
-
-@dataclass(slots=True, eq=False)
-class Pending:
-    """One SEND without a receipt."""
-
-    packed: Packed
-    messages: Sequence[OutgoingMessage]
-    """Empty for all but the last piece of a chunked message."""
-    sent_at: float
-    early: CommandSendReceipt | None = None
-    """Its receipt, which came before those of others that were sent before it."""
-
-    def __repr__(self) -> str:
-        return f"<Pending {len(self.messages)} messages since {self.sent_at:.3f}>"
 
 
 class ProducerMachine:
@@ -123,8 +108,8 @@ class ProducerMachine:
         self._next_sequence = max(self._next_sequence, message.sequence_id + 1)
 
     def send(self, message: OutgoingMessage, now: float, wall_ms: int) -> None:
-        """Send it, in a batch if batches are made. Raises :class:`MessageTooLarge`, and nothing
-        has changed then but the numbers."""
+        """Send it, in a batch if batches are made. Raises :class:`MessageTooLarge` and
+        :class:`ConfigurationError`, and nothing has changed then but the numbers."""
         self.number(message)
         message.sent_at = now
         batches = self._batches
@@ -144,12 +129,15 @@ class ProducerMachine:
             self._close_batches(now, wall_ms)
 
     def send_batch(self, messages: Sequence[OutgoingMessage], now: float, wall_ms: int) -> None:
-        """Send them as one entry. Raises :class:`MessageTooLarge`."""
+        """Send them as one entry. Raises as :meth:`send`."""
         for message in messages:
             self.number(message)
             message.sent_at = now
         self._close_batches(now, wall_ms)
-        packed = self._packer.pack_batch(messages, wall_ms)
+        try:
+            packed = self._packer.pack_batch(messages, wall_ms)
+        except Exception as error:  # as in a batch that fills up by itself
+            raise unsendable(error) from error
         for message in messages:
             self._count(message)
         self._add(packed, messages, now)
@@ -199,7 +187,7 @@ class ProducerMachine:
         head = self._pending[0]
         if receipt.sequence_id > head.packed.last:
             return self._note_early(receipt)
-        if head.packed.piece and _place(receipt) in self._pieces_stored:
+        if head.packed.piece and place_of(receipt) in self._pieces_stored:
             return True  # said twice; the pieces of a message have one number
         self._pending.popleft()
         self._stored(head, receipt, now)
@@ -235,12 +223,7 @@ class ProducerMachine:
         why = refusal(error.error, error.message, f"message {error.sequence_id} to {self.topic}")
         if not isinstance(why, ChecksumRefused | NotAllowed):
             return why
-        refused: list[Pending] = []
-        for each in self._pending:
-            if refused and not refused[-1].packed.is_followed_by(each.packed):
-                break
-            if refused or each.packed.first == error.sequence_id:
-                refused.append(each)
+        refused = with_pieces(self._pending, error.sequence_id)
         for each in refused:
             self._pending.remove(each)
         self._fail(refused, why)
@@ -290,20 +273,21 @@ class ProducerMachine:
             self._close_batch(messages, now, wall_ms)
 
     def _close_batch(self, messages: list[OutgoingMessage], now: float, wall_ms: int) -> None:
-        """Make an entry of them; two where their broker takes no entry so large."""
+        """Make an entry of them; two where their broker takes no entry so large, or where one of
+        them cannot be sent, which is no fault of the others."""
         if not messages:
             return
         try:
             packed = self._packer.pack_batch(messages, wall_ms, by_key=self._by_key)
-        except MessageTooLarge as error:
+        except Exception as error:  # what interceptors made of it, or applications of their keys
             half = len(messages) // 2
-            if not half:
-                self._forget(messages, error)
+            if not half or (
+                isinstance(error, PulsarError) and not isinstance(error, MessageTooLarge)
+            ):
+                self._forget(messages, unsendable(error))
                 return
             self._close_batch(messages[:half], now, wall_ms)
             self._close_batch(messages[half:], now, wall_ms)
-        except PulsarError as error:
-            self._forget(messages, error)
         else:
             self._add(packed, messages, now)
 
@@ -312,7 +296,10 @@ class ProducerMachine:
         piece = 0
         if self._options.chunking:
             piece = min(self._options.chunk_bytes_max or bytes_max, bytes_max)
-        found = self._packer.pack_single(message, wall_ms, bytes_max, piece)
+        try:
+            found = self._packer.pack_single(message, wall_ms, bytes_max, piece)
+        except Exception as error:  # as in a batch
+            raise unsendable(error) from error
         self._count(message)
         for packed in found[:-1]:
             self._add(packed, (), now)
@@ -347,7 +334,7 @@ class ProducerMachine:
                 self._first_chunk = MessageId(ledger, entry, self._partition, topic=self.topic)
                 self._pieces_stored.clear()
             if entry >= 0:  # what is there already is there with all its pieces
-                self._pieces_stored.add(_place(receipt))
+                self._pieces_stored.add(place_of(receipt))
         if not messages:
             return
         self._uncount(messages)
@@ -393,8 +380,3 @@ class ProducerMachine:
             message.callback(found, error)
         except Exception:  # an application's own code: what it does wrong is not to reach others
             LOG.exception("a callback of %s raised for message %d", self.topic, message.sequence_id)
-
-
-def _place(receipt: CommandSendReceipt) -> EntryId:
-    """Where it says that the entry stands."""
-    return receipt.message_id.ledgerId, receipt.message_id.entryId

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from arneb_pulsar.client.connection.commands import command_of
-from arneb_pulsar.client.errors import MessageTooLarge
+from arneb_pulsar.client.errors import ConfigurationError, MessageTooLarge, PulsarError
 from arneb_pulsar.client.messages import OutgoingMessage, TransactionId
 from arneb_pulsar.wire.batch import SIZE
 from arneb_pulsar.wire.checksum import join_body
@@ -196,6 +196,14 @@ class Packer:
                 "count"
             )
         return frame
+
+
+def unsendable(error: Exception) -> PulsarError:
+    """Why a message could not be packed: a type that is none of a message's comes from code of an
+    application, which interceptors are and readers of keys."""
+    if isinstance(error, PulsarError):
+        return error
+    return ConfigurationError(f"expected a message that can be sent, got {error!r}")
 
 
 def single_of(message: OutgoingMessage) -> bytes:

@@ -1,6 +1,8 @@
 """Where a subscription or a reader stands, at the broker in memory: seeks one after the other, and
 readers that begin some time ago."""
 
+from typing import Any
+
 import anyio
 import pytest
 from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
@@ -69,6 +71,20 @@ async def test_a_seek_that_waits_for_another_ends_with_the_consumer() -> None:
             await cancelled_after(0.001, consumer.close)
         assert ends == [ClientClosed, ClientClosed]
         assert said(broker, "seek") <= 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, "beginning", -1, lambda _topic: None],
+    ids=["none", "text", "negative", "function"],
+)
+async def test_a_place_that_is_none_is_refused_and_the_consumer_goes_on(wrong: Any) -> None:
+    async with client_of(FakeBroker()) as client:
+        await produce(client, 1)
+        consumer = await client.subscribe("orders", "billing", early())
+        with pytest.raises(ConfigurationError, match="a time in ms"):
+            await consumer.seek(wrong)
+        assert (await consumer.receive()).data == b"0"
 
 
 @pytest.mark.parametrize("start", [EARLIEST, LATEST], ids=["earliest", "latest"])

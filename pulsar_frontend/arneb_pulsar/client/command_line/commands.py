@@ -1,8 +1,8 @@
-"""``arneb client``: sends, consumes and reads from the command line, at Arneb and Apache Pulsar
-alike.
+"""The command line: sends, consumes and reads, at Arneb and Apache Pulsar alike.
 
 The rule: standard output is for messages and nothing else; what is said of them goes to standard
-error. Ctrl-C ends a command as its end of input does: what was accepted is stored first.
+error. Ctrl-C ends a command as its end of input does: what was accepted is stored first. It is
+``arneb client`` where there is a broker, and ``arneb-client`` where there is none.
 """
 
 import os
@@ -17,8 +17,6 @@ from typing import Any, Final
 import anyio
 import click
 
-from arneb.cli import INTERRUPTED_STATUS, Refused
-from arneb.commands.message_output import Progress, counted, print_messages, say
 from arneb_pulsar.client import (
     EARLIEST,
     LATEST,
@@ -33,6 +31,7 @@ from arneb_pulsar.client import (
     TlsOptions,
     connect,
 )
+from arneb_pulsar.client.command_line.output import Progress, counted, print_messages, say
 from arneb_pulsar.client.connecting import wall_ms
 from arneb_pulsar.client.connection.authentication import (
     Authentication,
@@ -51,6 +50,14 @@ from arneb_pulsar.client.formats import (
 
 URL: Final = "pulsar://127.0.0.1:6650"
 FAILED_STATUS: Final = 1
+USAGE_STATUS: Final = 2
+INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
+
+
+class Refused(click.ClickException):
+    """What was asked for cannot be done; the message is one line for the user."""
+
+    exit_code = USAGE_STATUS
 
 
 class Service:
@@ -71,7 +78,7 @@ class Service:
                 await _until_interrupted(partial(command, client))
 
         try:
-            anyio.run(run, backend="trio")
+            anyio.run(run)
         except PulsarError as error:
             raise Refused(str(error)) from error
         except BrokenPipeError:
@@ -79,7 +86,10 @@ class Service:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@click.group(short_help="Send, consume and read from the command line.")
+@click.group(
+    short_help="Send, consume and read from the command line.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("-b", "--url", envvar="PULSAR_SERVICE_URL", default=URL, show_default=True)
 @click.option("--token", envvar="PULSAR_TOKEN", help="A JSON web token, or file:PATH.")
 @click.option("--user", metavar="NAME:PASSWORD", help="Basic authentication.")

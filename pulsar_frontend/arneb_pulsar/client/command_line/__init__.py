@@ -1,0 +1,1 @@
+"""``arneb client``, and ``arneb-client`` of the distribution without a broker."""
