@@ -266,6 +266,14 @@ def _flags(session: Session) -> None:
     session.output.rows(("name", "state"), [(each["name"], each["state"]) for each in found])
 
 
+def _deprecated(session: Session) -> None:
+    used = "used" in session.options
+    session.says(f"Listing {'used ' if used else ''}deprecated features ...")
+    found = session.get("deprecated-features", *(["used"] if used else []))
+    columns = ("name", "deprecation_phase", "provided_by", "desc")
+    session.output.rows(columns, [[each.get(name, "") for name in columns] for each in found])
+
+
 def _enable_flag(session: Session) -> None:
     name = session.arguments[0]
     if name == "all":
@@ -305,6 +313,9 @@ COMMANDS: Final = (
     Command("listeners", "", "Lists active connection listeners", _listeners, 0, 0),
     Command("list_feature_flags", "[--no-table-headers]", "Lists feature flags", _flags, 0, None,
             frozenset({"no-table-headers"})),
+    Command("list_deprecated_features", "[--used] [--no-table-headers]",
+            "Lists deprecated features", _deprecated, 0, 0,
+            frozenset({"used", "no-table-headers"})),
     Command("enable_feature_flag", "<all|feature_flag>", "Enables a feature flag", _enable_flag, 1,
             1),
 )  # fmt: skip

@@ -61,6 +61,18 @@ def _add_vhost(session: Session) -> None:
     session.put("vhosts", name, body=body)
 
 
+def _update_vhost(session: Session) -> None:
+    name = session.arguments[0]
+    if not (given := session.options.keys() & _VHOST_OPTIONS):
+        wanted = ", ".join(f"--{each}" for each in sorted(_VHOST_OPTIONS))
+        raise Misused(f"Bad argument: expected one of {wanted}")
+    session.says(f'Updating metadata of vhost "{name}" ...')
+    found = session.of(no_vhost(name), "GET", "vhosts", name)
+    body = {key: found[key] for key in ("description", "tags", "default_queue_type")}
+    body |= {each.replace("-", "_"): session.options[each] for each in given}
+    session.put("vhosts", name, body=body)
+
+
 def _delete_vhost(session: Session) -> None:
     name = session.arguments[0]
     session.says(f'Deleting vhost "{name}" ...')
@@ -271,6 +283,10 @@ COMMANDS: Final = (
     Command("add_vhost", "<vhost> [--description <description> --tags \"<tag1>,<tag2>,<...>\" "
             "--default-queue-type <quorum|classic|stream>]", "Creates a virtual host", _add_vhost,
             1, 1, _VHOST_OPTIONS),
+    Command("update_vhost_metadata", "<vhost> [--description <description>] "
+            "[--tags \"<tag1>,<tag2>,<...>\"] [--default-queue-type <quorum|classic|stream>]",
+            "Updates metadata (tags, description, default queue type) of a virtual host",
+            _update_vhost, 1, 1, _VHOST_OPTIONS),
     Command("delete_vhost", "<vhost>", "Deletes a virtual host", _delete_vhost, 1, 1),
     Command("restart_vhost", "[--vhost <vhost>]",
             "Restarts a failed vhost data stores and queues", _restart_vhost, 0, 0, VHOST),

@@ -141,6 +141,16 @@ def _set_permissions(session: Session) -> None:
     session.put("permissions", session.vhost, user, body=body)
 
 
+def _set_permissions_globally(session: Session) -> None:
+    user, configure, write, read = session.arguments
+    session.says(f'Setting permissions for user "{user}" in all virtual hosts ...')
+    if session.api("GET", "users", user).status == 404:
+        raise error(ExitCode.NO_USER, f"User {user} does not exist")
+    body = {"configure": configure, "write": write, "read": read}
+    for vhost in session.get("vhosts"):
+        session.put("permissions", vhost["name"], user, body=body)
+
+
 def _clear_permissions(session: Session) -> None:
     user = session.arguments[0]
     session.says(f'Clearing permissions for user "{user}" in vhost "{session.vhost}" ...')
@@ -252,6 +262,8 @@ COMMANDS: Final = (
             _of_user("permissions", ("vhost", *_PATTERNS)), 1, 1, TABLE_OPTIONS),
     Command("set_permissions", "[--vhost <vhost>] <username> <conf> <write> <read>",
             "Sets user permissions for a vhost", _set_permissions, 4, 4, VHOST),
+    Command("set_permissions_globally", "<username> <conf> <write> <read>",
+            "Sets user permissions for all virtual hosts", _set_permissions_globally, 4, 4),
     Command("clear_permissions", "[--vhost <vhost>] <username>",
             "Revokes user permissions for a vhost", _clear_permissions, 1, 1, VHOST),
     Command("list_topic_permissions", "[--vhost <vhost>] [--no-table-headers]",

@@ -25,6 +25,7 @@ from arneb.ctl import (
     plugins,
     refusals,
     report,
+    shovels,
     watermarks,
 )
 from arneb.ctl.calling import Answer, Body, Caller, HttpCaller, SocketCaller, Unreachable
@@ -41,7 +42,7 @@ settings, and what the unit and the image have."""
 
 MODULES: Final = (
     lists, people, objects, nodes, connections, watermarks, definitions, checks, evaluation, report,
-    plugins, refusals,
+    plugins, refusals, shovels,
 )  # fmt: skip
 
 COMMANDS: Final[Mapping[str, Command]] = {

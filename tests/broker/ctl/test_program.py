@@ -119,6 +119,11 @@ EXITS = [
     (["check_port_listener", "1"], 69),
     (["check_protocol_listener", "mqtt"], 69),
     (["set_log_level", "loud"], 69),
+    (["delete_shovel", "nope"], 69),
+    (["restart_shovel", "nope"], 69),
+    (["update_vhost_metadata", "/"], 64),
+    (["update_vhost_metadata", "nope", "--tags", "a"], 65),
+    (["set_permissions_globally", "nope", "a", "b", "c"], 67),
     (["add_user", "guest", "p"], 70),
     (["export_definitions", "/nope/nope"], 73),
     (["set_topic_permissions", "--help"], 0),
@@ -129,6 +134,8 @@ EXITS = [
     (["authenticate_user", "guest", "guest"], 0),
     (["-n", "rabbit@anywhere", "-l", "ping"], 0),
     (["check_running"], 0),
+    (["federation_status", "--only-down"], 0),
+    (["list_deprecated_features", "--used"], 0),
     (["-q", "check_port_connectivity"], 0),
     (["check_local_alarms"], 0),
     (["check_virtual_hosts"], 0),
@@ -159,7 +166,12 @@ def test_what_means_nothing_here_is_refused_with_one_sentence(tmp_path: Path, na
 
 CHANGES = """\
 add_vhost v/1 --description d --tags a,b|list_vhosts name description tags|v/1\td\t[a, b]
+update_vhost_metadata v/1 --description e|list_vhosts name description tags|v/1\te\t[a, b]
+update_vhost_metadata v/1 --default-queue-type quorum|list_vhosts name default_queue_type|\
+v/1\tquorum
 add_user u p|list_users|u\t[]
+set_permissions_globally u g g g|list_user_permissions u|v/1\tg\tg\tg
+set_permissions_globally u g g g|list_user_permissions u|/\tg\tg\tg
 set_user_tags u monitoring foo|list_users|u\t[monitoring, foo]
 set_permissions -p v/1 u ^c W .*|list_permissions -p v/1|u\t^c\tW\t.*
 set_permissions -p v/1 u ^c W .*|list_user_permissions u|v/1\t^c\tW\t.*
@@ -200,6 +212,29 @@ def test_what_is_changed_is_listed(broker: tuple[Path, BrokerProcess]) -> None:
             assert wanted in found, (change, found)
         else:
             assert "".join(found) == "", (change, found)
+
+
+def test_shovels_are_shown_begun_anew_and_taken_away(broker: tuple[Path, BrokerProcess]) -> None:
+    data, process = broker
+    uri = f"amqp://guest:guest@127.0.0.1:{process.amqp_port}"
+    value = {"src-uri": "amqp://", "src-queue": "s1", "dest-uri": uri, "dest-queue": "s2"}
+    assert ran(data, "set_parameter", "shovel", "mover", json.dumps(value)).code == 0
+
+    def shown() -> dict[str, str]:
+        [found] = json.loads(ran(data, "shovel_status", "--formatter", "json").out)
+        return dict(found)
+
+    for before in ("", shown()["last_changed"]):
+        while shown()["state"] == "starting":
+            pass
+        assert before <= shown()["last_changed"]
+        assert ran(data, "restart_shovel", "mover").code == 0
+    found = shown()
+    assert (found["name"], found["vhost"], found["type"]) == ("mover", "/", "dynamic")
+    assert "guest:guest" not in str(found)
+    assert ran(data, "delete_shovel", "mover").code == 0
+    assert ran(data, "-s", "shovel_status").out == ""
+    assert ran(data, "list_parameters", "-s").out == ""
 
 
 def test_a_password_that_is_changed_lets_in_and_tags_stay(
