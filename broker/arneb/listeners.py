@@ -80,7 +80,7 @@ async def _bind(name: str, address: Address, log: RefusalLog) -> list[CarefulLis
         places = await _places(address.host)
         for _ in range(PORT_TRIES):
             try:
-                return [CarefulListener(each, log) for each in _listen(places, address.port)]
+                return [CarefulListener.of(each, log) for each in _listen(places, address.port)]
             except _PortTaken:
                 continue  # the port was free at the first address only
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -105,7 +105,7 @@ async def _places(host: str) -> list[Place]:
     return list(found)
 
 
-def _listen(places: Sequence[Place], port: int) -> list[trio.SocketListener]:
+def _listen(places: Sequence[Place], port: int) -> list[socket.socket]:
     """Listen at all of ``places``; without IPv6 on this machine, at the others."""
     bound: list[socket.socket] = []
     refused: OSError | None = None
@@ -127,7 +127,7 @@ def _listen(places: Sequence[Place], port: int) -> list[trio.SocketListener]:
         for sock in bound:
             sock.close()
         raise
-    return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in bound]
+    return bound
 
 
 def _socket(family: int, host: str, port: int) -> socket.socket:

@@ -63,6 +63,20 @@ MORE: Final[Mapping[str, str]] = {
     "message_stats": "once something has been counted",
     "message_stats.publish_out": "0, where RabbitMQ has counted nothing",
     "message_stats.publish_out_details": "0, where RabbitMQ has counted nothing",
+    **{
+        f"vhosts/:vhost.message_stats.{each}{details}": "RabbitMQ shows it some seconds later"
+        for each in (
+            "ack",
+            "deliver",
+            "deliver_get",
+            "deliver_no_ack",
+            "get",
+            "get_empty",
+            "get_no_ack",
+            "redeliver",
+        )
+        for details in ("", "_details")
+    },
     "blocked_status": NEWER,
     "auth.oauth_enabled": NEWER,
     "definitions/:vhost.rabbitmq_version": NEWER,

@@ -14,6 +14,7 @@ import trio
 
 from arneb.accepting import (
     RESERVED_MAX,
+    TAKEN_MORE,
     CarefulListener,
     RefusalLog,
     is_reserved,
@@ -127,3 +128,42 @@ async def test_tls_without_a_descriptor_for_its_inside_ends_that_client_only() -
         await serve_secured(secured, 5, serve)
     assert theirs.recv(1) == b""
     close((ours, theirs))
+
+
+async def test_a_crowd_is_accepted_in_a_few_passes_of_the_loop() -> None:
+    """Whoever comes behind it waits for a few, and not for one each."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1000)
+    listener = CarefulListener.of(listening, RefusalLog())
+    crowd = [socket.create_connection(listening.getsockname()) for _ in range(100)]
+    passes, accepted = 0, list[trio.SocketStream]()
+    over = trio.Event()
+
+    async def count() -> None:
+        nonlocal passes
+        while not over.is_set():
+            passes += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        while len(accepted) < len(crowd):
+            accepted.append(await listener.accept())
+        over.set()
+    assert passes <= 2 * (len(crowd) // (1 + TAKEN_MORE) + 1)
+    peers = [stream.socket.getpeername() for stream in accepted]
+    assert peers == [each.getsockname() for each in crowd], "in the order in which they came"
+    for each in (*accepted, *crowd):
+        (each.socket if isinstance(each, trio.SocketStream) else each).close()
+    await listener.aclose()
+
+
+async def test_who_was_taken_and_not_served_is_closed_with_the_listener() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    listener = CarefulListener.of(listening, RefusalLog())
+    first, second = (socket.create_connection(listening.getsockname()) for _ in range(2))
+    served = await listener.accept()
+    await listener.aclose()
+    assert second.recv(1) == b""
+    served.socket.close()
+    first.close()
+    second.close()

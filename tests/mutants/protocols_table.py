@@ -117,6 +117,13 @@ PROTOCOL_MUTANTS: Final = (
         ("tests/broker/test_http.py",),
     ),
     Mutant(
+        "one connection is accepted in each pass of the loop",
+        BROKER + "accepting.py",
+        "                self._take_more()\n",
+        "",
+        ("tests/broker/test_accepting.py",),
+    ),
+    Mutant(
         "a list of very many does not ask first",
         BROKER + "http/management/lists.py",
         "        await long_answer()\n",

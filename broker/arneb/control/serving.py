@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, Protocol
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from arneb.accepting import CarefulListener, RefusalLog
 from arneb.audit_log import AuditLog
 from arneb.control.place import ControlPlace, peer_of
 from arneb.control.trusted import NAME
@@ -157,7 +158,7 @@ async def serve_control(
 ) -> NoReturn:
     """Serve the control socket until cancelled. Raises :class:`OSError` if it cannot be made: then
     the node cannot be steered, which nothing else depends on."""
-    sock = trio.socket.from_stdlib_socket(place.listen())
+    listener = CarefulListener.of(place.listen(), RefusalLog())
     server = HttpServer(Audited(ControlApp(node), node.audit, "control", NAME), LIMITS)
 
     async def accepted(stream: trio.SocketStream) -> None:
@@ -167,7 +168,7 @@ async def serve_control(
     async with trio.open_nursery() as connections:
         await serve_listeners(
             accepted,
-            [trio.SocketListener(sock)],
+            [listener],
             handler_nursery=connections,
             task_status=task_status,
         )
