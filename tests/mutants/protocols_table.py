@@ -117,6 +117,13 @@ PROTOCOL_MUTANTS: Final = (
         ("tests/broker/test_http.py",),
     ),
     Mutant(
+        "a token lets nobody into the management API by itself",
+        BROKER + "http/management/login.py",
+        '        return "", proof.strip()\n',
+        "        raise refused()\n",
+        ("tests/broker/logins/test_backends.py",),
+    ),
+    Mutant(
         "one connection is accepted in each pass of the loop",
         BROKER + "accepting.py",
         "                self._take_more()\n",

@@ -105,11 +105,16 @@ class Guarded:
 
     async def _is_user(self, scope: Scope, authorization: str) -> bool:
         scheme, _, proof = authorization.partition(" ")
-        if self._users is None or scheme.lower() != "basic":
+        if self._users is None:
             return False
-        try:
-            name, _, password = b64decode(proof, validate=True).decode().partition(":")
-        except ValueError:
+        if scheme.lower() == "bearer":
+            name, password = "", proof.strip()  # a token says itself whose it is
+        elif scheme.lower() == "basic":
+            try:
+                name, _, password = b64decode(proof, validate=True).decode().partition(":")
+            except ValueError:
+                return False
+        else:
             return False
         is_guest = (name, password) == (GUEST.name, GUEST.password)
         if is_guest and (self._has_named() or self._authenticator.asks):

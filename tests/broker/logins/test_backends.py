@@ -4,6 +4,7 @@ nothing is allowed when they do not answer."""
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,7 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.broker.management.kit import managed
 
+from arneb.http.guarded import PRINCIPAL, Guarded
+from arneb.http.management.answering import Request, answer
 from arneb.logins.backends import Backends
 from arneb.logins.http_backend import HttpBackend
 from arneb.logins.oauth import OAuthBackend
@@ -32,6 +36,8 @@ from arneb_core.access.principals import Credentials, Kind, LoginRefused, Questi
 from arneb_core.access.rights import Right
 from arneb_core.access.tables import Tables
 from arneb_core.engine.engine import open_engine
+from arneb_pulsar.authentication.files import Proofs
+from arneb_pulsar.services.authenticator import Authenticator
 
 QUEUE = Question(Right.READ, Kind.QUEUE, "q")
 TOPIC = Question(Right.WRITE, Kind.TOPIC, "x", "k.1")
@@ -367,6 +373,41 @@ def test_the_settings_say_what_is_missing() -> None:
 
 
 @pytest.mark.real_time
+async def test_over_http_a_token_lets_in_by_itself(pem: Path, tmp_path: Path) -> None:
+    """The management API and what stands beside it, as in RabbitMQ."""
+    backend = oauth(public_key=pem)
+    authority = Authority([backend], lambda _: False)
+    monitor = token(kid=None)
+    async with managed(tmp_path) as call:
+        site = replace(call.site, authority=authority)
+
+        async def asked(proof: str) -> tuple[int, Any]:
+            request = Request("GET", "/api/whoami", headers={"authorization": proof})
+            reply = await answer(site, request)
+            return reply.status, reply.body
+
+        status, who = await asked(f"Bearer {monitor}")
+        assert (status, who["name"], list(who["tags"])) == (200, "u", ["monitoring"])
+        for wrong in (f"Bearer {monitor}x", "Bearer", "Bearer x"):
+            assert (await asked(wrong))[0] == 401
+        seen = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            seen.append(scope[PRINCIPAL].name)
+
+        guarded = Guarded(app, Authenticator(Proofs()), (), authority)
+        answered: list[Any] = []
+
+        async def send(message: Any) -> None:
+            answered.append(message)
+
+        for proof in (monitor, "x"):
+            headers = [(b"authorization", f"bearer {proof}".encode())]
+            scope = {"type": "http", "path": "/metrics", "headers": headers, "client": None}
+            await guarded(scope, send, send)
+        assert (seen, answered[0]["status"]) == (["u"], 401)
+
+
 def test_amqp_is_served_by_them(server: Server, pem: Path, tmp_path: Path) -> None:
     """One client comes by the server, one by a token; what they lack is refused over AMQP."""
 

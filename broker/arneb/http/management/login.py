@@ -36,13 +36,16 @@ def refused() -> Refused:
 
 
 def proof_in(headers: Mapping[str, str]) -> tuple[str, str] | None:
-    """Name and password that a request brings; None: it brings none. Raises 401."""
+    """Name and password that a request brings; None: it brings none. A token is a password of
+    nobody yet: whose it is, it says itself. Raises 401."""
     scheme, _, proof = headers.get("authorization", "").partition(" ")
     if not scheme and "cookie" in headers:
         proof = _cookie(headers["cookie"])
         scheme = "basic" if proof else ""
     if not scheme:
         return None
+    if scheme.lower() == "bearer":
+        return "", proof.strip()
     try:
         if scheme.lower() != "basic":
             raise refused()
