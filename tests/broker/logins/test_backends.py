@@ -378,7 +378,7 @@ async def test_over_http_a_token_lets_in_by_itself(pem: Path, tmp_path: Path) ->
     backend = oauth(public_key=pem)
     authority = Authority([backend], lambda _: False)
     monitor = token(kid=None)
-    async with managed(tmp_path) as call:
+    async with managed(tmp_path / "data") as call:
         site = replace(call.site, authority=authority)
 
         async def asked(proof: str) -> tuple[int, Any]:
