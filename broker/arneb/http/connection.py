@@ -8,7 +8,7 @@ read, and is held no longer than the client takes it.
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from enum import Enum
 from http.client import responses
@@ -81,6 +81,10 @@ class State(Enum):
     """An answer is on its way."""
 
 
+def nobody(_: "HttpConnection") -> None:
+    """Nobody is told."""
+
+
 class HttpConnection:
     """One client.
 
@@ -97,9 +101,10 @@ class HttpConnection:
         larger: Mapping[str, int] = NOTHING_LARGER,
         scheme: str = "http",
         certificate: Certificate = NO_CERTIFICATE,
+        told: "Callable[[HttpConnection], None]" = nobody,
     ) -> None:
         """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
-        with what ``certificate`` of the client's."""
+        with what ``certificate`` of the client's. ``told`` is called when the state changes."""
         self._app = app
         self._stream = stream
         self._limits = limits
@@ -108,11 +113,11 @@ class HttpConnection:
         self._larger = larger
         self._scheme = scheme
         self._certificate = certificate
+        self._told = told
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._scope = trio.CancelScope()
         self._share = Share(self._scope.cancel)
         self.state = State.IDLE
-        self.since = trio.current_time()
         self._head = b""
         self._is_long = False
         """It is making a long answer."""
@@ -154,7 +159,7 @@ class HttpConnection:
 
     def _move(self, state: State) -> None:
         self.state = state
-        self.since = trio.current_time()
+        self._told(self)
         self._share.yielding = state not in (State.WAITING, State.ANSWERING)
 
     async def _exchange(self) -> bool:

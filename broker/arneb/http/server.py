@@ -87,6 +87,7 @@ class HttpServer:
         self._limits = limits
         self.room = Room(limits.held_bytes_max)
         self.connections: dict[HttpConnection, None] = {}
+        """First those that have done the same for the longest time."""
         self._handshakes: dict[trio.CancelScope, None] = {}
         """Of who has come by TLS and is no connection yet."""
         self._stopping = False
@@ -155,6 +156,7 @@ class HttpServer:
             self._larger,
             scheme,
             certificate,
+            self._moved,
         )
         self.connections[connection] = None
         try:
@@ -179,13 +181,17 @@ class HttpServer:
             del self._handshakes[first]
             first.cancel()
             return True
-        waiting = [each for each in self.connections if each.may_be_cut]
-        if not waiting:
+        longest = next((each for each in self.connections if each.may_be_cut), None)
+        if longest is None:
             return False
-        longest = min(waiting, key=lambda each: each.since)
         del self.connections[longest]
         longest.cut()
         return True
+
+    def _moved(self, connection: HttpConnection) -> None:
+        if connection in self.connections:  # else it has made its place for another
+            del self.connections[connection]
+            self.connections[connection] = None
 
 
 def _addresses(ends: Ends) -> Addresses:
