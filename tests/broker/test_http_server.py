@@ -343,6 +343,27 @@ async def test_what_an_answer_needs_is_held_before_it_is_made() -> None:
         assert one.made == 10
 
 
+async def test_readers_of_much_take_turns_and_nobody_who_reads_is_cut_off() -> None:
+    """More than there is room for, each more slowly than all together have patience."""
+    async with served() as one, trio.open_nursery() as nursery:
+        done = 0
+
+        async def read() -> None:
+            nonlocal done
+            reader, got = one.connect(slowly=True), 0
+            await reader.get("/hold")
+            while got < len(ANSWER):
+                await passing(HELD_S / 3)
+                piece = await reader.both.receive_some(64 * KIB)
+                assert piece, f"cut off after {got} bytes"
+                got += len(piece)
+            done += 1
+
+        for _ in range(5):
+            nursery.start_soon(read)
+    assert done == 5
+
+
 async def test_a_small_body_is_taken_at_once_whoever_does_not_read() -> None:
     async with served() as one:
         for _ in range(50):

@@ -117,6 +117,13 @@ PROTOCOL_MUTANTS: Final = (
         ("tests/broker/test_http.py",),
     ),
     Mutant(
+        "readers of much cut one another off",
+        BROKER + "http/room.py",
+        "            is_patient = needed or share.patience_s > 0\n",
+        "            is_patient = share.patience_s > 0\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
         "a token lets nobody into the management API by itself",
         BROKER + "http/management/login.py",
         '        return "", proof.strip()\n',

@@ -2,8 +2,7 @@
 
 The rule: a client that reads nothing costs others nothing. Answers that are made go out at once,
 and where they do not fit, whoever has taken nothing for the longest time is cut off. Who waits for
-room waits so that clients who do read are through before, and no longer than :data:`HELD_S` for all
-of a request.
+room, before there is anything to be held, waits so that clients who do read are through before.
 """
 
 from collections.abc import Callable
@@ -11,9 +10,9 @@ from typing import Final
 
 import trio
 
-HELD_S: Final = 0.5
-"""How long a connection may hold something that others need and take nothing of it. It is given, or
-asked for, 64 KiB at a time: a client of a megabit a second takes that long for one."""
+HELD_S: Final = 1.0
+"""How long a connection may hold something that others need and move nothing of it. It is given, or
+asked for, 64 KiB at a time: a client of half a megabit a second takes that long for one."""
 
 LONG_AT_ONCE: Final = 4
 """Long answers that are made at the same time. They are in memory before it is known how large they
@@ -33,7 +32,7 @@ class Share:
         self.yielding = False
         """It waits for its client, and may be cut off."""
         self.patience_s = HELD_S
-        """How long it may still wait for others before they are cut off at once."""
+        """How long its request may still wait for others before they are cut off at once."""
 
     def __repr__(self) -> str:
         return f"<Share of {self.bytes} bytes>"
@@ -62,9 +61,11 @@ class Room:
 
     async def take(self, share: Share, size: int, *, needed: bool = False) -> None:
         """Hold ``size`` more, as soon as there is room; one that is alone always has room. With
-        ``needed`` it is waited for clients only: others may be waiting for this one."""
+        ``needed`` it is waited for clients only, for others may be waiting for this one, and as
+        long as they move something: readers of much more than there is room for take turns."""
         while self.bytes > share.bytes and self.bytes + size > self.bytes_max:
-            again_s = self._cut_longest(share, HELD_S if share.patience_s > 0 else 0.0)
+            is_patient = needed or share.patience_s > 0
+            again_s = self._cut_longest(share, HELD_S if is_patient else 0.0)
             if again_s is None:
                 if needed:
                     break
