@@ -171,6 +171,10 @@ class AmqpConfig:
     loopback_users: tuple[str, ...] = ("guest",)
     """Users who may log in from this machine only, unless ``users`` names them: then that says
     it."""
+    password_length_min: int = 0
+    """The fewest characters of a password that an operator gives a user."""
+    password_pattern: str = ".*"
+    """A regular expression that has to be found in each of them."""
     vhosts_max: int = -1
     """The most virtual hosts; -1 = no limit."""
     connections_max: int = -1
@@ -232,6 +236,7 @@ class AmqpConfig:
     """The ``cluster_name`` among the server properties that clients see."""
 
     def __post_init__(self) -> None:
+        _check_pattern("password_pattern", self.password_pattern)
         if self.frame_bytes_max and self.frame_bytes_max < FRAME_BYTES_MIN:
             raise ValueError(
                 f"expected frame_bytes_max of at least {FRAME_BYTES_MIN} or 0, "

@@ -224,6 +224,8 @@ TAKEN: Final[Mapping[str, Take]] = {
     "connection_max": setting("amqp.connections_max", limit_in),
     "channel_max_per_node": setting("amqp.node_channels_max", limit_in),
     "consumer_max_per_channel": setting("amqp.channel_consumers_max", limit_in),
+    "credential_validator.min_length": setting("amqp.password_length_min", whole_in),
+    "credential_validator.regexp": setting("amqp.password_pattern", str),
     "vhost_max": setting("amqp.vhosts_max", limit_in),
     "cluster_queue_limit": setting("amqp.queues_max", limit_in),
     "proxy_protocol": setting("amqp.proxy_protocol", flag_in),

@@ -79,6 +79,8 @@ def test_a_file_as_people_have_it(tmp_path: Path) -> None:
         "ssl_cert_login_from = common_name\nauth_mechanisms.1 = EXTERNAL\n"
         "auth_backends.2 = internal\nauth_backends.1 = rabbit_auth_backend_http\n"
         "auth_http.user_path = http://h/u\n"
+        "credential_validator.validation_backend = rabbit_credential_validator_password_regexp\n"
+        "credential_validator.min_length = 12\ncredential_validator.regexp = ^[a-z]\n"
     )
     config = load_config(None, rabbitmq_conf=file)
     assert config.amqp.listen == Address("*", 5673)
@@ -92,6 +94,7 @@ def test_a_file_as_people_have_it(tmp_path: Path) -> None:
     assert (config.amqp.channel_max, config.amqp.message_bytes_max) == (100, 536_870_912)
     assert (config.amqp.consumer_timeout_s, config.amqp.handshake_s) == (900, 5)
     assert config.amqp.connections_max == -1
+    assert (config.amqp.password_length_min, config.amqp.password_pattern) == (12, "^[a-z]")
     assert (config.log.level, config.log.format) == (LogLevel.DEBUG, LogFormat.JSON)
     assert config.log.file == Path("/l/r.log")
     assert config.http.listen == Address("127.0.0.1", 15673)

@@ -144,4 +144,11 @@ OPERATOR_MUTANTS: Final = (
         "                self._manager.ready()\n",
         NODE_TESTS,
     ),
+    Mutant(
+        "a password is not judged",
+        "broker/arneb/http/management/users.py",
+        "    check_password(site, password)\n",
+        "",
+        ("tests/broker/management/test_objects.py",),
+    ),
 )  # fmt: skip

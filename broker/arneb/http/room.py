@@ -14,9 +14,10 @@ HELD_S: Final = 1.0
 """How long a connection may hold something that others need and move nothing of it. It is given, or
 asked for, 64 KiB at a time: a client of half a megabit a second takes that long for one."""
 
-LONG_AT_ONCE: Final = 4
+LONG_AT_ONCE: Final = 2
 """Long answers that are made at the same time. They are in memory before it is known how large they
-are, and the loop does not make them sooner if there are more."""
+are, the loop does not make them sooner if there are more, and each has a turn in every pass, for
+which all others wait. One would stand still while another is packed in a thread."""
 
 
 class Share:

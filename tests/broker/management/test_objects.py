@@ -1,6 +1,7 @@
 """What can be made, looked at and deleted, and what comes back in."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,32 @@ async def test_a_message_goes_in_and_comes_out_as_each_mode_says(tmp_path: Path)
         await call.does("POST", publish, MESSAGE)
         assert len(await call.does("POST", taken, get(1, "ack_requeue_false"))) == 1
         assert (await call.does("GET", f"queues/{V}/q%2F1"))["messages"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"password": "short1"}, "minimum required password length: 8"),
+        ({"password": ""}, "minimum required password length: 8"),
+        ({"password": "long enough"},
+         "provided password does not match the validator regular expression"),
+        ({"password": "long enough 1"}, None),
+        ({"password_hash": ""}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+async def test_passwords_have_to_be_as_the_settings_say(
+    tmp_path: Path, body: dict[str, str], reason: str | None
+) -> None:
+    async with managed(tmp_path) as call:
+        config = replace(call.site.config, password_length_min=8, password_pattern="[0-9]$")
+        strict = replace(call, site=replace(call.site, config=config))
+        found = await strict("PUT", "users/u", {**body, "tags": ""})
+        if reason is None:
+            assert found.status == 201
+        else:
+            assert (found.status, found.json["reason"]) == (400, reason)
+            assert (await call("GET", "users/u")).status == 404
 
 
 async def test_no_more_is_taken_than_one_answer_may_hold(

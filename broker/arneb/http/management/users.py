@@ -24,6 +24,7 @@ from arneb.http.management.site import Site
 from arneb_core.access.catalogue import hashed
 from arneb_core.access.errors import AccessError
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, parse_hash
+from arneb_core.access.patterns import compiled
 from arneb_core.access.records import Permission, User
 
 
@@ -73,12 +74,22 @@ def tags_in(body: Body) -> list[str]:
     raise bad_request("tags_not_present")
 
 
-async def _password_in(body: Body) -> PasswordHash:
+def check_password(site: Site, password: str) -> None:
+    """Raise 400 for one that the settings do not allow, in the words of RabbitMQ's validators."""
+    least = site.config.password_length_min
+    if len(password) < least:
+        raise bad_request(f"minimum required password length: {least}")
+    if not compiled(site.config.password_pattern)(password):
+        raise bad_request("provided password does not match the validator regular expression")
+
+
+async def _password_in(site: Site, body: Body) -> PasswordHash:
     if body.given.get("password") is not None and body.given.get("password_hash") is not None:
         raise bad_request("both_password_and_password_hash_are_provided")
     if body.given.get("password") is None:
         return hash_in(body.given) or NO_PASSWORD
     password = body.text("password")
+    check_password(site, password)
     return await hashed(password) if password else NO_PASSWORD
 
 
@@ -104,7 +115,7 @@ async def _show(site: Site, call: Call) -> Reply:
 async def _put(site: Site, call: Call) -> Reply:
     body, name = call.document(), call.params["user"]
     tags = tags_in(body)
-    password = await _password_in(body)
+    password = await _password_in(site, body)
     existed = site.catalogue.get(User, name) is not None
     async with site.catalogue.changing() as edit:
         edit.put_user(name, password, tags)
