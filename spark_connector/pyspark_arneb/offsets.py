@@ -24,6 +24,8 @@ LEDGER_MAX: Final = (1 << 31) - 1
 
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
 _PLACE: Final = re.compile(r"(\d{1,10}):(-1|\d{1,10})(?:@(\d{1,10}))?")
+_KAFKAS: Final = {-2: EARLIEST, -1: LATEST}
+"""How Kafka's source writes the edges inside of JSON."""
 _FORMS: Final = '"ledger:entry", "ledger:entry@topic id", earliest or latest'
 
 
@@ -119,6 +121,8 @@ def _offsets_of(given: Mapping[str, object], default: Position) -> Offsets:
 
 def _place(given: object, where: str) -> tuple[Position, int | None]:
     """A bound, and the topic's id if it was given with it."""
+    if type(given) is int and given in _KAFKAS:
+        return _KAFKAS[given], None
     text = given.strip().lower() if isinstance(given, str) else ""
     if text in _EDGES:
         return _EDGES[text], None

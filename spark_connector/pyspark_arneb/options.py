@@ -160,8 +160,8 @@ READ_OPTIONS: Final = (
     Option("startingOffsets", "`earliest`; of a stream `latest`",
            "first entry read: `earliest`, `latest`, or JSON `{\"orders\": \"12:400\"}` "
            "(ledger:entry), of a partitioned topic `{\"pt\": {\"0\": \"12:400\"}}`, or one for "
-           "all its partitions; `\"12:400@7\"` also says the topic's id. Topics not named there "
-           "start at the earliest"),
+           "all its partitions; `\"12:400@7\"` also says the topic's id, and -2 and -1 are the "
+           "earliest and the latest, as in Kafka. Topics not named there start at the earliest"),
     Option("endingOffsets", "`latest`", "first entry not read: `latest` or such JSON; batch only"),
     Option("startingTime", "none",
            "publish time (by the broker's clock) from which on entries are read: ms since the "

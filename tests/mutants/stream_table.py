@@ -85,4 +85,18 @@ STREAM_MUTANTS: Final = (
         "    lengths = pc.fill_null(pc.binary_length(column), 0)\n",
         ROWS,
     ),
+    Mutant(
+        "what Kafka calls the latest is the earliest",
+        "spark_connector/pyspark_arneb/offsets.py",
+        "{-2: EARLIEST, -1: LATEST}",
+        "{-2: EARLIEST, -1: EARLIEST}",
+        ("tests/spark_connector/test_options.py",),
+    ),
+    Mutant(
+        "who misspells a queue is told the names of topics",
+        "spark_connector/pyspark_arneb/log/topics.py",
+        "sorted(unquote(name) for",
+        "sorted(name for",
+        ("tests/spark_connector/test_reading.py",),
+    ),
 )

@@ -141,6 +141,16 @@ def test_offsets_may_say_earliest_and_latest_for_single_topics() -> None:
     assert places == [LATEST, EARLIEST, Position((4 << 32) + 2), EARLIEST]
 
 
+def test_edges_may_be_written_as_kafkas_source_writes_them() -> None:
+    text = '{"a": {"0": -2, "1": -1}, "b": -1}'
+    start = read_options({"path": "/d", "topics": "a,b", "startingOffsets": text}).start
+    logs = ("a-partition-0", "a-partition-1", "b")
+    assert [start.of(full_name(each)) for each in logs] == [EARLIEST, LATEST, LATEST]
+    for other in ("-3", "0", "23", "true", "-1.0"):
+        with pytest.raises(OptionError, match=r"startingOffsets.*expected \"ledger:entry\""):
+            read_options({**LEAST, "startingOffsets": f'{{"orders": {other}}}'})
+
+
 def test_offsets_of_a_partitioned_topic_are_one_for_all_or_one_for_each() -> None:
     text = '{"a": "4:2@9", "b": {"0": "1:0", "2": "latest"}, "c": {"0": "3:1@5"}, "d": "2:2"}'
     start = read_options({"path": "/d", "topics": "a,b,c,d", "startingOffsets": text}).start

@@ -423,14 +423,20 @@ def test_a_data_file_that_is_cut_off_is_an_error_with_the_place(
         ({"topic": "ordr"}, 'option "topic": no topic persistent://public/default/ordr; did you'),
         ({"topics": "orders,ordr"}, 'option "topics": no topic persistent://public/default/ordr; '),
         ({"queue": "ordr"}, 'option "queue": no queue ordr in the vhost /; did you mean orders?'),
-        ({"queue": "orders", "vhost": "v"}, 'option "queue": no queue orders in the vhost v; '),
+        ({"queue": "a/b%"}, 'option "queue": no queue a/b% in the vhost /; did you mean a/b%c?'),
+        ({"queue": "zzz"}, 'option "queue": no queue zzz in the vhost /; there are a/b%c, orders'),
+        (
+            {"queue": "orders", "vhost": "v"},
+            'option "queue": no queue orders in the vhost v; the log has nothing of this vhost',
+        ),
     ],
 )
 def test_what_is_not_there_is_said_in_the_words_of_the_option(
     log: Path, asked: dict[str, str], said: str
 ) -> None:
     with LogWriter(log) as writer:
-        writer.create("orders")
+        for name in ("orders", "a%2Fb%25c", "persistent://acme/eu/others", "__own"):
+            writer.create(name)
     with pytest.raises(OptionError) as refused:
         reader(log, **asked).partitions()
     assert str(refused.value).startswith(said)

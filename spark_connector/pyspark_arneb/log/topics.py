@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from arneb_core.access.namespaces import carried_namespace
 
@@ -38,6 +39,14 @@ def queue_topic(namespace: str, queue: str) -> str:
     """The full name of the log of an AMQP queue, whatever characters its name has; as the AMQP
     frontend names it."""
     return f"{SCHEME}{namespace}/{_encoded(queue)}"
+
+
+def queues_of(vhost: str, present: Collection[str]) -> list[str]:
+    """The own names of the queues among the logs ``present``, and of what else is in the namespace
+    of the vhost. Internal logs are none."""
+    begin = f"{SCHEME}{carried_namespace(vhost, present)}/"
+    names = (name.removeprefix(begin) for name in present if name.startswith(begin))
+    return sorted(unquote(name) for name in names if not name.startswith(INTERNAL_PREFIX))
 
 
 def _encoded(name: str) -> str:

@@ -3,13 +3,19 @@
 The rule: all ends are of one instant; what is committed later does not exist for this read.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from pyspark_arneb.log.block_source import BlockSource
-from pyspark_arneb.log.topics import TopicSelection, is_internal, short_name, without_partition
+from pyspark_arneb.log.topics import (
+    TopicSelection,
+    is_internal,
+    queues_of,
+    short_name,
+    without_partition,
+)
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.ranges import Loss, Span, select
@@ -44,10 +50,11 @@ def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]
     present = source.topics()
     chosen, missing = selection.choose(present)
     if missing:
-        known = what_there_is(present, missing[0])
         if selection.queue is not None:
             vhost, queue = selection.queue
-            raise OptionError("queue", f"no queue {queue} in the vhost {vhost}; {known}")
+            found = _shown(queues_of(vhost, present), queue) or "the log has nothing of this vhost"
+            raise OptionError("queue", f"no queue {queue} in the vhost {vhost}; {found}")
+        known = what_there_is(present, missing[0])
         option = "topics" if len(selection.names) > 1 else "topic"
         raise OptionError(option, f"no topic {missing[0]}; {known}")
     return chosen
@@ -60,9 +67,16 @@ def what_there_is(present: Collection[str], missing: str) -> str:
     if not names:
         return "the log has no topics"
     bases = dict.fromkeys(without_partition(name) for name in names)
-    close = get_close_matches(short_name(missing), map(short_name, bases), n=1)
+    return _shown(list(map(short_name, bases)), short_name(missing))
+
+
+def _shown(names: Sequence[str], missing: str) -> str:
+    """The nearest of ``names``, or else the first of them; nothing if there are none."""
+    if not names:
+        return ""
+    close = get_close_matches(missing, names, n=1)
     if close:
         return f"did you mean {close[0]}?"
     more = len(names) - NAMES_SHOWN_MAX
-    shown = ", ".join(map(short_name, names[:NAMES_SHOWN_MAX]))
+    shown = ", ".join(names[:NAMES_SHOWN_MAX])
     return f"there are {shown}" + (f" and {more} more" if more > 0 else "")
