@@ -86,6 +86,11 @@ class InspectedSubscription(Protocol):
         """What the subscription was made with."""
         ...
 
+    async def describe(self, properties: Mapping[str, str]) -> None:
+        """Have other properties, durably if it is durable. Raises :class:`CommitFailed` and
+        :class:`SubscriptionFenced`."""
+        ...
+
     @property
     def active_name(self) -> str | None:
         """Of failover and exclusive consumers, the name of the one that gets everything."""

@@ -3,19 +3,23 @@
 The rule: mixins, so that what no message ever passes stands apart from what every one does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
+from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.limits import Departure
+from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
 from arneb_core.log.memory_log import Log
 from arneb_core.log.reading import TopicReading
+from arneb_core.store.records import SubscriptionRecord
+from arneb_core.store.schema import SubscriptionId, Table, TopicId, subscription_key
 from arneb_core.subscription.machine import SubscriptionMachine
 
 
@@ -66,6 +70,11 @@ class TopicAdmin(TopicReading):
 class AdministeredTopic(Protocol):
     """What is asked of the topic whose subscription it is."""
 
+    id: TopicId
+    name: str
+    fenced: bool
+    """It is being deleted, or has gone."""
+
     @property
     def log(self) -> Log: ...
 
@@ -77,11 +86,56 @@ class AdministeredTopic(Protocol):
         """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
 
 
+class SubscriptionCatalog(Protocol):
+    """Where a subscription has its changes made durable."""
+
+    @property
+    def locks(self) -> NameLocks:
+        """Held by whoever changes topics or subscriptions."""
+
+    async def change(
+        self,
+        *,
+        on_commit: Callable[[], None],
+        puts: Sequence[tuple[Table, bytes, bytes | None]] = (),
+    ) -> None:
+        """Commit a change; visible and durable when this returns."""
+
+
+class AdministeringEngine(Protocol):
+    """What is asked of the engine."""
+
+    @property
+    def catalog(self) -> SubscriptionCatalog: ...
+
+
 class SubscriptionAdmin:
     """Fills :class:`arneb_core.api.admin.InspectedSubscription`."""
 
+    engine: AdministeringEngine
     topic: AdministeredTopic
     machine: SubscriptionMachine
+    name: str
+    id: SubscriptionId | None
+    properties: Mapping[str, str]
+
+    async def describe(self, properties: Mapping[str, str]) -> None:
+        """See :meth:`InspectedSubscription.describe`."""
+        kept, name = dict(properties), self.name
+
+        def change() -> None:
+            self.properties = kept
+
+        catalog, topic = self.engine.catalog, self.topic
+        async with catalog.locks.holding((topic.name, name), shared=[topic.name]):
+            if self.machine.state.is_fenced or topic.fenced:
+                raise SubscriptionFenced(f"{self!r} is being reset or removed")
+            if self.id is None:
+                change()
+                return
+            row = SubscriptionRecord(self.id, kept).pack()
+            key = subscription_key(topic.id, name)
+            await catalog.change(puts=[(Table.CATALOG, key, row)], on_commit=change)
 
     @property
     def active_name(self) -> str | None:

@@ -23,7 +23,7 @@ from arneb_core.api.waiting import durable
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor, CursorChanges
 from arneb_core.delayed.index import DelayedIndex
-from arneb_core.engine.admin import AdministeredTopic, SubscriptionAdmin
+from arneb_core.engine.admin import AdministeredTopic, AdministeringEngine, SubscriptionAdmin
 from arneb_core.engine.consumer import LogConsumer, RecordedLogConsumer
 from arneb_core.engine.trimming import Trimming
 from arneb_core.store.schema import SubscriptionId, TopicId
@@ -55,7 +55,7 @@ NOBODY: Final = trio.lowlevel.ParkingLot()
 """Where nobody ever waits, for all subscriptions of which no pull has waited yet."""
 
 
-class SubscriptionEngine(Protocol):
+class SubscriptionEngine(AdministeringEngine, Protocol):
     """What a subscription has the engine do."""
 
     now_ms: Callable[[], int]
@@ -116,6 +116,7 @@ class SubscribedTopic(AdministeredTopic, Protocol):
 class LogSubscription(SubscriptionAdmin):
     """One subscription (:class:`arneb_core.api.subscriptions.Subscription`)."""
 
+    engine: SubscriptionEngine
     topic: SubscribedTopic
 
     def __init__(

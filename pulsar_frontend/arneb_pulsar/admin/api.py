@@ -21,6 +21,8 @@ from arneb_core.api.errors import (
     TopicNotFound,
 )
 from arneb_pulsar.admin import (
+    backlogs,
+    bundles,
     clusters,
     lookup,
     namespaces,
@@ -42,12 +44,14 @@ ROUTER: Final = Router(
     [
         *clusters.ROUTES,
         *namespaces.ROUTES,
+        *bundles.ROUTES,
         *topics.ROUTES,
         *policies.ROUTES,
         *permissions.ROUTES,
         *properties.ROUTES,
         *schemas.ROUTES,
         *subscriptions.ROUTES,
+        *backlogs.ROUTES,
         *statistics.ROUTES,
         *lookup.ROUTES,
     ]

@@ -4,11 +4,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document, text
-from arneb_pulsar.admin.namespaces import BOUNDARIES
+from arneb_pulsar.admin.namespaces import boundaries_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_namespace, on_topic
 from arneb_pulsar.admin.topics import topic_of
 from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
+from arneb_pulsar.namespaces.bundles import bundle_of, named
 from arneb_pulsar.services.context import BrokerContext
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -39,8 +40,8 @@ def as_reached(url: str, host: str) -> str:
 
 
 async def bundle(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    topic_of(context, request)
-    return text("_".join(BOUNDARIES))
+    topic = topic_of(context, request)
+    return text(named(*bundle_of(boundaries_of(context, topic.namespace), str(topic))))
 
 
 ROUTES: Final[list[Route]] = [

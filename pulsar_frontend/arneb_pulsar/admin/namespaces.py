@@ -1,16 +1,25 @@
 """Namespaces: made, listed, removed, and asked for their topics."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.paths import namespace_in
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import SUPER_USER, on_namespace, on_policy, on_tenant
+from arneb_pulsar.admin.rules import on_namespace, on_policy, on_tenant
 from arneb_pulsar.authorization.operations import NamespaceOperation
 from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT, parse_topic
+from arneb_pulsar.namespaces.bundles import (
+    DEFAULT,
+    Boundaries,
+    evenly,
+    read_boundaries,
+    written,
+)
+from arneb_pulsar.namespaces.fields import read_number
 from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_lifecycle import disconnect, drop, drop_partitioned
+from arneb_pulsar.services.topic_lifecycle import drop, drop_partitioned
 
 MODES: Final = {
     "PERSISTENT": (PERSISTENT,),
@@ -44,8 +53,23 @@ async def make_namespace(context: BrokerContext, request: AdminRequest) -> Admin
         raise AdminError(404, "Tenant does not exist")
     if context.namespaces.has_namespace(name):
         raise AdminError(409, "Namespace already exists")
-    await context.namespaces.make_namespace(name)
+    bundles = _bundles(request)
+    await context.namespaces.change_namespace(name, lambda own: replace(own, bundles=bundles))
     return DONE
+
+
+def _bundles(request: AdminRequest) -> Boundaries | None:
+    """Those that a new namespace is to have; None = as many as others. Raises
+    :class:`AdminError`."""
+    wanted = request.json() if request.body.strip() else None
+    if not isinstance(wanted, dict) or not isinstance(given := wanted.get("bundles"), dict):
+        return None
+    try:
+        if given.get("boundaries"):
+            return read_boundaries(given["boundaries"])
+        return evenly(read_number(given, "numBundles", DEFAULT))
+    except ValueError as error:
+        raise AdminError(412, str(error)) from error
 
 
 async def drop_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -76,21 +100,16 @@ async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminRep
     return document(context.topics.named(name, MODES[mode]))
 
 
-async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Every client looks its topics up again; there is nowhere else to go."""
-    name = namespace_of(context, request)
-    for each in context.topics.named(name):
-        disconnect(context, context.core.topic(each))
-    return DONE
+def boundaries_of(context: BrokerContext, namespace: str) -> Boundaries:
+    """Where the bundles of a namespace begin."""
+    own = context.namespaces.namespace_policies(namespace).bundles
+    return evenly(DEFAULT) if own is None else own
 
 
-async def get_bundles(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    namespace_of(context, request)
-    return document(ONE_BUNDLE)
-
-
-BOUNDARIES: Final = ["0x00000000", "0xffffffff"]
-ONE_BUNDLE: Final = {"boundaries": BOUNDARIES, "numBundles": 1}
+def bundles_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
+    """The bundles of a namespace."""
+    boundaries = boundaries_of(context, namespace)
+    return {"boundaries": written(boundaries), "numBundles": len(boundaries) - 1}
 
 
 def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
@@ -99,7 +118,7 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
     quotas = {kind.value: quota.document for kind, quota in own.quotas.items()}
     found: dict[str, Any] = {
         "replication_clusters": [context.config.cluster],
-        "bundles": ONE_BUNDLE,
+        "bundles": bundles_document(context, namespace),
         "backlog_quota_map": quotas,
         "message_ttl_in_seconds": own.message_ttl_s,
         "retention_policies": None if own.retention is None else own.retention.document,
@@ -113,6 +132,33 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
         },
         "subscription_auth_mode": (own.subscription_auth_mode or SubscriptionAuthMode.NONE).value,
     }
+    shown: dict[str, Any] = {
+        "encryption_required": own.encryption_required or False,
+        "schema_validation_enforced": own.schema_validation or False,
+        "is_allow_auto_update_schema": own.may_update_schema is not False,
+        "subscription_types_enabled": list(own.subscription_types or ()),
+        "max_producers_per_topic": own.max_producers,
+        "max_consumers_per_topic": own.max_consumers,
+        "max_consumers_per_subscription": own.max_consumers_per_subscription,
+        "max_subscriptions_per_topic": own.max_subscriptions,
+        "max_topics_per_namespace": own.max_topics,
+        "max_unacked_messages_per_consumer": own.max_unacked_per_consumer,
+        "max_unacked_messages_per_subscription": own.max_unacked_per_subscription,
+        "subscription_expiration_time_minutes": own.subscription_expiration_min,
+        "compaction_threshold": own.compaction_threshold,
+        "schema_auto_update_compatibility_strategy": own.schema_auto_update,
+        "persistence": None if own.persistence is None else own.persistence.document,
+        "delayed_delivery_policies": None if own.delayed is None else own.delayed.document,
+    }
+    found |= {name: value for name, value in shown.items() if value is not None}
+    cluster = context.config.cluster
+    for name, rate in (
+        ("topicDispatchRate", own.dispatch_rate),
+        ("subscriptionDispatchRate", own.subscription_dispatch_rate),
+        ("publishMaxMessageRate", own.publish_rate),
+        ("clusterSubscribeRate", own.subscribe_rate),
+    ):
+        found[name] = {} if rate is None else {cluster: rate.document}
     if own.auto_topic is not None:
         found["autoTopicCreationOverride"] = own.auto_topic.document
     if own.inactive is not None:
@@ -128,6 +174,4 @@ ROUTES: Final[list[Route]] = [
     Route("PUT", PATH, on_tenant("CREATE_NAMESPACE"), make_namespace),
     Route("DELETE", PATH, on_tenant("DELETE_NAMESPACE"), drop_namespace),
     Route("GET", PATH + "/topics", on_namespace(NamespaceOperation.GET_TOPICS), list_topics),
-    Route("PUT", PATH + "/unload", SUPER_USER, unload),
-    Route("GET", PATH + "/bundles", on_namespace(NamespaceOperation.GET_BUNDLE), get_bundles),
 ]

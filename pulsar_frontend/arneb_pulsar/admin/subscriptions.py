@@ -18,13 +18,11 @@ from arneb_pulsar.admin.exchange import (
     document,
 )
 from arneb_pulsar.admin.messages import message_of
-from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import ADMIN, on_namespace, on_topic
+from arneb_pulsar.admin.rules import ADMIN, on_topic
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
-from arneb_pulsar.authorization.authorizer import PrefixNeeded
-from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
-from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, topic_name_of
+from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry
 from arneb_pulsar.namespaces.fields import read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
@@ -66,11 +64,11 @@ def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]
     wanted = request.json() if request.body else "latest"
     if wanted in ("latest", "earliest"):
         return InitialPosition(wanted), None
-    place = _place(wanted)
+    place = place_of(wanted)
     return InitialPosition.EARLIEST, place
 
 
-def _place(wanted: Any) -> Position | None:
+def place_of(wanted: Any) -> Position | None:
     """The position of a message id as JSON; None = before everything."""
     try:
         table = read_table(wanted)
@@ -109,7 +107,7 @@ async def skip(context: BrokerContext, request: AdminRequest) -> AdminReply:
     if count < 0:
         raise AdminError(412, "expected 0 or more messages to skip")
     topic = plain(context, topic_of(context, request))
-    subscription = _of(topic, request.names["subscription"])
+    subscription = subscription_of(topic, request.names["subscription"])
     through, _ = await _nth(subscription, count)
     if through is not None:
         await subscription.skip_through(through)
@@ -127,9 +125,9 @@ async def reset_to_time(context: BrokerContext, request: AdminRequest) -> AdminR
 
 async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = plain(context, topic_of(context, request))
-    subscription = _of(topic, request.names["subscription"])
+    subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.json()
-    place = _place(wanted)
+    place = place_of(wanted)
     if place is None:
         place = topic.first or position(1, 0)
     elif wanted.get("isExcluded"):
@@ -145,9 +143,9 @@ async def expire(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def expire_through(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Everything up to a message id; with ``isExcluded`` not that one."""
     topic = plain(context, topic_of(context, request))
-    subscription = _of(topic, request.names["subscription"])
+    subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.json()
-    place = _place(wanted)
+    place = place_of(wanted)
     if place is not None and wanted.get("isExcluded"):
         place = before(place)
     if place is not None and place > subscription.mark_delete:
@@ -183,7 +181,7 @@ async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
     count = request.number("count")
     name = topic_of(context, request)
     topic = plain(context, name)
-    subscription = _of(topic, request.names["subscription"])
+    subscription = subscription_of(topic, request.names["subscription"])
     place, found = await _nth(subscription, count)
     return await _message(context, request, topic, place if 0 < count == found else None)
 
@@ -202,7 +200,7 @@ async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Bytes from a message id on."""
-    place = _place(request.json())
+    place = place_of(request.json())
     topic = plain(context, topic_of(context, request))
     return document(bytes_from(topic.ledgers(), place or position(1, 0)))
 
@@ -217,42 +215,9 @@ async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return DONE
 
 
-async def clear_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """One subscription of every topic, or all of them, are done with everything."""
-    inside = f"://{namespace_of(context, request)}/"
-    wanted = request.names.get("subscription")
-    for topic in [each for each in context.core.topics.values() if inside in each.name]:
-        for subscription in list(topic.subscriptions.values()):
-            if not _may_skip(context, request, topic, subscription):
-                continue
-            is_meant = (
-                subscription.name not in RESERVED_SUBSCRIPTIONS
-                if wanted is None
-                else subscription.name == wanted
-            )
-            if is_meant and topic.last is not None:
-                await subscription.skip_through(topic.last)
-    return DONE
-
-
-def _may_skip(
-    context: BrokerContext, request: AdminRequest, topic: Topic, subscription: Subscription
-) -> bool:
-    """A right on the namespace is none on a subscription that is for others, or on a queue."""
-    name = topic_name_of(topic.name)
-    if name is None:
-        return context.authorizer.is_super(request.caller)
-    try:
-        return context.authorizer.allows_topic(
-            request.caller, name, TopicOperation.SKIP, subscription.name
-        )
-    except PrefixNeeded:
-        return False
-
-
 async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = plain(context, topic_of(context, request))
-    place = _place({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
+    place = place_of({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
     return await _message(context, request, topic, place)
 
 
@@ -285,7 +250,7 @@ async def _message(
         return AdminReply(200, payload, BYTES, headers)
 
 
-def _of(topic: Topic, name: str) -> Subscription:
+def subscription_of(topic: Topic, name: str) -> Subscription:
     found = topic.subscriptions.get(name)
     if found is None:
         raise AdminError(404, f"Subscription {name} not found for topic {topic.name}")
@@ -301,13 +266,12 @@ async def _each(context: BrokerContext, request: AdminRequest, work: Work) -> Ad
         raise AdminError(404, f"Subscription {subscription} not found for topic {name}")
     for topic in with_it:
         try:
-            await work(topic, _of(topic, subscription))
+            await work(topic, subscription_of(topic, subscription))
         except SubscriptionNotFound:
             continue  # somebody was faster
     return DONE
 
 
-CLEAR: Final = on_namespace(NamespaceOperation.CLEAR_BACKLOG)
 ONE: Final = "/{topic}/subscription/{subscription}"
 
 ROUTES: Final[list[Route]] = [
@@ -360,6 +324,4 @@ ROUTES: Final[list[Route]] = [
         ),
         Route("DELETE", "/{topic}/truncate", ADMIN, truncate),
     ),
-    Route("POST", PATH + "/clearBacklog", CLEAR, clear_namespace),
-    Route("POST", PATH + "/clearBacklog/{subscription}", CLEAR, clear_namespace),
 ]

@@ -38,6 +38,7 @@ class TopicOperation(Enum):
     UNLOAD = auto()
     UPDATE_METADATA = auto()
     DELETE_METADATA = auto()
+    TRIM_TOPIC = auto()
 
 
 class NamespaceOperation(Enum):
@@ -46,6 +47,7 @@ class NamespaceOperation(Enum):
     GET_TOPICS = auto()
     GET_BUNDLE = auto()
     CLEAR_BACKLOG = auto()
+    UNSUBSCRIBE = auto()
     CREATE_TOPIC = auto()
     DELETE_TOPIC = auto()
     GET_PERMISSION = auto()
@@ -74,9 +76,11 @@ ACTIONS: Final[Mapping[TopicOperation | NamespaceOperation, Actions]] = {
     TopicOperation.UNLOAD: (),
     TopicOperation.UPDATE_METADATA: (),
     TopicOperation.DELETE_METADATA: (),
+    TopicOperation.TRIM_TOPIC: (),
     NamespaceOperation.GET_TOPICS: _EITHER,
     NamespaceOperation.GET_BUNDLE: _EITHER,
     NamespaceOperation.CLEAR_BACKLOG: (CONSUME,),
+    NamespaceOperation.UNSUBSCRIBE: (CONSUME,),
     NamespaceOperation.CREATE_TOPIC: (),
     NamespaceOperation.DELETE_TOPIC: (),
     NamespaceOperation.GET_PERMISSION: (),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Self
 
 from arneb_core.api.settings import WITHOUT_END
+from arneb_pulsar.namespaces.bundles import Boundaries, read_boundaries, written
 from arneb_pulsar.namespaces.fields import (
     limit_reader,
     read_actions,
@@ -86,6 +87,7 @@ class Policies:
     encryption_required: bool | None = None
     persistence: Persistence | None = None
     deduplication_snapshot_s: int | None = None
+    bundles: Boundaries | None = None
     permissions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What roles may do, where authorization is on."""
     subscription_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -186,6 +188,7 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] =
     "encryption_required": (read_truth, _same),
     "persistence": (Persistence.parse, _document),
     "deduplication_snapshot_s": (limit_reader("deduplication_snapshot_s"), _same),
+    "bundles": (read_boundaries, written),
     "permissions": (_read_permissions, dict),
     "subscription_roles": (_read_subscription_roles, dict),
     "subscription_auth_mode": (SubscriptionAuthMode.parse, _document),

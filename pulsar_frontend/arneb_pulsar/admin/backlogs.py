@@ -1,0 +1,128 @@
+"""Backlogs and what belongs to subscriptions: analysed entry by entry, described, and trimmed.
+
+The rule: an analysis looks at so many entries and no more, in turns, and says when it stopped.
+"""
+
+from typing import Final
+
+import trio
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.history import HISTORY_PROPERTY
+from arneb_core.api.position import Position, before
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import on_topic
+from arneb_pulsar.admin.subscriptions import place_of, subscription_of
+from arneb_pulsar.admin.topics import parts, plain, properties_of, routes_of_topics, topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.services.context import BrokerContext
+
+ENTRIES_MAX: Final = 10_000
+"""Looked at by one analysis; Pulsar's ``subscriptionBacklogScanMaxEntries``."""
+
+PLACES_AT_ONCE: Final = 1_000
+"""Of those, between two reads."""
+
+OURS: Final = frozenset({HISTORY_PROPERTY})
+"""Properties that say what this broker keeps of a subscription; they are settled when it is
+made."""
+
+READ_BYTES: Final = 1024 * 1024
+ENTRIES_PER_TURN: Final = 1_000
+"""Looked at before others get their turn: half a millisecond."""
+
+
+async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """How much is in a backlog, counted."""
+    topic = plain(context, topic_of(context, request))
+    subscription = subscription_of(topic, request.names["subscription"])
+    start = place_of(request.json()) if request.body.strip() else None
+    entries, messages, aborted = await _count(topic, subscription, start)
+    return document(
+        {
+            "entries": entries,
+            "messages": messages,
+            "filterRejectedEntries": 0,
+            "filterAcceptedEntries": entries,
+            "filterRescheduledEntries": 0,
+            "filterRejectedMessages": 0,
+            "filterAcceptedMessages": messages,
+            "filterRescheduledMessages": 0,
+            "aborted": aborted,
+        }
+    )
+
+
+async def _count(
+    topic: Topic, subscription: Subscription, start: Position | None
+) -> tuple[int, int, bool]:
+    """Entries and messages, and whether there are more than one analysis looks at."""
+    entries = messages = 0
+    after = None if start is None else max(before(start), subscription.mark_delete)
+    while waiting := subscription.unacknowledged(PLACES_AT_ONCE, after):
+        wanted = set(waiting)
+        reached = waiting[0]
+        for first, run in await topic.read(waiting[0], READ_BYTES):
+            for index, entry in enumerate(run):
+                place = Position(first + index)
+                if place > waiting[-1]:
+                    break
+                reached = place
+                if place in wanted:
+                    left = subscription.masks.get(place)
+                    messages += messages_in(entry) if left is None else left.bit_count()
+                    entries += 1
+                    if entries == ENTRIES_MAX:
+                        return entries, messages, bool(subscription.unacknowledged(1, place))
+                if entries % ENTRIES_PER_TURN == 0:
+                    await trio.lowlevel.checkpoint()
+        after = reached
+        await trio.lowlevel.checkpoint()
+    return entries, messages, False
+
+
+async def trim(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """What every subscription has passed, and retention does not keep, goes by itself with the
+    commit that passes it: whoever asks finds it done."""
+    name = topic_of(context, request)
+    if not name.is_persistent:
+        raise AdminError(405, "Trim on a non-persistent topic is not allowed")
+    parts(context, name)
+    return AdminReply(200)
+
+
+async def get_properties(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Those that a subscription has; of a partitioned topic, in the first partition with it."""
+    name, subscription = topic_of(context, request), request.names["subscription"]
+    for part in parts(context, name):
+        found = context.core.topic(part.core_name).subscriptions.get(subscription)
+        if found is not None:
+            return document(dict(found.properties))
+    raise AdminError(404, f"Subscription {subscription} not found for topic {name}")
+
+
+async def put_properties(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Have these and no others, in every partition."""
+    name, properties = topic_of(context, request), properties_of(request.json())
+    topics = [context.core.topic(part.core_name) for part in parts(context, name)]
+    wanted = request.names["subscription"]
+    found = [each.subscriptions[wanted] for each in topics if wanted in each.subscriptions]
+    if not found:
+        raise AdminError(404, f"Subscription {wanted} not found for topic {name}")
+    for each in found:
+        kept = {key: value for key, value in each.properties.items() if key in OURS}
+        await each.describe({**properties, **kept})
+    return DONE
+
+
+ONE: Final = "/{topic}/subscription/{subscription}"
+
+ROUTES: Final[list[Route]] = routes_of_topics(
+    Route("POST", ONE + "/analyzeBacklog", on_topic(TopicOperation.CONSUME), analyze),
+    Route("GET", ONE + "/properties", on_topic(TopicOperation.CONSUME), get_properties),
+    Route("PUT", ONE + "/properties", on_topic(TopicOperation.CONSUME), put_properties),
+    Route("POST", "/{topic}/trim", on_topic(TopicOperation.TRIM_TOPIC), trim),
+)

@@ -1,0 +1,97 @@
+"""Bundles: the pieces of a namespace, by ranges of hashes of its topics' names.
+
+The rule: pure. In a cluster each piece is with one broker; here they only say which topics an
+operator means who names one.
+Source: ``NamespaceBundleFactory``, ``NamespaceBundles``.
+"""
+
+import itertools
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+HIGHEST: Final = 0xFFFFFFFF
+DEFAULT: Final = 4
+"""Bundles of a new namespace, as in Pulsar."""
+BUNDLES_MAX: Final = 4096
+"""Of one namespace; Pulsar's own bound is 128 for splits by itself."""
+
+RANGE: Final = re.compile(r"(0x[0-9a-f]{8})_(0x[0-9a-f]{8})", re.ASCII)
+
+Boundaries = Sequence[int]
+"""Where bundles begin, ascending, and behind them the end of the last."""
+
+
+class InvalidBundle(ValueError):
+    """There is no such bundle."""
+
+
+def evenly(count: int) -> Boundaries:
+    """So many bundles of the same size."""
+    if not 0 < count <= BUNDLES_MAX:
+        raise ValueError(f"Invalid number of bundles, expected 1 to {BUNDLES_MAX}, got {count}")
+    return [*(index * (1 << 32) // count for index in range(count)), HIGHEST]
+
+
+def read_boundaries(document: Any) -> Boundaries:
+    """What :func:`written` made. Raises :class:`ValueError`."""
+    if not isinstance(document, list) or len(document) < 2:
+        raise ValueError("expected the boundaries of bundles")
+    found = [int(str(each), 16) for each in document]
+    if found != sorted(set(found)) or found[0] or found[-1] != HIGHEST:
+        raise ValueError("expected ascending boundaries from 0x00000000 to 0xffffffff")
+    return found
+
+
+def written(boundaries: Boundaries) -> list[str]:
+    """As Pulsar writes them."""
+    return [f"0x{each:08x}" for each in boundaries]
+
+
+def named(low: int, high: int) -> str:
+    """The name of a bundle."""
+    return f"0x{low:08x}_0x{high:08x}"
+
+
+def hash_of(topic: str) -> int:
+    """Where a topic stands."""
+    return zlib.crc32(topic.encode())
+
+
+def bundle_of(boundaries: Boundaries, topic: str) -> tuple[int, int]:
+    """The bundle that a topic is in."""
+    place = hash_of(topic)
+    index = max(index for index, each in enumerate(boundaries[:-1]) if each <= place)
+    return boundaries[index], boundaries[index + 1]
+
+
+def find(boundaries: Boundaries, name: str) -> tuple[int, int]:
+    """The bundle of that name. Raises :class:`InvalidBundle`."""
+    match = RANGE.fullmatch(name.lower())
+    if match is None:
+        raise InvalidBundle(f"Invalid bundle range: {name}")
+    low, high = (int(each, 16) for each in match.groups())
+    for start, end in itertools.pairwise(boundaries):
+        if start == low and end == high:
+            return low, high
+        if start == low:
+            expected = f"Expected upper boundary of {named(start, end)}"
+            raise InvalidBundle(f"Invalid upper boundary for bundle {name}. {expected}")
+    raise InvalidBundle(f"Invalid lower boundary for bundle {name}")
+
+
+def holds(bundle: tuple[int, int], topic: str) -> bool:
+    """Is the topic in the bundle?"""
+    low, high = bundle
+    place = hash_of(topic)
+    return low <= place < high or place == high == HIGHEST
+
+
+def split(boundaries: Boundaries, bundle: tuple[int, int]) -> Boundaries:
+    """The same with that bundle cut in halves. Raises :class:`InvalidBundle`."""
+    low, high = bundle
+    middle = low + (high - low + (high == HIGHEST)) // 2
+    if middle in (low, high) or len(boundaries) > BUNDLES_MAX:
+        raise InvalidBundle(f"Bundle {named(low, high)} cannot be split any more")
+    return sorted({*boundaries, middle})
