@@ -99,4 +99,11 @@ STREAM_MUTANTS: Final = (
         "sorted(name for",
         ("tests/spark_connector/test_reading.py",),
     ),
+    Mutant(
+        "rows of a record that was renamed are null",
+        "spark_connector/pyspark_arneb/values/forms.py",
+        'latest | {"aliases": sorted(names | set(latest.get("aliases", ())))}',
+        "latest",
+        ("tests/spark_connector/test_values.py",),
+    ),
 )

@@ -117,6 +117,25 @@ def test_avro_values_are_read_as_they_were_written_and_shown_as_the_latest(log: 
     ]
 
 
+def test_a_record_may_have_another_name_in_each_version(log: Path) -> None:
+    """As for Pulsar's clients: classes are renamed."""
+    named = [{**OLD, "name": "shop.OldOrder"}, {**OLD, "name": "Second"}, {**NEW, "name": "Newer"}]
+    with LogWriter(log) as writer:
+        writer.create("t")
+        schemas = [Schema(SchemaType.AVRO, json.dumps(each).encode()) for each in named]
+        give_schemas(writer, "t", *schemas)
+        bodies = [{"id": 1, "note": "x"}, {"id": 2, "note": None}, {"id": 3, "amount": 2.5}]
+        writer.append(
+            "t",
+            [pulsar(avro(named[n], body), n) for n, body in enumerate(bodies)],
+        )
+    assert values(log, topic="t", valueAs="schema") == [
+        {"id": 1, "amount": None},
+        {"id": 2, "amount": None},
+        {"id": 3, "amount": 2.5},
+    ]
+
+
 def test_json_values_have_the_fields_of_the_topics_schema(log: Path) -> None:
     with LogWriter(log) as writer:
         writer.create("t-partition-0")

@@ -73,8 +73,9 @@ class AvroForm:
     def read(self, values: Sequence[bytes | None], versions: Sequence[int | None]) -> pa.Array:
         from fastavro import parse_schema, schemaless_reader
 
-        reader = parse_schema(json.loads(self.latest))
-        writers = {number: parse_schema(json.loads(text)) for number, text in self.versions.items()}
+        written = {number: json.loads(text) for number, text in self.versions.items()}
+        reader = parse_schema(_also_called(json.loads(self.latest), list(written.values())))
+        writers = {number: parse_schema(definition) for number, definition in written.items()}
         found: list[Any] = []
         for value, version in zip(values, versions, strict=True):
             try:
@@ -141,6 +142,20 @@ def form_of(schemas: Sequence[TopicSchema]) -> ValueForm:
     raise ValueError(
         f"expected a schema of type JSON, AVRO, STRING, BOOL or a number, got type {latest.type}"
     )
+
+
+def _also_called(latest: Any, written: Sequence[Any]) -> Any:
+    """The definition under the names of the records of all versions, too. Avro's own library and
+    so Pulsar's clients and brokers pass over a record's name where one version is read as another;
+    fastavro asks for the same."""
+    if not isinstance(latest, dict) or latest.get("type") != "record":
+        return latest
+    names = {
+        str(each["name"]).rpartition(".")[2]
+        for each in written
+        if isinstance(each, dict) and "name" in each
+    }
+    return latest | {"aliases": sorted(names | set(latest.get("aliases", ())))}
 
 
 def _document(value: bytes | None, fit: Callable[[Any], Any]) -> Any:
