@@ -106,6 +106,16 @@ class Target:
         return self.delta_uri
 
 
+_DRAWN: Final = re.compile(r"\x1b\[[0-9;]*m|\u21b3")
+"""Colours and arrows, with which delta-rs draws one cause below another."""
+
+
+def causes(error: OSError) -> str:
+    """What an object store says, and why, in one line."""
+    lines = (" ".join(line.split()) for line in _DRAWN.sub("", str(error)).splitlines())
+    return ": ".join(line.rstrip(".:") for line in lines if line)
+
+
 def encoded(name: str) -> str:
     """A topic's name as part of a path that every engine takes literally: what is not plain
     becomes ``~`` and two hexadecimal digits a byte."""

@@ -13,6 +13,7 @@ from log_generator import LogWriter
 
 from arneb.cli import main
 from pyspark_arneb.log.environment import close_environments
+from pyspark_arneb.target import causes
 
 
 @pytest.fixture
@@ -70,6 +71,22 @@ def test_sql_sees_the_sealed_files_and_the_live_tail(
         "group by all order by all"
     )
     assert "key-0  24" in run(capsys, "sql", joined, "--log", log, "--lake", lake)[1]
+
+
+def test_sql_says_that_a_tier_has_nothing(
+    capsys: pytest.CaptureFixture[str], log: Path, tmp_path: Path
+) -> None:
+    counted = ("sql", "select count(*) n from orders", "--log", log, "--format", "csv")
+    status, output, errors = run(capsys, *counted, "--lake", tmp_path / "lke")
+    assert (status, output) == (0, "n\n70\n")
+    assert errors == f"arneb: nothing is sealed in {tmp_path / 'lke'}\n"
+
+
+def test_what_an_object_store_says_is_one_line() -> None:
+    drawn = (
+        "Not supported\n   \x1b[31m\u21b3\x1b[0m no credentials:\n  \x1b[31m\u21b3\x1b[0m denied.\n"
+    )
+    assert causes(OSError(drawn)) == "Not supported: no credentials: denied"
 
 
 def test_sql_sees_no_erased_key(
@@ -141,6 +158,7 @@ def test_sql_says_what_was_removed_before_it_was_sealed(
         (("sql", "selec 1", "--log", "LOG"), 'Parser Error: syntax error at or near "selec"'),
         (("sql", "select nope from orders", "--log", "LOG"), 'Referenced column "nope" not found'),
         (("sql", "select 1; select 2", "--log", "LOG"), "expected one query"),
+        (("sql", " ", "--log", "LOG"), "expected a query, got an empty text"),
         (("sql", "select 1", "--log", "NOWHERE"), "holds no Arneb store"),
         (("sql", "select value::int from orders", "--log", "LOG"), "Error"),
     ],

@@ -60,6 +60,8 @@ def lake_target(text: str, storage: Sequence[str] = ()) -> "Target":
         raise Refused(f"{missing[0]} is not installed: pip install 'arneb[lake]'")
     from pyspark_arneb.target import LakeError, Target
 
+    # What delta-rs cannot do it says to us; what it tries on the way is for those who ask for it.
+    os.environ.setdefault("RUST_LOG", "error")
     options: dict[str, str] = {}
     for each in storage:
         name, equals, value = each.partition("=")
@@ -78,7 +80,7 @@ def refusing() -> Iterator[None]:
     from arneb_core.api.errors import StoreFailed, StoreUnusable
     from pyspark_arneb.errors import CorruptionError, DataLossError
     from pyspark_arneb.option_table import OptionError
-    from pyspark_arneb.target import LakeError
+    from pyspark_arneb.target import LakeError, causes
 
     try:
         yield
@@ -87,4 +89,4 @@ def refusing() -> Iterator[None]:
     except (CorruptionError, DataLossError, LakeError, StoreUnusable, StoreFailed) as error:
         raise Refused(str(error)) from error
     except OSError as error:
-        raise Refused(next(iter(str(error).splitlines()), "")) from error
+        raise Refused(causes(error)) from error

@@ -65,6 +65,8 @@ class LakeQuery:
         """
         import duckdb
 
+        if not sql.strip():
+            raise LakeError("expected a query, got an empty text")
         topics = list(self._topics(sql))
         try:
             for topic in topics:
@@ -103,6 +105,8 @@ class LakeQuery:
         for name in () if source is None else source.topics():
             logs.setdefault(without_partition(name), []).append(name)
         sealed = () if self._lake is None else tables_in(self._lake)
+        if self._lake is not None and not sealed:
+            self.warnings.append(f"nothing is sealed in {self._lake}")
         self._known = {*logs, *sealed}
         for topic in topics_in(sql, self._known):
             names = sorted(logs.get(topic, ()))
