@@ -22,8 +22,11 @@ from arneb_core.api.errors import (
 )
 from arneb_pulsar.admin import (
     backlogs,
+    broker_statistics,
+    brokers,
     bundles,
     clusters,
+    elsewhere,
     lookup,
     namespaces,
     permissions,
@@ -35,7 +38,7 @@ from arneb_pulsar.admin import (
     topics,
 )
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
-from arneb_pulsar.admin.router import Router
+from arneb_pulsar.admin.router import Route, Router
 from arneb_pulsar.admin.rules import check
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.context import BrokerContext
@@ -43,6 +46,8 @@ from arneb_pulsar.services.context import BrokerContext
 ROUTER: Final = Router(
     [
         *clusters.ROUTES,
+        *brokers.ROUTES,
+        *broker_statistics.ROUTES,
         *namespaces.ROUTES,
         *bundles.ROUTES,
         *topics.ROUTES,
@@ -86,7 +91,7 @@ async def answer(
     """Answer one call. ``raw_path`` is still percent-encoded; ``hold`` is told what a large answer
     will take. Never raises but to be cancelled."""
     try:
-        route, names = ROUTER.find(method, raw_path)
+        route, names = _found(method, raw_path)
         request = AdminRequest(names, query, body, host, caller, hold)
         check(route.rule, context, request)
         return await route.handle(context, request)
@@ -101,6 +106,16 @@ async def answer(
     except Exception:
         logger.exception("unexpected error in %s %s", method, raw_path)
         return refusal(AdminError(500, "Internal error"))
+
+
+def _found(method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
+    """The route of a call. Raises :class:`AdminError`, with the reason for what is not done here
+    on purpose."""
+    try:
+        return ROUTER.find(method, raw_path)
+    except AdminError:
+        elsewhere.check(raw_path)
+        raise
 
 
 def status_of(error: CoreError) -> int:

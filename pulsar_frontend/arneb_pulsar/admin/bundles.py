@@ -181,6 +181,19 @@ def _may(
         return False
 
 
+def bundles_of(context: BrokerContext) -> dict[str, dict[str, list[Topic]]]:
+    """The topics of Pulsar's namespaces by bundle, where there are any."""
+    found: dict[str, dict[str, list[Topic]]] = {}
+    for topic in context.core.topics.values():
+        name = topic_name_of(topic.name)
+        if name is None:
+            continue
+        boundaries = boundaries_of(context, name.namespace)
+        bundle = bundles.named(*bundles.bundle_of(boundaries, topic.name))
+        found.setdefault(name.namespace, {}).setdefault(bundle, []).append(topic)
+    return found
+
+
 CLEAR: Final = on_namespace(NamespaceOperation.CLEAR_BACKLOG)
 UNSUBSCRIBE: Final = on_namespace(NamespaceOperation.UNSUBSCRIBE)
 BUNDLE: Final = PATH + "/{bundle}"

@@ -1,120 +1,140 @@
-"""Clusters, brokers and tenants: one broker is a cluster of its own."""
+"""Clusters and tenants: one broker is a cluster of its own.
+
+The rule: other clusters can be written down, as set-up scripts do; nothing is replicated to them.
+"""
 
 from typing import Any, Final
 
+from arneb_pulsar.admin.elsewhere import GEO_REPLICATION
 from arneb_pulsar.admin.exchange import (
     DONE,
     AdminError,
     AdminReply,
     AdminRequest,
     document,
-    text,
 )
 from arneb_pulsar.admin.lookup import as_reached
+from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import SUPER_USER, anybody, on_tenant
+from arneb_pulsar.admin.rules import SUPER_USER, anybody, on_policy, on_tenant
+from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import ENTITY
 from arneb_pulsar.services.context import BrokerContext
 
 
 async def list_clusters(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return document([context.config.cluster])
+    return document(sorted({context.config.cluster, *context.namespaces.clusters}))
 
 
 async def get_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    _check_cluster(context, request)
-    urls = {
-        "brokerServiceUrl": as_reached(context.urls.plain, request.host),
-        "brokerServiceUrlTls": as_reached(context.urls.tls, request.host),
-    }
-    found = {"serviceUrl": f"http://{request.host}", "authenticationType": None}
-    return document(found | {name: url for name, url in urls.items() if url})
+    name = _cluster(context, request)
+    found: dict[str, Any] = {}
+    if name == context.config.cluster:
+        urls = {
+            "brokerServiceUrl": as_reached(context.urls.plain, request.host),
+            "brokerServiceUrlTls": as_reached(context.urls.tls, request.host),
+        }
+        found = {"serviceUrl": f"http://{request.host}"}
+        found |= {key: url for key, url in urls.items() if url}
+    return document(found | dict(context.namespaces.clusters.get(name, {})) | NO_TLS)
 
 
-async def list_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    _check_cluster(context, request)
-    return document([request.host])
+NO_TLS: Final = {
+    "brokerClientTlsEnabled": False,
+    "tlsAllowInsecureConnection": False,
+    "brokerClientTlsEnabledWithKeyStore": False,
+}
+"""This broker is no client of other clusters."""
+
+URLS: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
 
 
-async def list_all_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return document([request.host])
+def _cluster(context: BrokerContext, request: AdminRequest) -> str:
+    name = request.names["cluster"]
+    if name != context.config.cluster and name not in context.namespaces.clusters:
+        raise AdminError(404, "Cluster does not exist")
+    return name
 
 
-async def leader(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return document({"brokerId": request.host, "serviceUrl": f"http://{request.host}"})
-
-
-async def health(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return text("ok")
-
-
-async def version(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return text(context.server_version)
+def _urls(request: AdminRequest) -> dict[str, str]:
+    """What is said of a cluster. Raises :class:`AdminError`."""
+    given = request.json() if request.body.strip() else {}
+    if not isinstance(given, dict):
+        raise AdminError(400, "expected a JSON object")
+    found = {name: given[name] for name in URLS if given.get(name) is not None}
+    if not all(isinstance(each, str) for each in found.values()):
+        raise AdminError(400, "expected addresses")
+    return found
 
 
 async def make_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Set-up scripts make the one that is there, and ignore that it is."""
-    if request.names["cluster"] == context.config.cluster:
+    """Write down where a cluster is; set-up scripts do that with the one that is there too, and
+    ignore that it is."""
+    name = request.names["cluster"]
+    if not ENTITY.fullmatch(name):
+        raise AdminError(412, "Cluster name is not valid")
+    if name == context.config.cluster or name in context.namespaces.clusters:
         raise AdminError(409, "Cluster already exists")
-    raise AdminError(501, "one broker is a cluster of its own, and knows no other")
+    await context.namespaces.put_cluster(name, _urls(request))
+    return AdminReply(200)
 
 
-async def changeable(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The settings that could be changed while the broker runs; all are in its file."""
-    return document([])
+async def change_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    await context.namespaces.put_cluster(_cluster(context, request), _urls(request))
+    return AdminReply(200)
 
 
-async def changed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The settings that were."""
-    return document({})
+async def drop_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = _cluster(context, request)
+    if name == context.config.cluster:
+        raise AdminError(412, "Cluster not empty")
+    await context.namespaces.put_cluster(name, None)
+    return DONE
 
 
-async def runtime(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What Pulsar has a setting for too, by its name there."""
-    config = context.config
-    found: dict[str, str | int | bool] = {
-        "clusterName": config.cluster,
-        "maxMessageSize": config.message_bytes_max,
-        "allowAutoTopicCreation": config.allow_auto_topic_creation,
-        "allowAutoTopicCreationType": _topic_type(config.auto_topic_partitions),
-        "defaultNumPartitions": max(1, config.auto_topic_partitions),
-        "allowAutoSubscriptionCreation": config.allow_auto_subscription_creation,
-        "brokerDeduplicationEnabled": config.deduplication,
-        "brokerDeleteInactiveTopicsEnabled": config.delete_inactive_topics,
-        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": config.inactive_topic_s,
-        "brokerDeleteInactiveTopicsFrequencySeconds": int(config.inactive_check_s),
-        "backlogQuotaCheckIntervalInSeconds": int(config.backlog_quota_check_s),
-        "schemaCompatibilityStrategy": config.schema_compatibility,
-        "keepAliveIntervalSeconds": int(config.keep_alive_s),
-        "maxUnackedMessagesPerConsumer": config.max_unacked_messages_per_consumer,
-        "maxUnackedMessagesPerSubscription": config.max_unacked_messages_per_subscription,
-        "subscriptionKeySharedUseConsistentHashing": config.key_shared_consistent_hashing,
-        "authenticationEnabled": bool(config.authentication.methods),
-    }
-    return document({name: _as_text(value) for name, value in found.items()})
+# Where namespaces and topics are
 
 
-def _topic_type(partitions: int) -> str:
-    return "partitioned" if partitions else "non-partitioned"
+async def get_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """In this cluster."""
+    if "topic" in request.names:
+        topic_of(context, request)
+        if not request.flag("applied"):
+            return AdminReply(200)
+    else:
+        namespace_of(context, request)
+    return document([context.config.cluster])
 
 
-def _as_text(value: str | int | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+async def put_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """In this cluster, and in no other."""
+    wanted = request.json()
+    of_topic = "topic" in request.names
+    if of_topic:
+        topic_of(context, request)
+    else:
+        namespace_of(context, request)
+    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+        raise AdminError(400, "expected a list of clusters")
+    local = context.config.cluster
+    unknown = [each for each in wanted if each not in (local, *context.namespaces.clusters)]
+    if of_topic and local not in wanted:
+        text = "Can not remove local cluster from the local topic-level replication clusters policy"
+        raise AdminError(412, text)
+    if unknown:
+        raise AdminError(403, f"Invalid cluster id: {unknown[0]}")
+    if wanted != [local]:
+        raise AdminError(501, GEO_REPLICATION)
+    return DONE if of_topic else AdminReply(200)
 
 
-async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Where a cluster keeps its metadata: nowhere but in this broker's own directory."""
-    names = (
-        "zookeeperServers",
-        "configurationStoreServers",
-        "metadataStoreUrl",
-        "configurationMetadataStoreUrl",
-        "ledgersRootPath",
-    )
-    return document(dict.fromkeys(names, ""))
+async def drop_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic_of(context, request)
+    return DONE
 
 
-def _check_cluster(context: BrokerContext, request: AdminRequest) -> None:
+def check_cluster(context: BrokerContext, request: AdminRequest) -> None:
+    """Raise :class:`AdminError` for a cluster that is not this broker's."""
     if request.names["cluster"] != context.config.cluster:
         raise AdminError(404, "Cluster does not exist")
 
@@ -179,6 +199,9 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
     return {"adminRoles": roles}
 
 
+READ_PLACES: Final = on_policy("REPLICATION", writes=False, of_topic=False)
+READ_TOPIC_PLACES: Final = on_policy("REPLICATION", writes=False, of_topic=True)
+
 ROUTES: Final[list[Route]] = [
     Route(
         "GET",
@@ -188,18 +211,15 @@ ROUTES: Final[list[Route]] = [
     ),
     Route("GET", "/admin/v2/clusters/{cluster}", SUPER_USER, get_cluster),
     Route("PUT", "/admin/v2/clusters/{cluster}", SUPER_USER, make_cluster),
-    Route("GET", "/admin/v2/brokers", SUPER_USER, list_all_brokers),
-    Route("GET", "/admin/v2/brokers/health", SUPER_USER, health),
-    Route("GET", "/admin/v2/brokers/ready", anybody("probes ask it"), health),
-    Route(
-        "GET", "/admin/v2/brokers/version", anybody("every client is told on connecting"), version
+    Route("POST", "/admin/v2/clusters/{cluster}", SUPER_USER, change_cluster),
+    Route("DELETE", "/admin/v2/clusters/{cluster}", SUPER_USER, drop_cluster),
+    Route("GET", PATH + "/replication", READ_PLACES, get_replication),
+    Route("POST", PATH + "/replication", SUPER_USER, put_replication),
+    *routes_of_topics(
+        Route("GET", "/{topic}/replication", READ_TOPIC_PLACES, get_replication),
+        Route("POST", "/{topic}/replication", SUPER_USER, put_replication),
+        Route("DELETE", "/{topic}/replication", SUPER_USER, drop_replication),
     ),
-    Route("GET", "/admin/v2/brokers/leaderBroker", SUPER_USER, leader),
-    Route("GET", "/admin/v2/brokers/configuration", SUPER_USER, changeable),
-    Route("GET", "/admin/v2/brokers/configuration/values", SUPER_USER, changed),
-    Route("GET", "/admin/v2/brokers/configuration/runtime", SUPER_USER, runtime),
-    Route("GET", "/admin/v2/brokers/internal-configuration", SUPER_USER, internal),
-    Route("GET", "/admin/v2/brokers/{cluster}", SUPER_USER, list_brokers),
     Route("GET", "/admin/v2/tenants", SUPER_USER, list_tenants),
     Route("GET", "/admin/v2/tenants/{tenant}", on_tenant("GET_TENANT"), get_tenant),
     Route("PUT", "/admin/v2/tenants/{tenant}", SUPER_USER, make_tenant),

@@ -27,6 +27,7 @@ from arneb_pulsar.services.connections import ConnectionCounts
 from arneb_pulsar.services.consumers import ConsumerRegistry
 from arneb_pulsar.services.deduplication import Deduplications
 from arneb_pulsar.services.dispatch_throttles import DispatchThrottles
+from arneb_pulsar.services.dynamic_settings import DynamicSettings
 from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.onlooking import Onlooking
 from arneb_pulsar.services.producers import ProducerRegistry
@@ -80,6 +81,7 @@ class BrokerContext:
     limits: TopicLimits
     subscribe_rates: SubscribeRates
     dispatch_throttles: DispatchThrottles
+    settings: DynamicSettings
     urls: ServiceUrls
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     long_turns: LongTurns = field(default_factory=LongTurns)
@@ -147,6 +149,7 @@ def make_context(
         limits=TopicLimits(namespaces, producers),
         subscribe_rates=SubscribeRates(namespaces, clock),
         rates=rates,
+        settings=DynamicSettings(core, namespaces),
         dispatch_throttles=DispatchThrottles(consumers, namespaces, rates, clock),
         urls=ServiceUrls(config.advertised_url, config.advertised_tls_url),
     )

@@ -21,6 +21,7 @@ from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 
+CLUSTERS: Final = "pulsar/cluster/"
 TENANTS: Final = "pulsar/tenant/"
 NAMESPACES: Final = "pulsar/namespace/"
 PARTITIONED: Final = "pulsar/partitioned/"
@@ -55,7 +56,8 @@ class NamespaceRegistry:
 
     def __init__(self, core: Core, configured: Iterable[str], defaults: Policies) -> None:
         self._core = core
-        self._defaults = defaults
+        self.defaults = defaults
+        """What holds where nobody says anything."""
         self._configured = frozenset(configured)
         self._locks = NameLocks()
         """By the key of what is kept."""
@@ -64,8 +66,9 @@ class NamespaceRegistry:
             prefix: {
                 key[len(prefix) :]: json.loads(raw) for key, raw in core.metadata(prefix).items()
             }
-            for prefix in (TENANTS, NAMESPACES, PARTITIONED, TOPICS)
+            for prefix in (CLUSTERS, TENANTS, NAMESPACES, PARTITIONED, TOPICS)
         }
+        self._clusters: dict[str, Any] = read[CLUSTERS]
         self._tenants: dict[str, Any] = read[TENANTS]
         self._namespaces = {name: Policies.parse(each) for name, each in read[NAMESPACES].items()}
         self._partitioned = {
@@ -93,7 +96,27 @@ class NamespaceRegistry:
         for listener in self._listeners:
             listener()
 
-    # Tenants and namespaces
+    def change_defaults(self, defaults: Policies) -> None:
+        """From now on these hold where nobody says anything."""
+        self.defaults = defaults
+        self._joined.clear()
+        self._tell_changed()
+
+    # Clusters, tenants and namespaces
+
+    @property
+    def clusters(self) -> Mapping[str, Mapping[str, Any]]:
+        """What was said of clusters, by their names."""
+        return self._clusters
+
+    async def put_cluster(self, name: str, document: Mapping[str, Any] | None) -> None:
+        """Keep what is said of a cluster, or nothing."""
+        async with self._locks.holding(CLUSTERS + name):
+            await self._put(CLUSTERS + name, document)
+            if document is None:
+                self._clusters.pop(name, None)
+            else:
+                self._clusters[name] = dict(document)
 
     @property
     def tenants(self) -> list[str]:
@@ -241,10 +264,10 @@ class NamespaceRegistry:
         """What holds for a namespace: its own, then the broker's."""
         own = self.namespace_policies(namespace)
         if own is NO_POLICIES:
-            return self._defaults
+            return self.defaults
         found = self._joined.get(namespace)
         if found is None or found[0] is not own:
-            found = self._joined[namespace] = own, own.under(self._defaults)
+            found = self._joined[namespace] = own, own.under(self.defaults)
         return found[1]
 
     def properties(self, topic: TopicName) -> Mapping[str, str]:

@@ -9,18 +9,9 @@ from tests.pulsar_frontend.conftest import OpenBroker
 ROOT = "/admin/v2/"
 
 
-@pytest.mark.parametrize(("name", "status"), [("standalone", 409), ("other", 501)])
-async def test_no_cluster_is_made(open_broker: OpenBroker, name: str, status: int) -> None:
-    async with open_broker() as running:
-        admin = Admin(running)
-        found, document = await admin("PUT", f"{ROOT}clusters/{name}", {"serviceUrl": "http://x"})
-        assert (found, bool(document["reason"])) == (status, True)
-        assert await admin("GET", f"{ROOT}clusters") == (200, ["standalone"])
-
-
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [("configuration", []), ("configuration/values", {}), ("ready", b"ok"), ("health", b"ok")],
+    [("configuration/values", {}), ("ready", b"ok"), ("health", b"ok")],
 )
 async def test_what_could_be_changed(open_broker: OpenBroker, path: str, expected: Any) -> None:
     async with open_broker() as running:

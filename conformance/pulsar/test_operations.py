@@ -1,0 +1,147 @@
+"""What operators type besides the day's work: bundles, backlogs, properties, clusters, brokers."""
+
+from typing import Any
+
+import pulsar
+import pytest
+from conformance.pulsar.admin import Admin, Refused, local
+from conformance.pulsar.conftest import Named
+from conformance.pulsar.helpers import WITHIN_MS, send
+
+BROKERS = "/admin/v2/brokers"
+CLUSTERS = "/admin/v2/clusters"
+
+
+def status(call: Any, *arguments: Any, **query: str) -> int:
+    """With what a call is answered."""
+    try:
+        call(*arguments, **query)
+    except Refused as refused:
+        return refused.status
+    return 200
+
+
+def test_bundles_are_named_and_split(client: pulsar.Client, admin: Admin, name: Named) -> None:
+    namespace = name("ns")
+    path = f"/admin/v2/namespaces/public/{namespace}"
+    admin.put(path, {"bundles": {"numBundles": 2}})
+    first, second = "0x00000000_0x80000000", "0x80000000_0xffffffff"
+    assert admin.get(f"{path}/bundles") == {
+        "boundaries": ["0x00000000", "0x80000000", "0xffffffff"],
+        "numBundles": 2,
+    }
+    topic = f"persistent://public/{namespace}/t"
+    client.subscribe(topic, "s").close()
+    send(client.create_producer(topic), [b"x"])
+    found = {
+        each: admin.get(f"{path}/{each}/topicHashPositions")["topicHashPositions"]
+        for each in (first, second)
+    }
+    (mine,) = [each for each, topics in found.items() if topic in topics]
+    (other,) = {first, second} - {mine}
+    assert status(admin.put, f"{path}/{mine}/unload") == 200
+    assert status(admin.put, f"{path}/0x00000000_0xffffffff/unload") == 412
+    stats = f"/admin/v2/persistent/public/{namespace}/t/stats"
+    admin.post(f"{path}/{other}/clearBacklog")
+    assert admin.get(stats)["subscriptions"]["s"]["msgBacklog"] == 1
+    admin.post(f"{path}/{mine}/clearBacklog/s")
+    assert admin.get(stats)["subscriptions"]["s"]["msgBacklog"] == 0
+    assert status(admin.delete, f"{path}/{mine}") == 409
+    assert status(admin.delete, f"{path}/nope") == 412
+    assert status(admin.put, f"{path}/{mine}/split", splitAlgorithmName="nope") == 412
+    admin.put(f"{path}/{mine}/split")
+    assert admin.get(f"{path}/bundles")["numBundles"] == 3
+    admin.delete(path, force="true")
+
+
+def test_a_backlog_is_analysed(client: pulsar.Client, admin: Admin, name: Named) -> None:
+    topic = name("t")
+    consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+    send(client.create_producer(topic, batching_enabled=False), [b"x"] * 7)
+    for _ in range(2):
+        consumer.acknowledge(consumer.receive(WITHIN_MS))
+    consumer.close()
+    found = admin.post(f"{local(topic)}/subscription/s/analyzeBacklog")
+    assert found == {
+        "entries": 5,
+        "messages": 5,
+        "filterRejectedEntries": 0,
+        "filterAcceptedEntries": 5,
+        "filterRescheduledEntries": 0,
+        "filterRejectedMessages": 0,
+        "filterAcceptedMessages": 5,
+        "filterRescheduledMessages": 0,
+        "aborted": False,
+    }
+    assert status(admin.post, f"{local(topic)}/subscription/none/analyzeBacklog") == 404
+
+
+def test_subscriptions_have_properties(admin: Admin, name: Named) -> None:
+    topic = local(name("t"))
+    path = f"{topic}/subscription/s/properties"
+    admin.put(topic)
+    admin.put(f"{topic}/subscription/s", "earliest")
+    assert admin.get(path) == {}
+    for properties in ({"a": "b"}, {"c": "d"}, {}):
+        admin.put(path, properties)
+        assert admin.get(path) == properties
+    assert status(admin.get, f"{topic}/subscription/none/properties") == 404
+    assert status(admin.put, f"{topic}/subscription/none/properties", {}) == 404
+
+
+def test_a_topic_is_trimmed(admin: Admin, name: Named) -> None:
+    topic = local(name("t"))
+    admin.put(topic)
+    assert status(admin.post, f"{topic}/trim") == 200
+    assert status(admin.post, f"{local(name('none'))}/trim") == 404
+
+
+def test_clusters_are_written_down(admin: Admin, name: Named) -> None:
+    path = f"{CLUSTERS}/{name('c')}"
+    urls = {"serviceUrl": "http://127.0.0.1:1", "brokerServiceUrl": "pulsar://127.0.0.1:2"}
+    assert status(admin.get, path) == 404
+    admin.put(path, urls)
+    assert status(admin.put, path, urls) == 409
+    assert path.rpartition("/")[2] in admin.get(CLUSTERS)
+    found = admin.get(path)
+    assert {key: found[key] for key in urls} == urls
+    admin.post(path, {"serviceUrl": "http://127.0.0.1:3"})
+    assert admin.get(path)["serviceUrl"] == "http://127.0.0.1:3"
+    admin.delete(path)
+    assert status(admin.delete, path) == 404
+
+
+@pytest.mark.parametrize("given", [["standalone"], ["nope"]])
+def test_where_a_namespace_is(admin: Admin, name: Named, given: list[str]) -> None:
+    path = f"/admin/v2/namespaces/public/{name('ns')}"
+    admin.put(path, {})
+    assert admin.get(f"{path}/replication") == ["standalone"]
+    assert status(admin.post, f"{path}/replication", given) == (
+        200 if given == ["standalone"] else 403
+    )
+    assert admin.get(f"{path}/replication") == ["standalone"]
+    admin.delete(path, force="true")
+
+
+def test_settings_are_changed_while_the_broker_runs(admin: Admin) -> None:
+    path = f"{BROKERS}/configuration"
+    setting = "subscribeThrottlingRatePerConsumer"
+    assert setting in admin.get(path)
+    admin.post(f"{path}/{setting}/1000")
+    assert admin.get(f"{path}/values") == {setting: "1000"}
+    admin.delete(f"{path}/{setting}")
+    assert admin.get(f"{path}/values") == {}
+    assert status(admin.post, f"{path}/maxProducersPerTopic/7") == 412
+    assert status(admin.delete, f"{path}/nope") == 412
+
+
+def test_a_broker_tells_of_itself(admin: Admin) -> None:
+    leader = admin.get(f"{BROKERS}/leaderBroker")
+    owned = admin.get(f"{BROKERS}/standalone/{leader['brokerId']}/ownedNamespaces")
+    assert all(each["is_active"] for each in owned.values())
+    assert status(admin.get, f"{BROKERS}/standalone/nope/ownedNamespaces") == 404
+    assert status(admin.get, f"{BROKERS}/backlog-quota-check") == 200
+    report = admin.get("/admin/v2/broker-stats/load-report")
+    assert report["persistentTopicsEnabled"] is True
+    assert all("metrics" in each for each in admin.get("/admin/v2/broker-stats/metrics"))
+    assert isinstance(admin.get("/admin/v2/broker-stats/topics"), dict)

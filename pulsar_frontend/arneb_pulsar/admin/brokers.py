@@ -1,0 +1,160 @@
+"""Brokers: which there are, how they do, and what they are set to; here there is one.
+
+The rule: a setting that can be changed while the broker runs has Pulsar's name, and all others are
+in its file.
+"""
+
+from typing import Final
+
+from arneb_pulsar.admin.bundles import bundles_of
+from arneb_pulsar.admin.clusters import check_cluster
+from arneb_pulsar.admin.exchange import (
+    DONE,
+    AdminError,
+    AdminReply,
+    AdminRequest,
+    document,
+    text,
+)
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import SUPER_USER, anybody
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.dynamic_settings import CHANGES
+
+
+async def list_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    check_cluster(context, request)
+    return document([request.host])
+
+
+async def list_all_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document([request.host])
+
+
+async def leader(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document({"brokerId": request.host, "serviceUrl": f"http://{request.host}"})
+
+
+async def health(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return text("ok")
+
+
+async def version(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return text(context.server_version)
+
+
+async def owned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Every bundle with topics is this broker's."""
+    check_cluster(context, request)
+    if (broker := request.names["broker"]) != request.host:
+        raise AdminError(404, f"Broker id '{broker}' not found in available brokers.")
+    status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+    return document(
+        {
+            f"{namespace}/{bundle}": status
+            for namespace, by_bundle in bundles_of(context).items()
+            for bundle in by_bundle
+        }
+    )
+
+
+async def check_backlogs(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Backlog quotas are looked at every few seconds anyway; from now on, the next time."""
+    return DONE
+
+
+async def changeable(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The settings that can be changed while the broker runs."""
+    return document(sorted(CHANGES))
+
+
+async def changed(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The settings that were."""
+    return document(dict(context.settings.values))
+
+
+async def change(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Have a setting hold at once, and after a restart too."""
+    name = request.names["name"]
+    if name not in CHANGES:
+        raise AdminError(412, "Can't update non-dynamic configuration")
+    try:
+        await context.settings.put(name, request.names["value"])
+    except ValueError as error:
+        raise AdminError(412, f"Invalid dynamic-config value: {error}") from error
+    return DONE
+
+
+async def change_back(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Have what is configured."""
+    name = request.names["name"]
+    if name not in CHANGES:
+        raise AdminError(412, "Can't delete non-dynamic configuration")
+    await context.settings.drop(name)
+    return DONE
+
+
+async def runtime(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """What Pulsar has a setting for too, by its name there."""
+    config = context.config
+    found: dict[str, str | int | bool] = {
+        "clusterName": config.cluster,
+        "maxMessageSize": config.message_bytes_max,
+        "allowAutoTopicCreation": config.allow_auto_topic_creation,
+        "allowAutoTopicCreationType": _topic_type(config.auto_topic_partitions),
+        "defaultNumPartitions": max(1, config.auto_topic_partitions),
+        "allowAutoSubscriptionCreation": config.allow_auto_subscription_creation,
+        "brokerDeduplicationEnabled": config.deduplication,
+        "brokerDeleteInactiveTopicsEnabled": config.delete_inactive_topics,
+        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": config.inactive_topic_s,
+        "brokerDeleteInactiveTopicsFrequencySeconds": int(config.inactive_check_s),
+        "backlogQuotaCheckIntervalInSeconds": int(config.backlog_quota_check_s),
+        "schemaCompatibilityStrategy": config.schema_compatibility,
+        "keepAliveIntervalSeconds": int(config.keep_alive_s),
+        "maxUnackedMessagesPerConsumer": config.max_unacked_messages_per_consumer,
+        "maxUnackedMessagesPerSubscription": config.max_unacked_messages_per_subscription,
+        "subscriptionKeySharedUseConsistentHashing": config.key_shared_consistent_hashing,
+        "authenticationEnabled": bool(config.authentication.methods),
+    }
+    texts = {name: _as_text(value) for name, value in found.items()}
+    return document(texts | context.settings.values)
+
+
+def _topic_type(partitions: int) -> str:
+    return "partitioned" if partitions else "non-partitioned"
+
+
+def _as_text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Where a cluster keeps its metadata: nowhere but in this broker's own directory."""
+    names = (
+        "zookeeperServers",
+        "configurationStoreServers",
+        "metadataStoreUrl",
+        "configurationMetadataStoreUrl",
+        "ledgersRootPath",
+    )
+    return document(dict.fromkeys(names, ""))
+
+
+ROUTES: Final[list[Route]] = [
+    Route("GET", "/admin/v2/brokers", SUPER_USER, list_all_brokers),
+    Route("GET", "/admin/v2/brokers/health", SUPER_USER, health),
+    Route("GET", "/admin/v2/brokers/ready", anybody("probes ask it"), health),
+    Route(
+        "GET", "/admin/v2/brokers/version", anybody("every client is told on connecting"), version
+    ),
+    Route("GET", "/admin/v2/brokers/leaderBroker", SUPER_USER, leader),
+    Route("GET", "/admin/v2/brokers/configuration", SUPER_USER, changeable),
+    Route("GET", "/admin/v2/brokers/configuration/values", SUPER_USER, changed),
+    Route("GET", "/admin/v2/brokers/configuration/runtime", SUPER_USER, runtime),
+    Route("GET", "/admin/v2/brokers/internal-configuration", SUPER_USER, internal),
+    Route("POST", "/admin/v2/brokers/configuration/{name}/{value}", SUPER_USER, change),
+    Route("DELETE", "/admin/v2/brokers/configuration/{name}", SUPER_USER, change_back),
+    Route("GET", "/admin/v2/brokers/backlog-quota-check", SUPER_USER, check_backlogs),
+    Route("GET", "/admin/v2/brokers/{cluster}/{broker}/ownedNamespaces", SUPER_USER, owned),
+    Route("GET", "/admin/v2/brokers/{cluster}", SUPER_USER, list_brokers),
+]

@@ -1,0 +1,76 @@
+"""Elsewhere: calls of Pulsar's admin API for what this broker does not do, each with the reason.
+
+The rule: what has no effect here is refused with one sentence, not answered as if it had; whoever
+asks needs no right to hear it. Only paths that no route knows are looked for.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from arneb_pulsar.admin.exchange import AdminError
+
+JOBS: Final = (
+    "Functions, sinks, sources and packages are not run by this broker: programs over topics are "
+    "jobs of Spark, see docs/guide/spark.md"
+)
+OFFLOADING: Final = (
+    "This broker offloads to no other store: `arneb offload` seals topics for Spark, see "
+    "docs/guide/lake.md"
+)
+GEO_REPLICATION: Final = "Geo-replication does not exist here: this cluster is alone"
+ONE_BROKER: Final = "There is one broker, and nothing to balance or to place"
+GROUPS: Final = (
+    "Resource groups are not kept: rates and limits are policies of namespaces and topics"
+)
+NO_JAVA: Final = "There is no Java virtual machine here: /metrics has the figures of the broker"
+FILTERS: Final = "Entry filters are classes of Java, which this broker does not load"
+
+BELOW: Final[Mapping[str, str]] = {
+    "/admin/v3/functions": JOBS,
+    "/admin/v3/sinks": JOBS,
+    "/admin/v3/sources": JOBS,
+    "/admin/v3/packages": JOBS,
+    "/admin/v2/functions": JOBS,
+    "/admin/v2/worker": JOBS,
+    "/admin/v2/worker-stats": JOBS,
+    "/admin/v2/resourcegroups": GROUPS,
+    "/admin/v2/resource-quotas": ONE_BROKER,
+    "/admin/v2/bookies": ONE_BROKER,
+    "/admin/v2/broker-stats/mbeans": NO_JAVA,
+    "/admin/v2/broker-stats/allocator-stats": NO_JAVA,
+    "/admin/v2/broker-stats/broker-resource-availability": ONE_BROKER,
+}
+"""By the beginning of their paths."""
+
+NAMED: Final[Mapping[str, str]] = {
+    "offload": OFFLOADING,
+    "offloadPolicies": OFFLOADING,
+    "offloadThreshold": OFFLOADING,
+    "offloadThresholdInSeconds": OFFLOADING,
+    "offloadDeletionLagMs": OFFLOADING,
+    "replicatorDispatchRate": GEO_REPLICATION,
+    "replicatedSubscriptionStatus": GEO_REPLICATION,
+    "shadowTopics": GEO_REPLICATION,
+    "migration": GEO_REPLICATION,
+    "resourcegroup": GROUPS,
+    "entryFilters": FILTERS,
+    "antiAffinity": ONE_BROKER,
+    "bookieAffinity": ONE_BROKER,
+    "peers": GEO_REPLICATION,
+    "failureDomains": ONE_BROKER,
+    "namespaceIsolationPolicies": ONE_BROKER,
+}
+"""By a part of their paths."""
+
+PARTS_BEFORE: Final = 3
+"""``admin``, the version and the kind of thing; what follows is a name, and may be any."""
+
+
+def check(raw_path: str) -> None:
+    """Raise :class:`AdminError` with the reason, if there is one, for a path that is not known."""
+    for beginning, reason in BELOW.items():
+        if raw_path == beginning or raw_path.startswith(beginning + "/"):
+            raise AdminError(501, reason)
+    for part in reversed(raw_path.strip("/").split("/")[PARTS_BEFORE:]):
+        if (reason := NAMED.get(part, "")) and raw_path.startswith("/admin/v2/"):
+            raise AdminError(501, reason)

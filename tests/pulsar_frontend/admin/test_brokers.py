@@ -1,0 +1,165 @@
+"""Brokers and clusters: settings that change while one runs, and what is refused with a reason."""
+
+import pytest
+from tests.pulsar_frontend.admin_client import Admin
+from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
+
+from arneb_pulsar.services.dynamic_settings import CHANGES
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+pytestmark = pytest.mark.real_time
+
+SETTINGS = "/admin/v2/brokers/configuration"
+
+
+async def test_a_setting_holds_at_once_and_after_a_restart_and_no_longer_than_it_is_set(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        assert await admin("GET", SETTINGS) == (200, sorted(CHANGES))
+        assert await admin("POST", f"{SETTINGS}/allowAutoTopicCreation/false") == (204, b"")
+        assert isinstance(await client.producer("t", 1), pb.CommandError)
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        assert isinstance(await client.producer("t", 1), pb.CommandError)
+        assert await admin("GET", f"{SETTINGS}/values") == (
+            200,
+            {"allowAutoTopicCreation": "false"},
+        )
+        runtime = (await admin("GET", f"{SETTINGS}/runtime"))[1]
+        assert runtime["allowAutoTopicCreation"] == "false"
+        assert await admin("DELETE", f"{SETTINGS}/allowAutoTopicCreation") == (204, b"")
+        assert isinstance(await client.producer("t", 2), pb.CommandProducerSuccess)
+        assert await admin("GET", f"{SETTINGS}/values") == (200, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("allowAutoTopicCreation", "false", "x"),
+        ("allowAutoTopicCreationType", "partitioned", "x"),
+        ("defaultNumPartitions", "3", "0"),
+        ("allowAutoSubscriptionCreation", "false", ""),
+        ("brokerDeleteInactiveTopicsEnabled", "false", "2"),
+        ("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", "5", "0"),
+        ("maxTopicsPerNamespace", "4", "-1"),
+        ("maxPublishRatePerTopicInMessages", "5", "x"),
+        ("maxPublishRatePerTopicInBytes", "5", "x"),
+        ("dispatchThrottlingRatePerTopicInMsg", "5", "x"),
+        ("dispatchThrottlingRatePerTopicInByte", "5", "x"),
+        ("dispatchThrottlingRatePerSubscriptionInMsg", "5", "x"),
+        ("dispatchThrottlingRatePerSubscriptionInByte", "5", "x"),
+        ("subscribeThrottlingRatePerConsumer", "5", "x"),
+        ("isAllowAutoUpdateSchemaEnabled", "false", "x"),
+        ("subscriptionTypesEnabled", "Shared,Failover", "Nope"),
+    ],
+)
+async def test_every_setting_has_values_that_it_can_have(
+    open_broker: OpenBroker, name: str, good: str, bad: str
+) -> None:
+    async with open_broker() as running:
+        admin, registry = Admin(running), running.context.namespaces
+        before = registry.defaults
+        if bad:
+            assert (await admin("POST", f"{SETTINGS}/{name}/{bad}"))[0] == 412
+        assert registry.defaults == before
+        assert (await admin("POST", f"{SETTINGS}/{name}/{good}"))[0] == 204
+        # How many partitions is said of those that have any.
+        assert (registry.defaults != before) is (name != "defaultNumPartitions")
+        assert (await admin("DELETE", f"{SETTINGS}/{name}"))[0] == 204
+        assert registry.defaults == before
+
+
+async def test_other_settings_are_in_the_file(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert (await admin("POST", f"{SETTINGS}/keepAliveIntervalSeconds/7"))[0] == 412
+        assert (await admin("DELETE", f"{SETTINGS}/nope"))[0] == 412
+
+
+async def test_clusters_are_written_down_and_nothing_is_replicated(
+    open_broker: OpenBroker,
+) -> None:
+    urls = {"serviceUrl": "http://x:8080", "brokerServiceUrl": "pulsar://x:6650"}
+    there, here = "/admin/v2/clusters/there", "/admin/v2/clusters/standalone"
+    replication = "/admin/v2/namespaces/public/default/replication"
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert (await admin("POST", replication, ["there"]))[0] == 403
+        assert (await admin("PUT", there, urls))[0] == 200
+        assert (await admin("PUT", there, urls))[0] == 409
+        assert (await admin("PUT", here, urls))[0] == 409
+        assert (await admin("PUT", "/admin/v2/clusters/a b", urls))[0] == 412
+        assert (await admin("PUT", "/admin/v2/clusters/bad", {"serviceUrl": 1}))[0] == 400
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert await admin("GET", "/admin/v2/clusters") == (200, ["standalone", "there"])
+        shown = (await admin("GET", there))[1]
+        assert {name: shown[name] for name in urls} == urls
+        assert (await admin("POST", there, {"serviceUrl": "http://y:8080"}))[0] == 200
+        assert (await admin("GET", there))[1]["serviceUrl"] == "http://y:8080"
+        assert await admin("GET", replication) == (200, ["standalone"])
+        assert (await admin("POST", replication, ["standalone"]))[0] == 200
+        status, reason = await admin("POST", replication, ["standalone", "there"])
+        assert (status, "alone" in reason["reason"]) == (501, True)
+        await admin("PUT", "/t")
+        assert (await admin("POST", "/t/replication", ["standalone"]))[0] == 204
+        assert (await admin("POST", "/t/replication", ["there"]))[0] == 412
+        assert (await admin("DELETE", there))[0] == 204
+        assert (await admin("DELETE", there))[0] == 404
+        assert (await admin("DELETE", here))[0] == 412
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/admin/v3/functions/public/default/f", "docs/guide/spark.md"),
+        ("/admin/v3/sinks/builtinsinks", "docs/guide/spark.md"),
+        ("/admin/v3/sources/public/default", "docs/guide/spark.md"),
+        ("/admin/v3/packages/function/public/default", "docs/guide/spark.md"),
+        ("/admin/v2/worker/cluster", "docs/guide/spark.md"),
+        ("/admin/v2/resourcegroups/g", "policies"),
+        ("/admin/v2/resource-quotas", "one broker"),
+        ("/admin/v2/namespaces/public/default/offloadPolicies", "docs/guide/lake.md"),
+        ("/admin/v2/persistent/public/default/t/offload", "docs/guide/lake.md"),
+        ("/admin/v2/persistent/public/default/t/shadowTopics", "Geo-replication"),
+        ("/admin/v2/namespaces/public/default/replicatorDispatchRate", "Geo-replication"),
+        ("/admin/v2/clusters/standalone/failureDomains", "one broker"),
+        ("/admin/v2/broker-stats/mbeans", "Java"),
+    ],
+)
+async def test_what_is_not_done_here_is_refused_with_a_reason(
+    open_broker: OpenBroker, path: str, words: str
+) -> None:
+    async with open_broker() as running:
+        for method in ("GET", "POST", "PUT"):
+            status, answer = await Admin(running)(method, path, {})
+            assert (status, words in answer["reason"]) == (501, True)
+
+
+async def test_other_paths_are_not_found(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        for path in ("/admin/v3/functionsx", "/admin/v2/offloadPolicies", "/lookup/v2/a/offload"):
+            assert (await Admin(running)("GET", path))[0] == 404
+
+
+async def test_the_whole_broker_is_summed(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        await client.producer("t", 1)
+        await client.subscribe("t")
+        await admin("PUT", "/u")
+        report = (await admin("GET", "/admin/v2/broker-stats/load-report"))[1]
+        assert (report["numTopics"], report["numProducers"], report["numConsumers"]) == (2, 1, 1)
+        shown = (await admin("GET", "/admin/v2/broker-stats/topics"))[1]["public/default"]
+        names = {name for bundle in shown.values() for name in bundle["persistent"]}
+        assert names == {f"persistent://public/default/{each}" for each in "tu"}
+        first = (await admin("GET", "/admin/v2/broker-stats/metrics"))[1][0]
+        assert first["dimensions"] == {"namespace": "public/default"}
+        assert first["metrics"]["brk_no_of_consumers"] == 1
+        owned = await admin("GET", "/admin/v2/brokers/standalone/here:8080/ownedNamespaces")
+        assert set(owned[1]) == set(report["bundles"])
+        assert (await admin("GET", "/admin/v2/brokers/standalone/x/ownedNamespaces"))[0] == 404
+        assert (await admin("GET", "/admin/v2/brokers/backlog-quota-check"))[0] == 204
