@@ -69,7 +69,9 @@ class OwnArneb(Arneb):
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "in_peace(why): not played while topics are unloaded and brokers are killed"
+        "markers",
+        "in_peace(why, at=brokers): not played while topics are unloaded and brokers are killed; "
+        "where brokers are named, not at these",
     )
     config.addinivalue_line(
         "markers", "lean(why): played on trio alone, unless all backends are asked for"
@@ -123,7 +125,12 @@ def _is_elsewhere(item: pytest.Function) -> bool:
 
 
 def _is_peaceful(item: pytest.Function) -> bool:
-    return "broker" not in item.fixturenames or item.get_closest_marker("in_peace") is not None
+    if "broker" not in item.fixturenames:
+        return True
+    marker = item.get_closest_marker("in_peace")
+    if marker is None:
+        return False
+    return item.callspec.params["broker"] in marker.kwargs.get("at", item.callspec.params.values())
 
 
 OF_ONE: Final = ("guarded", "telling")

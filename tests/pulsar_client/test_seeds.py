@@ -23,6 +23,7 @@ from arneb_pulsar.client import (
 from arneb_pulsar.client.errors import TimedOut
 
 SILENCE_S = 0.25
+APACHE = ("pulsar", "cluster")
 
 
 class GoneWithoutAWord(Exception):
@@ -92,6 +93,7 @@ async def test_grouping_tells_the_broker_nothing_before_its_time(
     assert sorted(again) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.in_peace("what one consumer has in hand comes to others when it loses its broker")
 async def test_of_two_consumers_that_went_offline_all_comes_again_but_what_one_acknowledged(
     broker: Broker, topic: str
 ) -> None:
@@ -109,6 +111,7 @@ async def test_of_two_consumers_that_went_offline_all_comes_again_but_what_one_a
     assert sorted(again) == [b"0", b"1", b"2", b"3", b"4"]
 
 
+@pytest.mark.in_peace("what was acknowledged is kept in memory for a while", at=APACHE)
 async def test_receipts_mean_that_it_does_not_come_again(broker: Broker, topic: str) -> None:
     await produce(broker.pulsar_url, topic, 2)
     with pytest.raises(GoneWithoutAWord):
@@ -158,6 +161,7 @@ async def test_batch_indexes_on_only_what_is_left_of_a_batch_comes_again(
     assert again == [b"2", b"3"]
 
 
+@pytest.mark.in_peace("what was acknowledged is kept in memory for a while", at=APACHE)
 async def test_batch_indexes_on_a_cumulative_one_inside_a_batch_counts(
     broker: Broker, topic: str
 ) -> None:

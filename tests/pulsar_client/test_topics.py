@@ -5,7 +5,7 @@ from itertools import count
 import anyio
 import httpx
 import pytest
-from tests.pulsar_client.conftest import Broker, until
+from tests.pulsar_client.conftest import LOOK_S, Broker, until
 
 from arneb_pulsar.client import (
     Batching,
@@ -33,13 +33,16 @@ async def make_partitions(broker: Broker, topic: str, count: int, *, more: bool 
     url = f"{broker.http_url}/admin/v2/persistent/{name.namespace}/{name.local}/partitions"
     async with httpx.AsyncClient() as http:
         call = http.post if more else http.put
-        for _ in range(100):
+        for _ in range(400):
             try:
                 answer = await call(
                     url, content=str(count), headers={"Content-Type": "application/json"}
                 )
             except httpx.TransportError:
-                await anyio.sleep(0.2)  # its broker was killed
+                await anyio.sleep(LOOK_S)  # its broker was killed
+                continue
+            if answer.is_server_error:
+                await anyio.sleep(LOOK_S)  # the other was, which has some of them
                 continue
             if answer.status_code != httpx.codes.CONFLICT:  # of an answer that was lost
                 answer.raise_for_status()
