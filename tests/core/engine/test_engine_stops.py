@@ -12,8 +12,8 @@ from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, attach, publish, quiet
 from arneb_core.testing.faults import FaultyStore
 
-IDLE = 1_000
-"""More cursors than eight commits would take."""
+IDLE = 500
+"""Cursors of which a commit takes 128."""
 
 
 async def redelivered(engine: Engine, name: str) -> Sequence[Position]:
