@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from arneb.http.connection import HOLD, LEFT
 from arneb.http.limits import DEFAULT_LIMITS, HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import long_answer
-from arneb.http.room import HELD_S, LONG_AT_ONCE
+from arneb.http.room import HELD_S, LONG_AT_ONCE, Room, Share
 from arneb.http.server import HttpServer
 
 KIB = 1024
@@ -309,6 +310,29 @@ async def test_a_long_answer_waits_a_little_for_those_who_read() -> None:
         assert 0 < trio.current_time() - began <= HELD_S
         await reader.take(len(ANSWER) - got)
         assert one.server.room.bytes <= SMALL.held_bytes_max
+
+
+async def test_who_holds_nothing_is_not_cut_off_for_room() -> None:
+    """Nor looked at for ever: an answer may end in a piece of no bytes, which its client does not
+    take."""
+    room, cut = Room(100), list[str]()
+    shares = {name: Share(partial(cut.append, name)) for name in ("empty", "full", "new")}
+    for share in shares.values():
+        share.yielding = True
+    room.add(shares["empty"], 0)
+    room.add(shares["full"], 90)
+    room.moved(shares["empty"])
+    await passing(HELD_S)
+    await room.begin_long(shares["new"])
+    assert (cut, room.bytes) == (["full"], 0)
+    room.add(shares["full"], 90)
+    room.add(shares["new"], 90)
+    await room.take(shares["empty"], 90)
+    assert (cut, room.bytes) == (["full", "full", "new"], 90)
+    for share in shares.values():
+        room.give_back(share)
+        room.give_back(share)
+    assert not room.bytes
 
 
 async def test_who_waits_to_make_a_long_answer_makes_place_for_another() -> None:

@@ -117,6 +117,13 @@ PROTOCOL_MUTANTS: Final = (
         ("tests/broker/test_http.py",),
     ),
     Mutant(
+        "who holds nothing is looked at for ever",
+        BROKER + "http/room.py",
+        "        if not size:\n            return\n        if not share.bytes:\n",
+        "        if not share.bytes:\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
         "readers of much cut one another off",
         BROKER + "http/room.py",
         "            is_patient = needed or share.patience_s > 0\n",

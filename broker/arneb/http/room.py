@@ -42,8 +42,9 @@ class Share:
 class Room:
     """The bytes that all connections of a port hold.
 
-    Invariant: ``bytes`` is the sum of all shares; ``_holders`` are those that hold something, first
-    those whose clients have moved nothing for the longest time.
+    Invariant: ``bytes`` is the sum of all shares; ``_holders`` are those that hold more than
+    nothing, first those whose clients have moved nothing for the longest time. So whoever is cut
+    off is no holder any more, and each look for one ends.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -76,6 +77,8 @@ class Room:
 
     def add(self, share: Share, size: int) -> None:
         """Hold ``size`` more, which cannot be helped: others make room for it."""
+        if not size:
+            return
         if not share.bytes:
             share.since = trio.current_time()
             self._holders[share] = None
@@ -93,11 +96,11 @@ class Room:
 
     def give_back(self, share: Share) -> None:
         """Hold nothing any more."""
-        if not share.bytes:
+        if share not in self._holders:
             return
+        del self._holders[share]
         self.bytes -= share.bytes
         share.bytes = 0
-        self._holders.pop(share, None)
         self._changed.set()
         self._changed = trio.Event()
 
