@@ -24,6 +24,7 @@ def topic_document(topic: TopicStatistics) -> Document:
         "last": None if topic.last is None else render(topic.last),
         "appended_messages_total": topic.appended_messages_total,
         "appended_bytes_total": topic.appended_bytes_total,
+        "appended_entries_total": topic.appended_entries_total,
         "subscriptions": [subscription_document(each) for each in topic.subscriptions],
     }
 
