@@ -80,6 +80,27 @@ CLIENT_MACHINE_MUTANTS: Final = (
         ("tests/pulsar_frontend/client/producer/test_building.py",),
     ),
     Mutant(
+        "whoever stands at the end waits for the message before it",
+        CLIENT + "consumer/consumer.py",
+        "            inclusive = False\n",
+        "            pass\n",
+        SEEKING_TESTS,
+    ),
+    Mutant(
+        "a reader of what is new comes back to the message before",
+        CLIENT + "consumer/machine.py",
+        "        is_behind = start is self.last_given or start is self._anchor\n",
+        "        is_behind = start is self.last_given\n",
+        SEEKING_TESTS,
+    ),
+    Mutant(
+        "brokers that send a lookup round in a circle are asked for ever",
+        CLIENT + "search.py",
+        "            if self._redirects == REDIRECTS_MAX:\n",
+        "            if self._redirects == 10 * REDIRECTS_MAX:\n",
+        ("tests/pulsar_frontend/client/test_search.py",),
+    ),
+    Mutant(
         "seeks overtake each other",
         CLIENT + "consumer/consumer.py",
         "        if self._seeks is None:\n",

@@ -1,9 +1,12 @@
 """``arneb client`` against each broker: messages from the command line and back to it."""
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
+from conformance.brokers.arneb import arneb_command, arneb_environment
 from tests.client_command import played
 from tests.pulsar_client.conftest import Broker
 
@@ -73,3 +76,46 @@ def test_a_ping_says_who_answers(broker: Broker) -> None:
     said = played(broker.pulsar_url, "ping", "-c", "2", "-i", "0").stdout
     assert said.count(b"Arneb" if broker.name == "arneb" else b"Pulsar") == 2
     assert b"2 answers" in said
+
+
+@pytest.mark.parametrize("kind", ["exclusive", "shared"])
+def test_who_only_looks_and_who_begins_at_the_end_see_the_end(
+    broker: Broker, topic: str, kind: str
+) -> None:
+    played(broker.pulsar_url, "produce", topic, stdin=b"1\n2\n")
+    look = ("consume", topic, "-s", "mine", "-t", kind, "-q", "-e")
+    for _ in range(2):
+        assert played(broker.pulsar_url, *look, "-o", "beginning", "--peek").stdout == b"1\n2\n"
+    assert played(broker.pulsar_url, *look, "-o", "end").stdout == b""
+    assert played(broker.pulsar_url, "read", topic, "-o", "end", "-e").stdout == b""
+
+
+def test_ctrl_c_at_a_terminal_ends_it_and_what_was_sent_is_stored(
+    broker: Broker, topic: str
+) -> None:
+    command = [*arneb_command(), "client", "-b", broker.pulsar_url, "produce", topic]
+    with subprocess.Popen(
+        command,
+        env=arneb_environment(),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"1\n2\nhalf")
+        process.stdin.flush()
+        while played(broker.pulsar_url, "read", topic, "-e", "-q").stdout != b"1\n2\n":
+            pass
+        process.send_signal(signal.SIGINT)
+        # Its standard input is open all the while.
+        assert process.wait(60) == 128 + signal.SIGINT
+        assert process.stderr is not None
+        assert b"2 messages stored" in process.stderr.read()
+
+
+def test_what_is_no_message_ends_it_and_what_was_before_is_stored(
+    broker: Broker, topic: str
+) -> None:
+    lines = b'{"value": "1"}\n{"value": \n{"value": "2"}\n'
+    done = played(broker.pulsar_url, "produce", topic, "-J", stdin=lines, status=2)
+    assert b"expected a line of JSON" in done.stderr
+    assert played(broker.pulsar_url, "read", topic, "-e").stdout == b"1\n"

@@ -26,34 +26,20 @@ from arneb_pulsar.client.errors import (
 )
 from arneb_pulsar.client.http_calls import call
 from arneb_pulsar.client.rotation import NO_ANSWER, Rotation
+from arneb_pulsar.client.search import Place, Search, State
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetSchema,
     CommandGetSchemaResponse,
     CommandGetTopicsOfNamespace,
     CommandGetTopicsOfNamespaceResponse,
-    CommandLookupTopic,
-    CommandLookupTopicResponse,
     CommandPartitionedTopicMetadata,
     Schema,
 )
 
-REDIRECTS_MAX: Final = 20
-"""As the official clients: brokers that send one round in a circle are not asked for ever."""
-
-
 PARTITIONS_MAX: Final = 65_536
 """Of one topic. Each costs a producer or a consumer; an answer that names more would cost the
 application its memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a topic is served."""
-
-    address: Address
-    through: Address | None = None
-    """A proxy to dial instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,26 +97,14 @@ class BinaryLookup:
 
     async def broker_of(self, topic: TopicName) -> Place:
         """See :class:`Lookup`."""
-        what = f"lookup of {topic}"
-        connection, authoritative = await self._pool.any(), False
-        asked: Address | None = None
-        service = parse_address(connection.machine.where)
-        for _ in range(REDIRECTS_MAX):
-            command = CommandLookupTopic(
-                topic=str(topic),
-                authoritative=authoritative,
-                advertised_listener_name=self._listener,
-            )
-            reply = await connection.request(command, what, self._timeout_s)
-            # A broker that knows no other name of itself answers with none.
-            url = reply.brokerServiceUrlTls if service.tls else reply.brokerServiceUrl
-            address = _address_in(url, what) if url else asked or service
-            through = service if reply.proxy_through_service_url else None
-            if reply.response == CommandLookupTopicResponse.Connect:
-                return Place(address, through)
-            asked, authoritative = address, reply.authoritative
-            connection = await self._pool.to(address, through)
-        raise ServiceNotReady(f"{what}: redirected {REDIRECTS_MAX} times")
+        connection = await self._pool.any()
+        search = Search(topic, parse_address(connection.machine.where), self._listener)
+        while True:
+            reply = await connection.request(search.question(), search.what, self._timeout_s)
+            search.answer(reply)
+            if search.state is State.FOUND:
+                return search.place
+            connection = await self._pool.to(search.place.address, search.place.through)
 
     async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
         """See :class:`Lookup`."""

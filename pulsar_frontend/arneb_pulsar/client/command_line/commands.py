@@ -31,6 +31,7 @@ from arneb_pulsar.client import (
     TlsOptions,
     connect,
 )
+from arneb_pulsar.client.command_line.input import lines_of, lines_of_file
 from arneb_pulsar.client.command_line.output import Progress, counted, print_messages, say
 from arneb_pulsar.client.connecting import wall_ms
 from arneb_pulsar.client.connection.authentication import (
@@ -86,7 +87,17 @@ class Service:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class Examples(click.Group):
+    """Says in its help how the program is called that it is a part of."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See :class:`click.Command`."""
+        text = (self.help or "").replace("arneb client", ctx.command_path)
+        click.Command(None, help=text).format_help_text(ctx, formatter)
+
+
 @click.group(
+    cls=Examples,
     short_help="Send, consume and read from the command line.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -176,7 +187,7 @@ def produce(
         options = ProducerOptions(pending_max=10_000)
         producer = await made.create_producer(topic, options, compression=chosen)
         count, began, progress = 0, time.monotonic(), Progress(quiet)
-        async with producer:
+        try:
             async for data in _inputs(files, line_by_line):
                 line = Line(data) if files and not line_by_line else parsed(data)
                 while True:
@@ -194,10 +205,14 @@ def produce(
                         await producer.wait_for_room()
                 count += 1
                 progress.show(count)
-        progress.end()
-        if not quiet:
-            stored = counted(count - len(failures))
-            say(f"{stored} stored in {time.monotonic() - began:.2f} s")
+        finally:
+            # Whoever interrupts it, or sends what is no message, has sent what was before.
+            with anyio.CancelScope(shield=True):
+                await producer.close()
+            progress.end()
+            if not quiet:
+                stored = counted(count - len(failures))
+                say(f"{stored} stored in {time.monotonic() - began:.2f} s")
         if failures:
             say(f"{len(failures)} were not, the first: {failures[0]}")
             raise SystemExit(FAILED_STATUS)
@@ -327,10 +342,10 @@ async def _inputs(files: tuple[Path, ...], line_by_line: bool) -> AsyncIterator[
         for path in files:
             yield await anyio.Path(path).read_bytes()
         return
-    sources = [await anyio.open_file(path, "rb") for path in files]
-    for source in sources or [anyio.wrap_file(sys.stdin.buffer)]:
+    sources = [lines_of_file(path) for path in files] or [lines_of(sys.stdin.fileno())]
+    for source in sources:
         async for line in source:
-            yield line.rstrip(b"\r\n")
+            yield line
 
 
 def _start(text: str | None) -> MessageId | int | None:

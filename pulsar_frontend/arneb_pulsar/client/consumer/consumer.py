@@ -285,12 +285,16 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         if last.entry_id < 0:
             return False
         machine = self._machine
-        behind = machine.last_given or machine.start
+        behind, inclusive = machine.last_given, False
+        if behind is None and machine.last_taken is not None:
+            behind = machine.last_taken.id
+        if behind is None:
+            behind, inclusive = machine.start, machine.start_is_inclusive
         if behind in (None, LATEST) and found.HasField("consumer_mark_delete_position"):
             behind = MessageId.from_wire(found.consumer_mark_delete_position, self.topic)
+            inclusive = False
         if behind is None:
             return True
-        inclusive = machine.last_given is None and machine.start_is_inclusive
         if last.entry == behind.entry and behind.batch_index < 0:
             return inclusive
         at, here = (last.entry, last.batch_index), (behind.entry, behind.batch_index)

@@ -68,6 +68,10 @@ class ConsumerMachine(Generic[T]):
         self._queue = queue
         self._chunks = chunks
         self._unpacker = unpacker
+        self.last_taken: Message[T] | None = None
+        """The last that the application got on this connection."""
+        self._anchor: MessageId | None = None
+        """See :meth:`anchor`."""
         self._seeking = False
         letters = options.dead_letters
         self._redeliveries_max = letters.redeliveries_max if letters else None
@@ -100,6 +104,7 @@ class ConsumerMachine(Generic[T]):
         self._chunks.clear()
         self.given_up.clear()
         self.acks.detach()
+        self.last_taken = None
         if self._is_reader and self.last_given is not None:
             self.start = self.last_given
 
@@ -107,17 +112,20 @@ class ConsumerMachine(Generic[T]):
         """What it begins behind, in place of the end that the topic had when it began, or of a time
         before it: were it to come back there, it would miss what was sent meanwhile."""
         if self.start in (EARLIEST, LATEST):
-            self.start = place
+            self.start = self._anchor = place
 
     @property
     def start_is_inclusive(self) -> bool:
         """The message at :attr:`start` is for the application: it has not got it yet."""
-        return self._options.start_inclusive and self.start is not self.last_given
+        return self.start is not None and self._is_wanted(self.start)
 
     def place_of(self, start: MessageId) -> MessageId:
         """Where a broker is to begin for ``start``: to get a message in pieces, at its first."""
-        is_wanted = self._options.start_inclusive and start is not self.last_given
-        return start.first_chunk or start if is_wanted else start
+        return start.first_chunk or start if self._is_wanted(start) else start
+
+    def _is_wanted(self, start: MessageId) -> bool:
+        is_behind = start is self.last_given or start is self._anchor
+        return self._options.start_inclusive and not is_behind
 
     # What comes in
 
@@ -239,6 +247,7 @@ class ConsumerMachine(Generic[T]):
         if self._times_out:
             entry = message.entry
             self.acks.hand_out(entry.id, message.batch_index, entry.redelivery_count, now)
+        self.last_taken = message
         if self._is_reader:
             self.last_given = message.id
         return message
@@ -319,7 +328,7 @@ class ConsumerMachine(Generic[T]):
         self._seeking = False
         if not done:
             return []
-        self.start, self.last_given = start, None
+        self.start, self.last_given, self.last_taken = start, None, None
         self._queue.clear()
         self._chunks.clear()
         return self.acks.forget()

@@ -11,6 +11,7 @@ from tests.pulsar_frontend.client.test_cancelling import cancelled_after
 from arneb_pulsar.client import (
     EARLIEST,
     LATEST,
+    Batching,
     ConsumerOptions,
     MessageId,
     ProducerOptions,
@@ -133,3 +134,43 @@ async def test_a_subscription_asks_for_its_state_to_be_replicated() -> None:
         "here": False,
         "there": True,
     }
+
+
+@pytest.mark.parametrize("batching", [None, Batching()], ids=["single", "batch"])
+async def test_behind_the_end_there_is_nothing_whoever_wants_its_place_inclusive(
+    batching: Batching | None,
+) -> None:
+    broker = FakeBroker()
+    inclusive = ConsumerOptions(start_inclusive=True)
+    async with client_of(broker) as client:
+        await produce(client, 3, batching)
+        reader = await client.create_reader("orders", LATEST, inclusive)
+        consumer = await client.subscribe("orders", "billing", early(start_inclusive=True))
+        await consumer.seek(LATEST)
+        assert not await reader.has_message_available()
+        assert not await consumer.has_message_available()
+        # Coming back is coming back to the end, and not to the message before it.
+        broker.cut()
+        await produce(client, 1, batching)
+        assert (await reader.read(timeout_s=5.0)).data == b"0"
+        assert (await consumer.receive(timeout_s=5.0)).data == b"0"
+        assert not await reader.has_message_available()
+        assert not await consumer.has_message_available()
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+@pytest.mark.parametrize("batching", [None, Batching()], ids=["single", "batch"])
+async def test_who_acknowledges_nothing_sees_the_end_as_well(
+    kind: SubscriptionType, batching: Batching | None
+) -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce(client, 3, batching)
+        consumer = await client.subscribe("orders", "billing", early(kind, queue_size=1))
+        for _ in range(2):
+            for number in range(3):
+                assert await consumer.has_message_available()
+                assert (await consumer.receive(timeout_s=5.0)).data == b"%d" % number
+            assert not await consumer.has_message_available()
+            broker.cut()
+            await anyio.sleep(1)

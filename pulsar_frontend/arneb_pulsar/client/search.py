@@ -1,0 +1,104 @@
+"""A search: which broker has a topic, asked of one broker after the other.
+
+The rule: a search asks until a broker says that a topic is its own, or names nobody else; it ends
+once, and asks nobody after that. Brokers that send it round in a circle are not asked for ever.
+Pure.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from arneb_pulsar.client.connection.dialling import Address, parse_address
+from arneb_pulsar.client.errors import InvalidUrl, PulsarError, ServiceNotReady, UnexpectedAnswer
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandLookupTopic, CommandLookupTopicResponse
+
+REDIRECTS_MAX: Final = 20
+"""As the official clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a topic is served."""
+
+    address: Address
+    through: Address | None = None
+    """A proxy to dial instead."""
+
+
+class State(Enum):
+    """Where a search stands."""
+
+    ASKING = auto()
+    """:attr:`Search.place` is to be asked, or was and has not answered."""
+    FOUND = auto()
+    """:attr:`Search.place` has the topic."""
+    FAILED = auto()
+
+
+MOVES: Final = {
+    State.ASKING: frozenset({State.ASKING, State.FOUND, State.FAILED}),
+    State.FOUND: frozenset[State](),
+    State.FAILED: frozenset[State](),
+}
+"""From where to where."""
+
+
+class Search:
+    """One search for one topic, by the binary protocol."""
+
+    def __init__(self, topic: TopicName, service: Address, listener: str | None) -> None:
+        """``service`` is asked first; ``listener`` is under which name of brokers the client
+        reaches them."""
+        self.state = State.ASKING
+        self.place = Place(service)
+        self.what = f"lookup of {topic}"
+        self._topic = topic
+        self._service = service
+        self._listener = listener
+        self._authoritative = False
+        self._redirects = 0
+
+    def __repr__(self) -> str:
+        return f"<Search of {self._topic} {self.state.name}, {self.place.address}>"
+
+    def question(self) -> CommandLookupTopic:
+        """What to ask."""
+        assert self.state is State.ASKING, self
+        return CommandLookupTopic(
+            topic=str(self._topic),
+            authoritative=self._authoritative,
+            advertised_listener_name=self._listener,
+        )
+
+    def answer(self, reply: CommandLookupTopicResponse) -> None:
+        """Who was asked has answered. Raises :class:`UnexpectedAnswer` for an address that is
+        none, and :class:`ServiceNotReady` after too many brokers."""
+        tls = self._service.tls
+        url = reply.brokerServiceUrlTls if tls else reply.brokerServiceUrl
+        try:
+            # A broker that knows no other name of itself answers with none.
+            address = parse_address(url) if url else self.place.address
+        except InvalidUrl as error:
+            text = f"{self.what}: expected a broker's address, got {url!r}"
+            raise self._failed(UnexpectedAnswer(text)) from error
+        through = self._service if reply.proxy_through_service_url else None
+        if reply.response != CommandLookupTopicResponse.Connect:
+            self._redirects += 1
+            if self._redirects == REDIRECTS_MAX:
+                text = f"{self.what}: redirected {REDIRECTS_MAX} times"
+                raise self._failed(ServiceNotReady(text))
+            self._authoritative = reply.authoritative
+            self._move(State.ASKING)
+        else:
+            self._move(State.FOUND)
+        self.place = Place(address, through)
+
+    def _failed(self, error: PulsarError) -> PulsarError:
+        self._move(State.FAILED)
+        return error
+
+    def _move(self, state: State) -> None:
+        assert state in MOVES[self.state], (self, state)
+        self.state = state
