@@ -14,9 +14,9 @@ from arneb_pulsar.client import (
 )
 from arneb_pulsar.client.errors import (
     InvalidTransactionStatus,
-    ServerRefused,
     TimedOut,
     TransactionConflict,
+    TransactionCoordinatorNotFound,
     TransactionEnded,
     TransactionNotFound,
 )
@@ -29,7 +29,7 @@ PRODUCER = ProducerOptions(transactions=True, send_timeout_s=0)
 async def test_all_of_a_transaction_counts_or_nothing(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         if broker.name == "arneb":
-            with pytest.raises(ServerRefused):
+            with pytest.raises(TransactionCoordinatorNotFound, match="coordinates transactions"):
                 await client.begin_transaction()
         else:
             await commit_and_abort(client, topic)

@@ -7,7 +7,9 @@ middle of a batch.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
+from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import MessageId
 
 SendCallback = Callable[[MessageId | None, Exception | None], None]
@@ -79,3 +81,21 @@ class OutgoingMessage:
             return len(self.payload)
         names = sum(len(name) + len(value) for name, value in (self.properties or {}).items())
         return len(self.payload) + len(self.order or b"") + names
+
+
+def checked_properties(properties: Any) -> Mapping[str, str]:
+    """A copy of properties, all of which are text. Raises :class:`ConfigurationError`."""
+    if not isinstance(properties, Mapping):
+        raise ConfigurationError(f"expected a mapping, got {type(properties).__name__}")
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(
+                f"expected properties of str, got {type(value).__name__} for {name!r}"
+            )
+    return dict(properties)
+
+
+def check_name(name: Any) -> None:
+    """Raises :class:`ConfigurationError` for what is no text."""
+    if not isinstance(name, str):
+        raise ConfigurationError(f"expected a name of str, got {type(name).__name__}")

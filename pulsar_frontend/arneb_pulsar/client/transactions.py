@@ -23,6 +23,7 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
     ConnectError,
     PulsarError,
+    TopicNotFound,
     TransactionCoordinatorNotFound,
     TransactionEnded,
 )
@@ -89,7 +90,8 @@ class Coordinators:
     async def choose(self) -> int:
         """One after the other. Raises :class:`TransactionCoordinatorNotFound` if there is none."""
         if not self._count:
-            self._count = await self._context.lookup.partitions(COORDINATORS, create=False)
+            with suppress(TopicNotFound):  # as Arneb says it, which has no such namespace
+                self._count = await self._context.lookup.partitions(COORDINATORS, create=False)
         if not self._count:
             raise TransactionCoordinatorNotFound(
                 "expected a service that coordinates transactions, got one that does not"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.messages import check_name, checked_properties
 from arneb_pulsar.client.trackers.redelivery import RedeliveryBackoff
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -148,6 +149,14 @@ class ConsumerOptions:
             raise ConfigurationError(f"expected a queue of 0 or more, got {self.queue_size}")
         if self.ack_timeout_s < 0 or self.ack_group_s < 0 or self.negative_ack_delay_s < 0:
             raise ConfigurationError("expected times of 0 s or more")
+        check_name(self.name)
+        checked_properties(self.properties)
+        checked_properties(self.subscription_properties)
+        if self.ack_group_max < 1 or self.priority_level < 0:
+            raise ConfigurationError(
+                f"expected groups of 1 or more acknowledgements and a priority of 0 or more, got "
+                f"{self.ack_group_max} and {self.priority_level}"
+            )
         if self.start_rollback_s < 0 or self.partition_poll_s <= 0:
             raise ConfigurationError(
                 f"expected a start 0 s ago or more and a poll of more than 0 s, got "

@@ -12,7 +12,12 @@ from arneb_pulsar.client.codec.schemas.schema import Schema
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.interceptors import ProducerInterceptor, guarded
-from arneb_pulsar.client.messages import OutgoingMessage, SendCallback, TransactionId
+from arneb_pulsar.client.messages import (
+    OutgoingMessage,
+    SendCallback,
+    TransactionId,
+    checked_properties,
+)
 
 T = TypeVar("T")
 
@@ -102,7 +107,8 @@ def _apply(message: OutgoingMessage, wall_ms: int, keywords: Keywords) -> None:
         raise ConfigurationError(f"expected {', '.join(sorted(KEYWORDS))}, got {unknown}")
     message.key = _key(keywords.get("key"))
     message.ordering_key = _ordering_key(keywords.get("ordering_key"))
-    message.properties = _properties(keywords.get("properties"))
+    properties = keywords.get("properties")
+    message.properties = checked_properties(properties) if properties else None
     message.event_time_ms = _positive("event_time_ms", keywords.get("event_time_ms", 0))
     if all(name in keywords for name in NOT_AT_ONCE):
         raise ConfigurationError("expected deliver_at_ms or deliver_after_s, got both")
@@ -128,19 +134,6 @@ def _ordering_key(key: Any) -> bytes | None:
     if key is None or isinstance(key, bytes):
         return key or None
     raise ConfigurationError(f"expected an ordering key of bytes, got {type(key).__name__}")
-
-
-def _properties(properties: Any) -> Mapping[str, str] | None:
-    if not properties:
-        return None
-    if not isinstance(properties, Mapping):
-        raise ConfigurationError(f"expected a mapping, got {type(properties).__name__}")
-    for name, value in properties.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise ConfigurationError(
-                f"expected properties of str, got {type(value).__name__} for {name!r}"
-            )
-    return dict(properties)
 
 
 def _milliseconds(name: str, seconds: Any) -> int:

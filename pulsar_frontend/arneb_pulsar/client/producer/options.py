@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_pulsar.client.errors import ConfigurationError
+from arneb_pulsar.client.messages import check_name, checked_properties
 from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -75,6 +76,8 @@ class ProducerOptions:
     """It will send in transactions: the broker makes ready for them."""
 
     def __post_init__(self) -> None:
+        check_name(self.name)
+        checked_properties(self.properties)
         if self.pending_max < 1:
             raise ConfigurationError(f"expected 1 or more pending sends, got {self.pending_max}")
         if self.send_timeout_s < 0 or self.chunk_bytes_max < 0:
