@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from itertools import count
 
+import pika
 import pytest
 from conformance.brokers.arneb import Arneb, arneb_command, arneb_environment
 from tests.client_command import WITHIN_S, played
@@ -78,3 +79,20 @@ def test_a_wrong_port_is_told_by_what_it_speaks(broker: Arneb) -> None:
     said = played(broker.admin_url, "ping", "-c", "2", "-i", "0").stdout.decode().splitlines()
     assert len(said) == 3
     assert said[0].startswith(broker.pulsar_url)
+
+
+def test_what_comes_by_one_protocol_goes_by_the_other(broker: Arneb, topic: str) -> None:
+    url, address = broker.pulsar_url, broker.address
+    parameters = pika.ConnectionParameters(address.host, address.port)
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(topic, durable=True)
+        headers = pika.BasicProperties(headers={"a": "b"})
+        channel.basic_publish("", topic, b"from a publisher", headers)
+        printed = played(url, "read", topic, "-e", "-f", r"%k|%s|%h").stdout
+        assert printed.startswith(b"%s|from a publisher|a=b," % topic.encode())
+        played(url, "produce", topic, "-k", "key", "-H", "c=d", stdin=b"from a line\n")
+        played(url, "consume", topic, "-s", "amqp", "-c", "1")
+        method, properties, body = channel.basic_get(topic, auto_ack=True)
+        assert (method.routing_key, properties.headers, body) == ("key", {"c": "d"}, b"from a line")

@@ -433,7 +433,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "who begins at a message in pieces misses it",
         CLIENT + "consumer/machine.py",
-        "        return start.first_chunk or start if is_wanted else start\n",
+        "        return start.first_chunk or start if self._is_wanted(start) else start\n",
         "        return start\n",
         PIECES_TESTS,
     ),
