@@ -50,7 +50,8 @@ class Mark:
 class Marks:
     """The marks of one broker.
 
-    Invariant: ``_counts`` has how many are each owner's, those that are under way among them.
+    Invariant: ``_counts`` has how many are each owner's, those that are under way among them, and
+    nobody who has none: owners may be roles of tokens, of which there is no end.
     """
 
     def __init__(self, kept: Mapping[str, bytes], limits: DataLimits) -> None:
@@ -85,11 +86,11 @@ class Marks:
         try:
             yield
         except BaseException:
-            self._counts[mark.owner] -= 1
+            self._discount(mark.owner)
             raise
         self._marks[query] = mark
         if before is not None:
-            self._counts[before.owner] -= 1
+            self._discount(before.owner)
 
     def old(self, now_ms: int) -> list[str]:
         """The queries whose marks nobody needs any more."""
@@ -103,4 +104,9 @@ class Marks:
 
     def forget(self, query: str) -> None:
         """What is not kept any more."""
-        self._counts[self._marks.pop(query).owner] -= 1
+        self._discount(self._marks.pop(query).owner)
+
+    def _discount(self, owner: str) -> None:
+        self._counts[owner] -= 1
+        if not self._counts[owner]:
+            del self._counts[owner]

@@ -16,7 +16,7 @@ from arneb.data.limits import DataLimits
 STAGES_MAX: Final = 20_000
 """Each takes half a KiB of memory and more with its pieces."""
 
-PIECES_MAX: Final = 100_000
+PIECES_IN_ALL_MAX: Final = 100_000
 """Each takes 200 bytes of memory, however few rows it has."""
 
 PIECES_OF_USER_MAX: Final = 50_000
@@ -61,7 +61,9 @@ class Room:
         and so many ``stages`` with it."""
         limits = self._limits
         _expect(self.used, stages, size, "in all", (
-            (STAGES_MAX, ""), (PIECES_MAX, ""), (limits.staged_bytes_max, "staged_bytes_max"),
+            (STAGES_MAX, ""),
+            (PIECES_IN_ALL_MAX, ""),
+            (limits.staged_bytes_max, "staged_bytes_max"),
         ))  # fmt: skip
         if user:
             _expect(self.of(user), stages, size, f"by {user}", (

@@ -33,7 +33,7 @@ async def stage(here: Served, query: str, name: str, piece: int = 0) -> None:
 async def test_small_pieces_have_a_bound_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "PIECES_MAX", 5)
+    monkeypatch.setattr(room, "PIECES_IN_ALL_MAX", 5)
     async with served(tmp_path) as here:
         for query in ("p", "q"):
             await stage(here, query, "s")

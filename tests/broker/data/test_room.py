@@ -220,3 +220,6 @@ def test_marks_are_those_of_whoever_has_not_failed(
         del model[query]
     again: Mapping[str, bytes] = {PREFIX + query: each.pack() for query, each in model.items()}
     assert {query: Marks(again, DataLimits()).find(query) for query in model} == model
+    for query in model:
+        marks.forget(query)
+    assert not marks._counts, "nobody is known who has none"
