@@ -143,6 +143,20 @@ def test_every_module_opens_with_a_docstring() -> None:
     assert not bare
 
 
+def test_whatever_keeps_a_state_shows_it() -> None:
+    """Classes that inherit may inherit that as well, and private ones are their module's affair."""
+    silent = [
+        f"{name_of(path)}: {node.name}"
+        for path in modules(*PACKAGES)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if all(ast.unparse(base).startswith("Generic[") for base in node.bases)
+        if "__init__" in (names := {getattr(each, "name", "") for each in node.body})
+        and "__repr__" not in names
+    ]
+    assert not silent, "no __repr__"
+
+
 def test_every_package_is_typed_and_has_an_init() -> None:
     for package in PACKAGES:
         assert (REPOSITORY / package / "py.typed").exists(), f"{package} has no py.typed"

@@ -16,7 +16,7 @@ Table = dict[str, Any]
 class Translation:
     """What a file comes to."""
 
-    table: Table = field(default_factory=dict)
+    table: Table = field(default_factory=dict, repr=False)
     """Settings, as they would stand in a TOML file."""
     notes: list[str] = field(default_factory=list)
     """What is ignored, one line each."""
@@ -40,6 +40,9 @@ class ConfFile:
         self.backends: dict[str, str] = {}
         self.mechanisms: set[str] = set()
         self.log_dir = Path("/var/log/rabbitmq")
+
+    def __repr__(self) -> str:
+        return f"<ConfFile, {len(self.users)} more users>"  # no values: some are secret
 
     def set(self, dotted: str, value: Any) -> None:
         """One setting."""

@@ -124,6 +124,9 @@ class Shared:
         self.addresses = {name: listeners.addresses(name) for name in listeners.by_name}
         """Where is listened, by the name of the listener: a server may take its sockets over."""
 
+    def __repr__(self) -> str:
+        return f"<Shared by {', '.join(self.addresses)}>"
+
     @cached_property
     def api(self) -> Api:
         """The HTTP applications, made when one is first asked."""

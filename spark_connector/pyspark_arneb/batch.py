@@ -64,6 +64,9 @@ class BatchReader(DataSourceReader):
         self._filters: list[SpanFilter] = []
         self._row_filters: list[RowFilter] = []
 
+    def __repr__(self) -> str:
+        return f"<BatchReader of {self._options.location}>"
+
     def partitions(self) -> Sequence[InputPartition]:
 
         options = self._options

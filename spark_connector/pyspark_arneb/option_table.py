@@ -83,6 +83,9 @@ class GivenOptions:
         if located and "path" in aliases and not any(each in self._values for each in ADDRESSES):
             self._values["path"] = "path", located
 
+    def __repr__(self) -> str:
+        return f"<GivenOptions {', '.join(self._values)}>"  # no values: some are secret
+
     def __contains__(self, name: str) -> bool:
         return name in self._values
 

@@ -38,7 +38,7 @@ class Target:
 
     uri: str
     """``file:///srv/lake``, ``s3://bucket/lake``; no slash at its end."""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Storage options in delta-rs's names, which are those of the environment variables too."""
 
     @classmethod

@@ -22,6 +22,12 @@ def translated(text: str) -> dict[str, Any]:
     return translate(text, "f", lambda: 1000).table
 
 
+def test_no_password_is_shown() -> None:
+    found = translate("default_pass = hush\n", "f", lambda: 1000)
+    assert "hush" in str(found.table)
+    assert "hush" not in repr(found)
+
+
 def test_a_policy_that_sets_nothing_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "rabbitmq.conf"
     file.write_text("default_policies.operator.p.queue_pattern = x\n")

@@ -12,11 +12,20 @@ from arneb_core.api.position import Position, position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
-from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.option_table import GivenOptions, OptionError
 from pyspark_arneb.options import ALIASES, ColumnStyle, SnapshotTime, read_options
+from pyspark_arneb.pipeline.replay import Target as Replayed
+from pyspark_arneb.target import Target
 
 LEAST = {"path": "/data", "topic": "orders"}
 ORDERS = full_name("orders")
+
+
+def test_no_secret_is_shown() -> None:
+    secret = {"service.url": "http://b:1", "topic": "t", "service.password": "hush"}
+    by_key = Target("s3://lake", {"AWS_SECRET_ACCESS_KEY": "hush"})
+    for each in (GivenOptions(secret, ALIASES), read_options(secret), by_key, Replayed(secret)):
+        assert "hush" not in repr(each)
 
 
 def test_path_and_topic_are_enough() -> None:

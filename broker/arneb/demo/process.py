@@ -38,6 +38,9 @@ class BrokerProcess:
         self.addresses = self._read_addresses()
         self.started_in_s += time.perf_counter()
 
+    def __repr__(self) -> str:
+        return f"<BrokerProcess {self._process.pid}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -46,6 +46,9 @@ class Publisher:
             ),
         )
 
+    def __repr__(self) -> str:
+        return f"<Publisher, {len(self._left)} left, {len(self._outstanding)} outstanding>"
+
     def run(self) -> int:
         """Publish everything; returns how many messages were confirmed."""
         self._connection.ioloop.start()

@@ -51,6 +51,9 @@ class Secured(trio.abc.HalfCloseableStream):
     def __init__(self, inside: SecuredStream) -> None:
         self._inside = inside
 
+    def __repr__(self) -> str:
+        return f"<Secured {self._inside!r}>"
+
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send, encrypted."""
         await self._inside.send_all(data)

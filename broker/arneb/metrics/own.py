@@ -118,6 +118,9 @@ class BrokerCollector(Collector):
         self._alarms = alarms
         self._late = late
 
+    def __repr__(self) -> str:
+        return f"<BrokerCollector of {self._topics} topics>"
+
     def collect(self) -> Iterator[LibraryMetric]:
         """Every family, each with one sample."""
         yield InfoMetricFamily("arneb_build", "The running broker", {"version": version("arneb")})

@@ -34,6 +34,9 @@ class Holes:
         self._unsaved = Unsaved()
         self.count = 0
 
+    def __repr__(self) -> str:
+        return f"<Holes {self.count} in {len(self._chunks)} chunks, {self._unsaved!r}>"
+
     def add(self, place: Position) -> bool:
         """Put one position in; False when it was there."""
         key, low = place >> CHUNK_BITS, place & CHUNK_MASK

@@ -21,6 +21,9 @@ class Unsaved:
         """Keys changed since :meth:`take`. Whoever puts a value adds its key here."""
         self._stored: dict[int, None] = {}
 
+    def __repr__(self) -> str:
+        return f"<Unsaved {len(self.dirty)} keys, {len(self._stored)} stored>"
+
     def dropped(self, key: int) -> None:
         """The mapping has no such key any more."""
         if key in self._stored:

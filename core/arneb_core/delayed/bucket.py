@@ -76,6 +76,9 @@ class BucketWriter:
         self._spans: list[Span] = []
         self._members = BitMap64()
 
+    def __repr__(self) -> str:
+        return f"<BucketWriter {self._id} of topic {self._topic_id}, {len(self._spans)} spans>"
+
     def add(self, keys: Sequence[DueKey]) -> Put:
         """The row of the next segment, which ``keys`` are."""
         row = segment_key(self._topic_id, self._id, len(self._spans))

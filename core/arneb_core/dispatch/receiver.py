@@ -52,6 +52,9 @@ class Receiver:
         """Of key hashes, if the subscription shares keys out by these."""
         self.writable = True
 
+    def __repr__(self) -> str:
+        return f"<Receiver {self.name!r}, {self.permits} permits, writable {self.writable}>"
+
     @property
     def room(self) -> int:
         """Messages that it may be given now; 0 or less means none."""

@@ -41,6 +41,9 @@ class Reader:
         self._thread = Thread(target=self._run, name="arneb-reader", daemon=True)
         self._thread.start()
 
+    def __repr__(self) -> str:
+        return f"<Reader, {self.requests_open} requests open>"
+
     def read(
         self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
     ) -> None:

@@ -65,6 +65,9 @@ class Steps:
         self._waits_for_end = False
         """Somebody who is alone has its turn: a commit is begun at the end of that."""
 
+    def __repr__(self) -> str:
+        return f"<Steps, {len(self._ready)} subscriptions ready>"
+
     @property
     def has_more(self) -> bool:
         """There is something to do at once."""

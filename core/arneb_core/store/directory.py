@@ -50,6 +50,9 @@ class DirectoryLock:
         self.content = content
         self._fd = fd
 
+    def __repr__(self) -> str:
+        return f"<DirectoryLock {self.path}, {self.content.name}>"
+
     @classmethod
     def take(cls, path: Path) -> "DirectoryLock":
         """Take the directory for this process, making it if it is not there.

@@ -88,6 +88,9 @@ class Findings:
     def __init__(self) -> None:
         self._found: list[Finding] = []
 
+    def __repr__(self) -> str:
+        return f"<Findings {len(self._found)}>"
+
     @property
     def is_full(self) -> bool:
         return len(self._found) >= FINDINGS_MAX

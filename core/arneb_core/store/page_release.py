@@ -29,6 +29,9 @@ class PageRelease:
         self._range = _mapping(data_file)
         self._bytes = 0
 
+    def __repr__(self) -> str:
+        return f"<PageRelease after {self._bytes} bytes>"
+
     def read(self, size: int) -> None:
         """Note that ``size`` bytes were read in one place. Called from any thread: a lost count is
         harmless."""

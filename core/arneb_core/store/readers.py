@@ -129,6 +129,9 @@ class WatchedReading(PageRelease):
         self._reads = 0
         self._asked = time.monotonic()
 
+    def __repr__(self) -> str:
+        return f"<WatchedReading {self._me}, {self._reads} reads>"
+
     def read(self, size: int) -> None:
         """As :meth:`.PageRelease.read`. Raises :class:`StoreUnusable` when it was told."""
         self._inner.read(size)

@@ -53,6 +53,9 @@ class Room:
         self._free = free
         self._used_at_most = used()
 
+    def __repr__(self) -> str:
+        return f"<Room {self._allocated} bytes allocated, {self._bytes_max} at most>"
+
     @property
     def allocated_bytes(self) -> int:
         return self._allocated

@@ -104,6 +104,9 @@ class Salvage:
         self._place_homeless()
         self._tell_losses()
 
+    def __repr__(self) -> str:
+        return f"<Salvage of {len(self.topics)} topics, {len(self.missing)} missing>"
+
     # The catalog
 
     def _read_catalog(self) -> None:

@@ -38,6 +38,9 @@ class SalvagedCursor:
         self.holes: dict[int, BitMap] = {}
         self.masks: dict[Position, int] = {}
 
+    def __repr__(self) -> str:
+        return f"<SalvagedCursor at {self.place}, {len(self.holes)} chunks of holes>"
+
     @property
     def last_known(self) -> Position:
         """The last place of which it knows that there was an entry, or a bound."""

@@ -32,13 +32,7 @@ from arneb_core.store.journal_reader import JournalReader
 from arneb_core.store.leftovers import Range, is_left_over, leftovers
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
 from arneb_core.store.meta_pages import check_file
-from arneb_core.store.opening import (
-    DATA_NAME,
-    LOCK_NAME,
-    Tables,
-    open_lmdb,
-    open_tables,
-)
+from arneb_core.store.opening import DATA_NAME, LOCK_NAME, Tables, open_lmdb, open_tables
 from arneb_core.store.page_release import PageRelease
 from arneb_core.store.page_walk import PageFault
 from arneb_core.store.readers import WatchedReading
@@ -52,12 +46,7 @@ from arneb_core.store.schema import (
     parse_entry_key,
     topic_prefix,
 )
-from arneb_core.store.store_file import (
-    EVERY_TABLE,
-    WHAT_THERE_IS,
-    look_at_transaction,
-    refuse,
-)
+from arneb_core.store.store_file import EVERY_TABLE, WHAT_THERE_IS, look_at_transaction, refuse
 
 BEFORE_EVERYTHING = Position(0)
 
@@ -105,6 +94,9 @@ class Snapshot:
             late = (each.changes for each in pending if each.number > has)
             for topic_id, first, entries in merged_blocks(late):
                 self._journaled.setdefault(topic_id, []).append((first, entries))
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self._txn.id()}, {len(self._journaled)} topics of it in the journal>"
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
@@ -298,6 +290,9 @@ class SnapshotEnvironment:
         self._tables = tables
         self._page_release = PageRelease(Path(env.path(), DATA_NAME))
         self._journal = JournalReader(Path(env.path()), self._meta)
+
+    def __repr__(self) -> str:
+        return f"<SnapshotEnvironment, {self._page_release!r}>"
 
     @contextmanager
     def snapshot(self, *, damaged_too: bool = False) -> Iterator[Snapshot]:

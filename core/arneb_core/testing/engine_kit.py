@@ -136,6 +136,9 @@ class Outcome:
         self.calls: list[Exception | None] = []
         self._event = trio.Event()
 
+    def __repr__(self) -> str:
+        return f"<Outcome {self.calls}>"
+
     def __call__(self, error: Exception | None, *_: object) -> None:
         self.calls.append(error)
         self._event.set()

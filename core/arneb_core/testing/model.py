@@ -26,6 +26,9 @@ class CursorModel:
         self.log = log
         self.acked = set(acked)
 
+    def __repr__(self) -> str:
+        return f"<CursorModel {len(self.acked)} acknowledged in {len(self.log)} entries>"
+
     def messages(self, positions: Iterable[Position]) -> set[Message]:
         """All messages of those of ``positions`` that the log has."""
         log = self.log

@@ -136,6 +136,9 @@ class Playbook:
         if self.index is not None:
             self.machine.hold_back(self.index)
 
+    def __repr__(self) -> str:
+        return f"<Playbook of {self.machine!r}, {len(self.effects)} effects>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -109,6 +109,9 @@ class StoreModel:
         self.frontend: dict[bytes, bytes] = {}
         self.next_topic_id = 1
 
+    def __repr__(self) -> str:
+        return f"<StoreModel of {len(self.topics)} topics>"
+
     def create_topic(self, changes: Changes, name: str) -> TopicModel:
         """A topic without entries."""
         topic = self.topics[name] = TopicModel(TopicId(self.next_topic_id))

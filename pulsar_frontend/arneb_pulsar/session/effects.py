@@ -234,7 +234,7 @@ class Authenticate:
     """Check a proof of identity; answered by ``Authenticated`` or ``NotAuthenticated``."""
 
     method: str
-    proof: bytes
+    proof: bytes = field(repr=False)
     original: str = ""
     """On whose behalf the client says to come."""
 

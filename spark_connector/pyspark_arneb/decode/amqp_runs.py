@@ -119,6 +119,9 @@ class UniformRun:
         self._routes = list(map(read_route, found.dictionary.to_pylist()))
         self._values = pc.binary_slice(column, width, -1)
 
+    def __repr__(self) -> str:
+        return f"<UniformRun of {self._rows} rows, {len(self._routes)} routes>"
+
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "UniformRun | None":
         """The run, if all entries agree with the first in where everything stands."""
@@ -231,6 +234,9 @@ class MixedRun:
         self._places = places
         self._routes = routes
         self._values = values
+
+    def __repr__(self) -> str:
+        return f"<MixedRun of {len(self._places)} of {len(self._entries)} entries>"
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "MixedRun | None":

@@ -55,6 +55,9 @@ class Places:
             Field.KAFKA_PARTITION: pa.scalar(max(0, self._partition), pa.int32()),
         }
 
+    def __repr__(self) -> str:
+        return f"<Places in ledger {self._ledger}>"
+
     def column(
         self, field: Field, positions: Sequence[int], batch_indexes: Sequence[int] | None
     ) -> "pa.Array":

@@ -28,6 +28,9 @@ class CursorGuard:
         self._name = name
         self._owners: dict[LogId, str] = {}
 
+    def __repr__(self) -> str:
+        return f"<CursorGuard {self._name!r} of {len(self._owners)} logs>"
+
     def hold(self, log: LogId, start: Position, table_id: str) -> None:
         """See :meth:`.TrimGuard.hold`."""
         owner = f"lake-{table_id}"

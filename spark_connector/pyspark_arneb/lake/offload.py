@@ -110,6 +110,9 @@ class Offload:
         self._expects = expects
         self._stopped = False
 
+    def __repr__(self) -> str:
+        return f"<Offload of {self._reading.location} to {self._target}>"
+
     def stop(self) -> None:
         """End behind the ledger that is being sealed; from a signal handler."""
         self._stopped = True

@@ -57,6 +57,9 @@ class LakeQuery:
         self.warnings: list[str] = []
         """What is not as it should be with the topics of the queries."""
 
+    def __repr__(self) -> str:
+        return f"<LakeQuery of {self._lake}, {len(self.warnings)} warnings>"
+
     def run(self, sql: str) -> "Answer":
         """The answer to ``sql``.
 

@@ -71,6 +71,9 @@ class Sealer:
         self._options = options
         self._compression = compression
 
+    def __repr__(self) -> str:
+        return f"<Sealer of {self._log}>"
+
     def seal(self, ledgers: "Sequence[LedgerExtent]") -> Sealed | None:
         """Have the table hold the first of some closed ledgers, as many as fill a file. None if
         somebody else did it meanwhile.

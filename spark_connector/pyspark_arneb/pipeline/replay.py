@@ -40,7 +40,7 @@ TOO_LARGE: Final = "data.batch_bytes_max"
 class Target:
     """Where messages go: a topic, a queue or an exchange, by the options of the sink."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
     def __post_init__(self) -> None:
         ways = [name for name in ("topic", "queue", "exchange") if name in self.options]

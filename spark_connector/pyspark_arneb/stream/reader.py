@@ -45,6 +45,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = BatchReader(replace(options.read, starting_time_ms=None), columns)
         self._planner: StreamPlanner | None = None
 
+    def __repr__(self) -> str:
+        return f"<StreamReader {self._planner!r}>"
+
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return self._planning().initial().to_json()
 

@@ -18,6 +18,10 @@ CONFIG = PulsarConfig(
 )
 
 
+def test_no_proof_is_shown() -> None:
+    assert "hush" not in repr(Authenticate("token", b"hush"))
+
+
 def connecting(refreshes: bool = True) -> Playbook:
     play = Playbook(connected=False, config=CONFIG)
     command = pb.CommandConnect(

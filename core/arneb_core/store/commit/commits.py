@@ -65,6 +65,9 @@ class Commits:
             path / DATA_NAME, bytes_max, lambda: self._live.used_bytes, self._free_bytes
         )
 
+    def __repr__(self) -> str:
+        return f"<Commits to {self._live!r}, {len(self._trims)} trims>"
+
     def commit(self, changes: Changes) -> CommitReport:
         """Make ``changes`` durable, all or nothing; blocks until they are.
 

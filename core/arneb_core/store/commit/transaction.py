@@ -47,6 +47,9 @@ class Transaction:
         self._txn = txn
         self._tables = tables
 
+    def __repr__(self) -> str:
+        return f"<Transaction {self._txn.id()}>"
+
     def apply(self, changes: Changes, encoded: Encoded) -> None:
         """Everything but the trims, in the order that :class:`Changes` promises."""
         txn, tables = self._txn, self._tables
