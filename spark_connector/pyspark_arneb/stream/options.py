@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.offsets import EARLIEST, LATEST
-from pyspark_arneb.option_table import GivenOptions, Option, aliases_of
+from pyspark_arneb.option_table import GivenOptions, Option, OptionError, aliases_of
 from pyspark_arneb.option_values import count
 from pyspark_arneb.options import ALIASES, ReadOptions, read_options_of
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
@@ -73,13 +73,17 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
     read = read_options_of(options, LATEST)
     if isinstance(read.location, Directory):
         options.refuse(CURSOR_ONLY, 'a cursor needs "service.url"; "path" reads without a broker')
+    messages_max = options.parse("maxOffsetsPerTrigger", count, None)
+    messages_min = options.parse("minOffsetsPerTrigger", count, None)
+    if messages_max is not None and messages_min is not None and messages_min > messages_max:
+        raise OptionError(
+            "minOffsetsPerTrigger",
+            f"expected no more than maxOffsetsPerTrigger, {messages_max}, got {messages_min}",
+        )
     return StreamOptions(
         read,
-        Limits(
-            options.parse("maxOffsetsPerTrigger", count, None),
-            options.parse("maxBytesPerTrigger", _bytes, None),
-        ),
-        options.parse("minOffsetsPerTrigger", count, None),
+        Limits(messages_max, options.parse("maxBytesPerTrigger", _bytes, None)),
+        messages_min,
         options.parse("maxTriggerDelay", seconds, TRIGGER_DELAY_S),
         options.parse("subscription", _name, None),
         options.parse("subscriptionPrefix", _name, "spark"),

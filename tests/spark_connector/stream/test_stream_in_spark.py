@@ -122,6 +122,10 @@ def test_a_stream_that_is_trimmed_says_so_or_goes_on(
         ({"maxBytesPerTrigger": "many"}, 'option "maxBytesPerTrigger": expected bytes such as'),
         ({"maxOffsetsPerTrigger": "0"}, 'option "maxOffsetsPerTrigger": expected a whole number'),
         ({"maxTriggerDelay": "15"}, 'option "maxTriggerDelay": expected a time with its unit'),
+        (
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            'option "minOffsetsPerTrigger": expected no more than maxOffsetsPerTrigger, 5, got 6',
+        ),
         ({"maxOffsetPerTrigger": "9"}, 'did you mean "maxOffsetsPerTrigger"'),
     ],
 )
