@@ -41,6 +41,10 @@ from pyspark_arneb.service.connection import Address, ask
 PAUSE_S = 0.004
 FIRST_BATCH_S_MAX = 240.0
 LIVES_S_MAX = 6.0
+STARVED = "Python worker failed to connect back"
+"""Spark gives a worker ten seconds, which is not enough where others have the processors."""
+LOG_END = 4_000
+TRIES = 4
 KEYS = 7
 EXCHANGE = "by-key"
 VICTIMS = ("query", "broker", "both", "query between the commits")
@@ -105,9 +109,7 @@ def run(directory: Path, kills: int, seed: int) -> None:
     try:
         for number in range(1, kills + 1):
             publisher.start(broker.amqp_port)
-            query = Query(_url(broker), directory)
-            if dice.random() < 0.8 and not query.wait_for("batch", FIRST_BATCH_S_MAX):
-                raise PromiseBroken(f"the query ended by itself: see {directory / 'query.log'}")
+            query = _begun(broker, directory, waits=dice.random() < 0.8)
             time.sleep(dice.uniform(0, LIVES_S_MAX))
             # Of few kills one is of the kind that does not happen by chance.
             victim = "query between the commits" if number == 1 else dice.choice(VICTIMS)
@@ -124,8 +126,7 @@ def run(directory: Path, kills: int, seed: int) -> None:
                 broker = BrokerProcess(data)
             print(f"kill {number}: {victim}, {publisher.confirmed} confirmed so far", flush=True)
         for _ in range(2):  # the second acknowledges what the first has finished
-            query = Query(_url(broker), directory, now=True)
-            query.join(300)
+            _catch_up(broker, directory)
         backlog = _backlog(broker, directory)
         broker.stop()
         counts = judge(data, publisher.confirmed)
@@ -139,6 +140,36 @@ def run(directory: Path, kills: int, seed: int) -> None:
             query.kill()
         if broker.returncode is None:
             broker.kill()
+
+
+def _begun(broker: BrokerProcess, directory: Path, *, waits: bool) -> Query:
+    """A query that runs; with ``waits`` one that has done its first micro-batch."""
+    for _ in range(TRIES):
+        query = Query(_url(broker), directory)
+        if not waits or query.wait_for("batch", FIRST_BATCH_S_MAX):
+            return query
+        query.kill()
+        if not _has_starved(directory):
+            break
+    raise PromiseBroken(f"the query ended by itself: see {directory / 'query.log'}")
+
+
+def _catch_up(broker: BrokerProcess, directory: Path) -> None:
+    """Have a query take everything that there is."""
+    for number in range(TRIES):
+        query = Query(_url(broker), directory, now=True)
+        try:
+            query.join(300)
+            return
+        except PromiseBroken:
+            if number == TRIES - 1 or not _has_starved(directory):
+                raise
+
+
+def _has_starved(directory: Path) -> bool:
+    """Whether Spark has given a query up because a Python worker was not there in time."""
+    end = (directory / "query.log").read_text(errors="replace")[-LOG_END:]
+    return STARVED in end
 
 
 def _ends_between_the_commits(query: Query, directory: Path) -> bool:
