@@ -2,8 +2,9 @@
 
 The rule: a guest takes itself for alone only when it has seen that it is. While it reads it looks
 again and again at what its processors do for those who are not nice; as long as that is anything,
-and until it has looked twice, it and its JVM keep to the last of the processors and leave the first
-to the others. When nobody else works there, and when the read is over, they have all of them.
+and until it has seen enough, it and its JVM keep to the last of the processors and leave the first
+to the others. When nobody else works there, and when the read is over, they have all of them. Only
+reads are watched: what its own driver does before, to plan one, is not others' work.
 
 Being nice is not enough, for Linux places whoever wakes up on an idle processor, and where there is
 none it looks at what the processors carry, not at how nice that is: a broker's thread then waits
@@ -22,7 +23,8 @@ from typing import Final, Protocol
 from pyspark_arneb.processes import PROC, jvm_above, threads_of
 
 LOOK_S: Final = 0.5
-"""Between two looks: long enough for the kernel's clock of 100 ticks a second to say something."""
+"""For how long others are watched before something follows from it: long enough for the kernel's
+clock of 100 ticks a second to say something."""
 
 WORK: Final = 0.05
 """Of one processor, what others must use to be left some. A machine that nobody uses stays below;
@@ -81,9 +83,11 @@ class Processors:
         self._stat = stat
         self._jvm: int | None = None
         self._own = self._affinity.of(os.getpid())
-        self._ticks: Ticks = {}
-        self._looked_s = -math.inf
-        self._left = 0
+        self._left: int | None = None
+        self._since_s = 0.0
+        self._since: Ticks = {}
+        self._seen_s = 0.0
+        self._others_s = 0.0
 
     def __repr__(self) -> str:
         return f"Processors({sorted(self.all())}, {self._left} left to others, jvm={self._jvm})"
@@ -95,33 +99,36 @@ class Processors:
         return (self._affinity.of(self._jvm) if self._jvm else None) or self._own
 
     def begin(self) -> None:
-        """A read begins: keep to what others left when they were looked at last."""
-        self._look()
-        self._keep_to(self._left)
+        """A read begins: keep to what others left when they were last seen, during a read too."""
+        self._since_s, self._since = self._now_s(), ticks(self._stat)
+        if self._left is None and self._since:
+            self._left = len(self.all()) // 2
+        self._keep_to(self._left or 0)
 
     def look(self) -> None:
-        """Keep to what others leave, if it is time to look again."""
+        """Keep to what others leave, if there is enough to be seen."""
+        if self._seen_s + self._now_s() - self._since_s < LOOK_S:
+            return
         before = self._left
-        if self._look() and (before or self._left):  # again: another read may have ended meanwhile
-            self._keep_to(self._left)
+        self._see()
+        if before or self._left:  # anew each time: another read may have ended meanwhile
+            self._keep_to(self._left or 0)
 
     def end(self) -> None:
         """Have all of them again, for nobody looks any more."""
+        self._see()
         self._keep_to(0)
 
-    def _look(self) -> bool:
-        """Whether it was time for it."""
-        now_s = self._now_s()
-        if now_s - self._looked_s < LOOK_S:
-            return False
-        self._looked_s = now_s
-        before, self._ticks = self._ticks, ticks(self._stat)
-        mine = self.all()
-        if before:
-            self._left = left_to_others(used_by_others(before, self._ticks, mine), len(mine))
-        elif self._ticks:
-            self._left = len(mine) // 2
-        return True
+    def _see(self) -> None:
+        """What others did since the last time; a short read adds to what those before it saw."""
+        now_s, now, mine = self._now_s(), ticks(self._stat), self.all()
+        passed_s = now_s - self._since_s
+        self._seen_s += passed_s
+        self._others_s += passed_s * used_by_others(self._since, now, mine)
+        self._since_s, self._since = now_s, now
+        if self._seen_s >= LOOK_S and now:
+            self._left = left_to_others(self._others_s / self._seen_s, len(mine))
+            self._seen_s = self._others_s = 0.0
 
     def _keep_to(self, left: int) -> None:
         """All threads but the JVM's first, which only waits for its end: it is left as it is, and

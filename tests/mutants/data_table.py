@@ -262,6 +262,20 @@ DATA_MUTANTS: Final = (
         PROCESSORS,
     ),
     Mutant(
+        "what its own driver does to plan a read counts as others' work",
+        "spark_connector/pyspark_arneb/processors.py",
+        "        self._since_s, self._since = self._now_s(), ticks(self._stat)\n",
+        "        self._since = self._since or ticks(self._stat)\n",
+        PROCESSORS,
+    ),
+    Mutant(
+        "short reads never see whether they are alone",
+        "spark_connector/pyspark_arneb/processors.py",
+        "        self._see()\n        self._keep_to(0)\n",
+        "        self._keep_to(0)\n",
+        PROCESSORS,
+    ),
+    Mutant(
         "room is made by the worker alone, and its JVM stays where it was",
         "spark_connector/pyspark_arneb/processors.py",
         "        if self._jvm is not None:\n            for thread",

@@ -149,6 +149,38 @@ def test_a_read_that_goes_on_takes_its_jvm_back_after_another_has_ended(machine:
     assert machine.kept_to() == {HALF}
 
 
+def test_what_happens_between_reads_is_not_others_work(machine: Machine) -> None:
+    mine = machine.processors()
+    mine.begin()
+    machine.passes(LOOK_S, guests=1.0)
+    mine.end()
+    machine.passes(10.0, others=1.0)
+    mine.begin()
+    assert machine.kept_to() == {ALL}, "who is alone while it reads has all at once"
+    machine.passes(LOOK_S, guests=1.0)
+    mine.look()
+    assert machine.kept_to() == {ALL}
+
+
+def test_reads_that_are_shorter_than_a_look_see_it_together(machine: Machine) -> None:
+    mine = machine.processors()
+    kept = []
+    for _ in range(5):
+        mine.begin()
+        kept.append(machine.kept_to())
+        machine.passes(LOOK_S / 2, guests=1.0)
+        mine.look()
+        mine.end()
+        machine.passes(1.0, others=1.0)
+    assert kept == [{HALF}, {HALF}, {ALL}, {ALL}, {ALL}]
+    for _ in range(2):
+        mine.begin()
+        machine.passes(LOOK_S / 2, others=0.5)
+        mine.end()
+    mine.begin()
+    assert machine.kept_to() == {HALF}
+
+
 def test_nobody_looks_more_often_than_the_kernel_can_tell(machine: Machine) -> None:
     mine = machine.processors()
     mine.begin()
