@@ -268,7 +268,9 @@ OLD: Final[dict[str, Any]] = {
          "priority": 0}
     ],
     "queues": [
-        {"name": "a", "vhost": "old", "durable": True, "auto_delete": False, "arguments": {}}
+        # The shovel declares the second one as well, sooner or later.
+        {"name": "a", "vhost": "old", "durable": True, "auto_delete": False, "arguments": {}},
+        {"name": "b", "vhost": "old", "durable": True, "auto_delete": False, "arguments": {}},
     ],
     "exchanges": [
         {"name": "x", "vhost": "old", "type": "topic", "durable": True, "auto_delete": False,
