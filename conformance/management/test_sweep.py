@@ -51,6 +51,10 @@ class Line:
     def __repr__(self) -> str:
         return f"<Line to {self._connection.host}:{self._connection.port}>"
 
+    def close(self) -> None:
+        """It is not used any more."""
+        self._connection.close()
+
     def play(self, request: Request) -> tuple[Outcome, bytes]:
         """What comes of a request, and its body."""
         headers = {"content-type": "application/json", **request.headers}
@@ -190,6 +194,8 @@ def lines(
     yield made[0], made[1]
     for connection in kept:
         connection.close()
+    for line, _ in made:
+        line.close()
 
 
 Requests = Callable[[Names], Iterator[Request]]
