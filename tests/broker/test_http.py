@@ -255,14 +255,15 @@ async def test_who_reads_nothing_of_an_old_page_keeps_nobody_from_a_new_one() ->
             await PageAnswer(await pages.current(), "text/plain")({}, unread_body, unread)
 
     pages = Pages(make, "text/plain")
-    async with trio.open_nursery() as nursery:
-        for _ in range(PAGES_MAX):
-            nursery.start_soon(stand)
-            await trio.testing.wait_all_tasks_blocked()
-        with trio.move_on_after(HELD_S):
-            await trio.Event().wait()
-        assert made == len(pages.alive) == PAGES_MAX
-        await pages.current()
+    with trio.fail_after(1000):
+        async with trio.open_nursery() as nursery:
+            for _ in range(PAGES_MAX):
+                nursery.start_soon(stand)
+                await trio.testing.wait_all_tasks_blocked()
+            with trio.move_on_after(HELD_S):
+                await trio.Event().wait()
+            assert made == len(pages.alive) == PAGES_MAX
+            await pages.current()
     gc.collect()
     assert b"".join((await pages.current()).pieces) == b"page %d" % (PAGES_MAX + 1)
 
