@@ -25,7 +25,6 @@ def test_bundles_are_named_and_split(client: pulsar.Client, admin: Admin, name: 
     namespace = name("ns")
     path = f"/admin/v2/namespaces/public/{namespace}"
     admin.put(path, {"bundles": {"numBundles": 2}})
-    first, second = "0x00000000_0x80000000", "0x80000000_0xffffffff"
     assert admin.get(f"{path}/bundles") == {
         "boundaries": ["0x00000000", "0x80000000", "0xffffffff"],
         "numBundles": 2,
@@ -33,16 +32,12 @@ def test_bundles_are_named_and_split(client: pulsar.Client, admin: Admin, name: 
     topic = f"persistent://public/{namespace}/t"
     client.subscribe(topic, "s").close()
     send(client.create_producer(topic), [b"x"])
-    found = {
-        each: admin.get(f"{path}/{each}/topicHashPositions")["topicHashPositions"]
-        for each in (first, second)
-    }
-    (mine,) = [each for each, topics in found.items() if topic in topics]
-    (other,) = {first, second} - {mine}
+    mine = admin.read(f"/lookup/v2/topic/{topic.replace('://', '/')}/bundle").decode()
+    positions = admin.get(f"{path}/{mine}/topicHashPositions")["topicHashPositions"]
+    assert int(mine[:10], 16) <= positions[topic] <= int(mine[11:], 16)
     assert status(admin.put, f"{path}/{mine}/unload") == 200
     assert status(admin.put, f"{path}/0x00000000_0xffffffff/unload") == 412
     stats = f"/admin/v2/persistent/public/{namespace}/t/stats"
-    admin.post(f"{path}/{other}/clearBacklog")
     assert admin.get(stats)["subscriptions"]["s"]["msgBacklog"] == 1
     admin.post(f"{path}/{mine}/clearBacklog/s")
     assert admin.get(stats)["subscriptions"]["s"]["msgBacklog"] == 0
@@ -62,6 +57,8 @@ def test_a_backlog_is_analysed(client: pulsar.Client, admin: Admin, name: Named)
         consumer.acknowledge(consumer.receive(WITHIN_MS))
     consumer.close()
     found = admin.post(f"{local(topic)}/subscription/s/analyzeBacklog")
+    ends = [found.pop(each).partition(":")[2] for each in ("firstMessageId", "lastMessageId")]
+    assert ends == ["2", "6"]
     assert found == {
         "entries": 5,
         "messages": 5,
@@ -145,3 +142,12 @@ def test_a_broker_tells_of_itself(admin: Admin) -> None:
     assert report["persistentTopicsEnabled"] is True
     assert all("metrics" in each for each in admin.get("/admin/v2/broker-stats/metrics"))
     assert isinstance(admin.get("/admin/v2/broker-stats/topics"), dict)
+
+
+def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    topic = name("t")
+    send(client.create_producer(topic, batching_enabled=False), [b"first", b"second"])
+    assert admin.read(f"{local(topic)}/subscription/none/position/1").endswith(b"first")
+    assert status(admin.read, f"{local(topic)}/subscription/none/position/3") == 404

@@ -1,6 +1,6 @@
 """Settings of the Pulsar frontend; the broker reads them from its configuration file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -198,10 +198,12 @@ class PulsarConfig:
     max_topics_per_namespace: int = 0
     """The most topics of a namespace, each partition counted; 0 = no limit."""
 
-    key_shared_consistent_hashing: bool = True
+    key_shared_consistent_hashing: bool = field(
+        default=True, metadata={"also": "subscriptionKeySharedUseConsistentHashing"}
+    )
     """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by ranges of
-    hashes, the largest of which is split when a consumer joins. Pulsar's
-    ``subscriptionKeySharedUseConsistentHashing``."""
+    hashes, the largest of which is split when a consumer joins. Pulsar's name of the key,
+    ``subscriptionKeySharedUseConsistentHashing``, is taken too."""
 
     expose_broker_entry_metadata: bool = False
     """Tell clients that read it, with each message, when it was stored and its number in the topic.

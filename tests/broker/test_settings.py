@@ -1,6 +1,6 @@
 """Settings: any table is either read or refused in one line that names the key."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -95,3 +95,17 @@ def test_a_refusal_names_the_key_and_what_was_expected(
     with pytest.raises(ConfigInvalid) as caught:
         read_settings(Outer, table, {})
     assert str(caught.value) == message
+
+
+@dataclass(frozen=True)
+class Named:
+    size_bytes: int = field(default=1, metadata={"also": "maxSize"})
+
+
+def test_a_key_may_have_another_name() -> None:
+    assert read_settings(Named, {"maxSize": 3}, {}) == Named(3)
+    assert read_settings(Named, {"size_bytes": 3}, {}) == Named(3)
+    with pytest.raises(ConfigInvalid, match="one key"):
+        read_settings(Named, {"maxSize": 3, "size_bytes": 3}, {}, "t")
+    with pytest.raises(ConfigInvalid, match="expected a whole number"):
+        read_settings(Named, {"maxSize": "x"}, {})

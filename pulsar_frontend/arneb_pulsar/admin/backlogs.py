@@ -3,13 +3,14 @@
 The rule: an analysis looks at so many entries and no more, in turns, and says when it stopped.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from arneb_core.api.entry import messages_in
 from arneb_core.api.history import HISTORY_PROPERTY
-from arneb_core.api.position import Position, before
+from arneb_core.api.position import Position, before, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
@@ -40,9 +41,14 @@ async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = plain(context, topic_of(context, request))
     subscription = subscription_of(topic, request.names["subscription"])
     start = place_of(request.json()) if request.body.strip() else None
-    entries, messages, aborted = await _count(topic, subscription, start)
+    counted = await _count(topic, subscription, start)
+    entries, messages = counted.entries, counted.messages
+    ends: dict[str, str] = {}
+    if counted.first is not None and counted.last is not None:
+        ends = {"firstMessageId": render(counted.first), "lastMessageId": render(counted.last)}
     return document(
         {
+            **ends,
             "entries": entries,
             "messages": messages,
             "filterRejectedEntries": 0,
@@ -51,16 +57,28 @@ async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
             "filterRejectedMessages": 0,
             "filterAcceptedMessages": messages,
             "filterRescheduledMessages": 0,
-            "aborted": aborted,
+            "aborted": counted.is_partial,
         }
     )
 
 
-async def _count(
-    topic: Topic, subscription: Subscription, start: Position | None
-) -> tuple[int, int, bool]:
-    """Entries and messages, and whether there are more than one analysis looks at."""
-    entries = messages = 0
+@dataclass(slots=True)
+class Counted:
+    """What an analysis found."""
+
+    entries: int = 0
+    messages: int = 0
+    first: Position | None = None
+    last: Position | None = None
+    is_partial: bool = False
+    """There are more entries than one analysis looks at."""
+
+    def __repr__(self) -> str:
+        return f"<Counted {self.messages} messages in {self.entries} entries>"
+
+
+async def _count(topic: Topic, subscription: Subscription, start: Position | None) -> Counted:
+    counted = Counted()
     after = None if start is None else max(before(start), subscription.mark_delete)
     while waiting := subscription.unacknowledged(PLACES_AT_ONCE, after):
         wanted = set(waiting)
@@ -73,15 +91,18 @@ async def _count(
                 reached = place
                 if place in wanted:
                     left = subscription.masks.get(place)
-                    messages += messages_in(entry) if left is None else left.bit_count()
-                    entries += 1
-                    if entries == ENTRIES_MAX:
-                        return entries, messages, bool(subscription.unacknowledged(1, place))
-                if entries % ENTRIES_PER_TURN == 0:
+                    counted.messages += messages_in(entry) if left is None else left.bit_count()
+                    counted.entries += 1
+                    counted.first = place if counted.first is None else counted.first
+                    counted.last = place
+                    if counted.entries == ENTRIES_MAX:
+                        counted.is_partial = bool(subscription.unacknowledged(1, place))
+                        return counted
+                if counted.entries % ENTRIES_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()
         after = reached
         await trio.lowlevel.checkpoint()
-    return entries, messages, False
+    return counted
 
 
 async def trim(context: BrokerContext, request: AdminRequest) -> AdminReply:

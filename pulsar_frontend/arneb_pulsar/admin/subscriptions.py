@@ -181,9 +181,15 @@ async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
     count = request.number("count")
     name = topic_of(context, request)
     topic = plain(context, name)
-    subscription = subscription_of(topic, request.names["subscription"])
-    place, found = await _nth(subscription, count)
-    return await _message(context, request, topic, place if 0 < count == found else None)
+    subscription = topic.subscriptions.get(request.names["subscription"])
+    if subscription is None:
+        # Pulsar makes it, at the beginning; whoever looks finds the same, and nothing is made.
+        enough = 0 < count <= sum(each.entries for each in topic.ledgers())
+        place = nth_entry(topic.ledgers(), count, from_end=False) if enough else None
+    else:
+        place, found = await _nth(subscription, count)
+        place = place if 0 < count == found else None
+    return await _message(context, request, topic, place)
 
 
 async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:

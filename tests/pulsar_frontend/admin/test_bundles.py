@@ -112,3 +112,19 @@ async def test_properties_of_subscriptions_outlive_a_restart(open_broker: OpenBr
         assert (await admin("PUT", "/t/subscription/none/properties", {}))[0] == 404
     async with open_broker() as running:
         assert await Admin(running)("GET", path) == (200, {"c": "d"})
+
+
+async def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
+    open_broker: OpenBroker,
+) -> None:
+    path = "/t/subscription/none/position/{}"
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        await client.producer("t")
+        await client.publish(b"first", b"second")
+        await client.reply()
+        assert (await admin("GET", path.format(1)))[1].endswith(b"first")
+        assert (await admin("GET", path.format(2)))[1].endswith(b"second")
+        assert (await admin("GET", path.format(3)))[0] == 404
+        assert (await admin("GET", path.format(0)))[0] == 404
+        assert await admin("GET", "/t/subscriptions") == (200, [])
