@@ -166,8 +166,8 @@ def settings_on(master: str) -> dict[str, str]:
 
 
 _PYTHON: Final = re.compile(
-    r"^(?:[A-Za-z_][\w.]*\.)?(?P<kind>[A-Z]\w*(?:Error|Exception|Unusable|Failed|Invalid)): "
-    r"(?P<text>.+)$",
+    r"^(?:[A-Za-z_][\w.]*\.)?"
+    r"(?P<kind>[A-Z]\w*(?:Error|Exception|Unusable|Failed|Invalid|Directory)): (?P<text>.+)$",
     re.MULTILINE,
 )
 """The last line of a Python traceback, wherever Java has put it."""

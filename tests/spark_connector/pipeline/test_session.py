@@ -10,6 +10,7 @@ from pyspark_arneb.pipeline.session import (
     SHUFFLED_A_CORE,
     JobFailed,
     expect_somebody,
+    in_one_line,
     settings_on,
 )
 from pyspark_arneb.processors import cores
@@ -62,3 +63,9 @@ def test_one_of_several_masters_is_enough(closed_port: int) -> None:
         "local-cluster[2,1,1024]",
     ):
         expect_somebody(master)
+
+
+def test_what_python_raised_is_found_among_what_java_says() -> None:
+    foreign = "/srv/data.mdb is not an Arneb store"
+    told = f"[X] Failed: Traceback (most recent):\n  x\na.ForeignDirectory: {foreign}\n\tat x"
+    assert in_one_line(RuntimeError(told)) == foreign
