@@ -18,6 +18,27 @@ DELAYED_MUTANTS: Final = (
         DUE_TESTS,
     ),
     Mutant(
+        "a run is said to have nothing that is delayed, and so nobody holds it back",
+        "pulsar_frontend/arneb_pulsar/packing/entries.py",
+        "                    is_some_delayed = True\n",
+        "                    pass\n",
+        ("tests/pulsar_frontend/packing/test_entries.py",),
+    ),
+    Mutant(
+        "what has a key and a time is delivered at once",
+        "pulsar_frontend/arneb_pulsar/packing/entries.py",
+        "                    is_some_delayed |= at_ms > 0\n",
+        "",
+        ("tests/pulsar_frontend/packing/test_entries.py",),
+    ),
+    Mutant(
+        "the times of a run that are near each other are one",
+        "pulsar_frontend/arneb_pulsar/packing/entries.py",
+        "                    at_ms += deliver_at[0] - 0x80 + (deliver_at[1] - 0x80 << 7)\n",
+        "",
+        ("tests/pulsar_frontend/packing/test_entries.py",),
+    ),
+    Mutant(
         "all that came due stays in memory",
         CORE + "delayed/due_cache.py",
         "        while self._bytes > self._bytes_max:\n",

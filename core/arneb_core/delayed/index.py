@@ -14,6 +14,7 @@ from arneb_core.api.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
     DueKey,
+    end_of,
     keys_in,
     places_in,
     time_of,
@@ -124,7 +125,8 @@ class DelayedIndex:
         self._last = None
         count = len(self.tracker.members)
         self.look_at_clock(now_ms)
-        keys = [key for key in keys if time_of(key) > now_ms]
+        now = end_of(now_ms)
+        keys = [key for key in keys if key >= now]
         soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
             count = len(self.tracker.members) - count

@@ -7,6 +7,7 @@ the key, and the time of delivery.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
@@ -30,6 +31,7 @@ from arneb_pulsar.wire.metadata import (
     parse_metadata,
 )
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
+from arneb_pulsar.wire.varint import six_bytes_varint
 
 PULSAR: Final = int(Origin.PULSAR)
 
@@ -41,6 +43,7 @@ FIELD_PRODUCER_NAME: Final = b"\x0a"
 FORMS_REMEMBERED: Final = 256
 """Bound of the cache of :func:`_usual_form`: one for each producer that is busy at once."""
 
+TIME: Final = Struct(">Q")
 DELIVER_AT: Final = slice(16, 24)
 AT_ONCE: Final = bytes(8)
 """The deliver-at time in an entry's header."""
@@ -53,11 +56,16 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
     hold, and whether some are to be delivered later.
 
     Hot path: the usual messages of one producer are told by the form of their metadata, without
-    parsing it, and those without a key share one header; :func:`make_entry` makes all others.
+    parsing it, and those without a key share one header, but for the time of delivery;
+    :func:`make_entry` makes all others.
     Raises as :func:`make_entry`, without saying which body was wrong.
     """
     plain = HEADER.pack(ENTRY_FORMAT, PULSAR, 0, 1, publish_time_ms, 0, 0, 0, 0, 0)
+    before_time, behind_time = plain[: DELIVER_AT.start], plain[DELIVER_AT.stop :]
+    known: dict[bytes, int] = {}
+    is_some_delayed = False
     unpack, magic, offset = ENVELOPE.unpack_from, MAGIC_NUMBER, ENVELOPE.size
+    pack_time = TIME.pack
     name_field, form = b"", NOTHING.fullmatch
     entries: list[bytes] = []
     special: list[bytes] = []
@@ -76,9 +84,21 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
                 if usual.lastindex is None:
                     append(plain + body)
                     continue
-                key_bytes, key = usual.groups()
+                key_bytes, key, deliver_at = usual.groups()
+                at_ms = 0
+                if deliver_at is not None:
+                    # Times of a run are near each other: mostly all but two bytes are known.
+                    high = deliver_at[2:]
+                    if (at_ms := known.get(high, 0)) == 0:
+                        at_ms = known[high] = six_bytes_varint(b"\x80\x80" + high)
+                    at_ms += deliver_at[0] - 0x80 + (deliver_at[1] - 0x80 << 7)
+                if key_bytes is None:
+                    append(b"".join((before_time, pack_time(at_ms), behind_time, body)))
+                    is_some_delayed = True
+                    continue
                 if key_bytes[0] == len(key):
-                    append(_header(1, publish_time_ms, 0, key) + body)
+                    append(_header(1, publish_time_ms, at_ms, key) + body)
+                    is_some_delayed |= at_ms > 0
                     continue
         entry = make_entry(body, publish_time_ms)
         append(entry)
@@ -87,7 +107,7 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
             name_field = _name_field(body)
             form = _usual_form(name_field).fullmatch
     messages = len(entries) - len(special) + sum(map(messages_in, special))
-    return entries, messages, bool(special) and any(map(is_delayed, special))
+    return entries, messages, is_some_delayed or any(map(is_delayed, special))
 
 
 def _name_field(body: bytes) -> bytes:
@@ -101,10 +121,11 @@ def _name_field(body: bytes) -> bytes:
 @lru_cache(maxsize=FORMS_REMEMBERED)
 def _usual_form(name_field: bytes) -> re.Pattern[bytes]:
     """Metadata of that producer with its sequence id, publish time, perhaps a short partition
-    key, perhaps the uncompressed size, and nothing else: no batch, no delay.
+    key, perhaps the uncompressed size, perhaps a time of delivery in this century, and nothing
+    else: no batch.
 
     Matching it is cheaper than parsing. The groups are the length that the key claims and the
-    key, which are right if they agree.
+    key, which are right if they agree, and the time.
     """
     if not name_field:
         return NOTHING
@@ -112,6 +133,7 @@ def _usual_form(name_field: bytes) -> re.Pattern[bytes]:
     long, short = varint % 9, varint % 4
     required = re.escape(name_field) + rb"\x10" + long + rb"\x18" + long
     optional = rb"(?:\x32([\x00-\x7f])(.*?))?(?:\x48" + short + rb")?"
+    optional += rb"(?:\x98\x01([\x80-\xff]{5}[\x01-\x7f]))?"
     return re.compile(required + optional, re.DOTALL)
 
 

@@ -41,6 +41,19 @@ def varint(number: int) -> bytes:
     return b"".join(parts)
 
 
+def six_bytes_varint(data: bytes) -> int:
+    """The number of a varint of six bytes, which all times of day have from 2004 to 2109."""
+    bits = int.from_bytes(data, "little")
+    return (
+        bits & 0x7F
+        | bits >> 1 & 0x7F << 7
+        | bits >> 2 & 0x7F << 14
+        | bits >> 3 & 0x7F << 21
+        | bits >> 4 & 0x7F << 28
+        | bits >> 5 & 0x7F << 35
+    )
+
+
 def varints(first: int, count: int) -> list[bytes]:
     """The varints of ``first``, ``first + 1``, … (``count`` of them; none negative)."""
     found: list[bytes] = []

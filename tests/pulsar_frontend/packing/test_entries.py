@@ -61,6 +61,8 @@ def usual_metadata(draw: st.DrawFn) -> bytes:
         head.partition_key = draw(st.text(alphabet="aH\x01\x02é", max_size=70))
     if draw(st.booleans()):
         head.uncompressed_size = draw(st.integers(0, (1 << 32) - 1))
+    if draw(st.booleans()):
+        head.deliver_at_time = draw(st.integers(1 << 35, (1 << 42) - 1) | st.integers(-2, 1 << 43))
     if draw(st.integers(0, 9)) == 0:
         head.num_messages_in_batch = draw(st.integers(1, 3))
     data = head.SerializeToString()

@@ -4,7 +4,7 @@ from google.protobuf.internal.encoder import _VarintBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_pulsar.wire.varint import PAGED, scattered_varints, varint, varints
+from arneb_pulsar.wire.varint import PAGED, scattered_varints, six_bytes_varint, varint, varints
 
 
 @given(st.integers(0, (1 << 64) - 1))
@@ -31,3 +31,9 @@ def test_scattered_ones_are_made_one_by_one(numbers: list[int]) -> None:
 def test_every_page_begins_as_it_should() -> None:
     numbers = [page + low for page in range(0, PAGED, 128) for low in (0, 127)]
     assert scattered_varints(numbers) == list(map(varint, numbers))
+
+
+@given(st.integers(1 << 35, (1 << 42) - 1))
+def test_a_varint_of_six_bytes_is_read(number: int) -> None:
+    assert len(varint(number)) == 6
+    assert six_bytes_varint(varint(number)) == number
