@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench import report
 from bench.applications import APPLICATION_ROWS
+from bench.chart import draw
 from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, LoadGenerator, compile_generator
 from bench.rows import CPU, ROWS, Row, Scale
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = report.lines(rows, samples)
     print(report.table(lines))
     if not options.no_write:
-        print(f"written to {report.write(lines, rounds, options.quick)}")
+        written = report.write(lines, rounds, options.quick)
+        print(f"written to {written} and {draw(written.with_suffix('.json'))}")
     return 0
 
 

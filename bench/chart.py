@@ -1,0 +1,103 @@
+"""A chart of a table: for each row a bar of RabbitMQ's and one of Arneb's, as SVG.
+
+``python -m bench.chart RESULT.json …`` draws the charts of results that are there anew; ``make
+bench`` draws one for each result that it writes.
+
+The rule: a chart shows rates, and no line without both figures; bars are as long as their figures,
+and each figure stands behind its bar, so that nobody has to measure.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+from bench.report import number
+
+WIDTH: Final = 860
+NAMES_WIDTH: Final = 330
+FIGURES_WIDTH: Final = 130
+BAR: Final = 11
+ROW: Final = 2 * BAR + 12
+TOP: Final = 56
+RATES: Final = "msg/s"
+
+STYLE: Final = """
+text { font: 13px system-ui, sans-serif; fill: #24292f; }
+.small { font-size: 11px; }
+.base { fill: #9aa4b0; }
+.subject { fill: #1f6feb; }
+@media (prefers-color-scheme: dark) { text { fill: #d0d7de; } .base { fill: #6e7681; } }
+"""
+
+
+def chart(lines: Sequence[dict[str, Any]], title: str) -> str:
+    """The chart of these lines of a table, in their order."""
+    shown = [each for each in lines if each["unit"] == RATES and each["base"] and each["subject"]]
+    longest = max((max(each["base"], each["subject"]) for each in shown), default=1)
+    scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / longest
+    height = TOP + ROW * len(shown) + 8
+    parts = [
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}" role="img">'
+        ),
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}</style>",
+        f'<text x="0" y="18">{escape(title)}</text>',
+        *_key("base", "RabbitMQ", NAMES_WIDTH),
+        *_key("subject", "Arneb", NAMES_WIDTH + 110),
+    ]
+    for place, line in enumerate(shown):
+        top = TOP + ROW * place
+        middle = top + BAR + 4
+        name = f'<text x="{NAMES_WIDTH - 10}" y="{middle}" text-anchor="end">'
+        parts.append(f"{name}{escape(line['title'])}</text>")
+        parts += _bar("base", line["base"], scale, top, "")
+        parts += _bar("subject", line["subject"], scale, top + BAR, f" ({line['ratio']:.1f} x)")
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _key(kind: str, name: str, left: int) -> list[str]:
+    return [
+        f'<rect class="{kind}" x="{left}" y="32" width="12" height="12"/>',
+        f'<text class="small" x="{left + 18}" y="42">{name}</text>',
+    ]
+
+
+def _bar(kind: str, value: float, scale: float, top: int, more: str) -> list[str]:
+    length = value * scale
+    right = NAMES_WIDTH + length + 6
+    return [
+        (
+            f'<rect class="{kind}" x="{NAMES_WIDTH}" y="{top}" width="{length:.1f}" '
+            f'height="{BAR - 1}"/>'
+        ),
+        f'<text class="small" x="{right:.1f}" y="{top + BAR - 2}">{number(value)}{more}</text>',
+    ]
+
+
+def draw(result: Path) -> Path:
+    """Draw the chart of a result beside it."""
+    record = json.loads(result.read_text())
+    when = record["time"][:10]
+    title = f"Messages a second, {when}, medians of {record['rounds']} rounds"
+    path = result.with_suffix(".svg")
+    path.write_text(chart(record["lines"], title))
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0; what is no result raises."""
+    parser = argparse.ArgumentParser(prog="bench.chart", description=__doc__)
+    parser.add_argument("results", nargs="+", type=Path)
+    for result in parser.parse_args(arguments).results:
+        print(draw(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
