@@ -5,6 +5,7 @@ from typing import Final
 
 from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error
 from arneb_core.api.errors import (
+    AlreadyAcknowledged,
     ConsumerBusy,
     CoreError,
     KeyRangesRefused,
@@ -27,6 +28,7 @@ REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
     TopicExists: ReplyCode.PRECONDITION_FAILED,
     TopicFenced: ReplyCode.RESOURCE_LOCKED,
     TopicBusy: ReplyCode.PRECONDITION_FAILED,
+    AlreadyAcknowledged: ReplyCode.PRECONDITION_FAILED,
     SubscriptionNotFound: ReplyCode.NOT_FOUND,
     # A Pulsar client may hold the subscription in a way that lets nobody else in.
     SubscriptionTypeMismatch: ReplyCode.ACCESS_REFUSED,

@@ -12,6 +12,7 @@ test proves the table complete, so every error that a frontend may meet is a lea
     * :class:`SubscriptionBusy` - consumers or readers are attached, so it cannot be removed
     * :class:`SubscriptionFenced` - a seek or a removal is under way
     * :class:`TopicBusy` - the topic is in use, so it is not removed
+    * :class:`AlreadyAcknowledged` - somebody has acknowledged it, perhaps in a transaction
     * :class:`NotAllowed` - legal, but not for this topic, type or state
     * :class:`CommitFailed` - nothing of the unit is durable
         * :class:`TopicFenced` - the topic is being deleted, or has gone
@@ -65,6 +66,11 @@ class SubscriptionFenced(CoreError):
 
 class TopicBusy(CoreError):
     """The topic is in use, and was to be removed only if it is not."""
+
+
+class AlreadyAcknowledged(CoreError):
+    """An entry that a transaction was to acknowledge is acknowledged already, or withheld by one
+    that has not ended."""
 
 
 class NotAllowed(CoreError):

@@ -3,7 +3,7 @@
 The rule: a plain ``def`` never blocks and never yields; ``async def`` may.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -21,7 +21,33 @@ class InitialPosition(Enum):
     LATEST = "latest"
 
 
-class Subscription(InspectedSubscription, Protocol):
+class WithholdingSubscription(Protocol):
+    """What transactions ask of a subscription."""
+
+    def withhold(
+        self,
+        positions: Sequence[Position],
+        parts: Mapping[Position, tuple[int, int]],
+        *,
+        anew: bool = False,
+    ) -> Consumer:
+        """Keep entries from everybody, whoever had them, until a unit has the consumer returned
+        acknowledge them or they are given back; of batches in ``parts`` the messages of a mask,
+        with the number of all. It is memory only: after a start whoever wants it says so ``anew``,
+        and what was acknowledged meanwhile is passed over.
+
+        Raises :class:`SubscriptionFenced`, and :class:`AlreadyAcknowledged` unless ``anew``: then
+        nothing has changed. A seek lets go of all that is withheld.
+        """
+        ...
+
+    def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
+        """Have what was withheld delivered again, in its places, with redelivery counts raised;
+        of the batches in ``masks`` these messages. What is not withheld is passed over."""
+        ...
+
+
+class Subscription(InspectedSubscription, WithholdingSubscription, Protocol):
     """A cursor, its consumers and a dispatcher."""
 
     @property

@@ -26,6 +26,7 @@ from arneb_core.delayed.index import DelayedIndex
 from arneb_core.engine.admin import AdministeredTopic, AdministeringEngine, SubscriptionAdmin
 from arneb_core.engine.consumer import LogConsumer, RecordedLogConsumer
 from arneb_core.engine.trimming import Trimming
+from arneb_core.engine.withholding import SubscriptionWithholding
 from arneb_core.store.schema import SubscriptionId, TopicId
 from arneb_core.subscription.effects import (
     ActiveChanged,
@@ -113,7 +114,7 @@ class SubscribedTopic(AdministeredTopic, Protocol):
         """It has no consumer left and was to go with its last one."""
 
 
-class LogSubscription(SubscriptionAdmin):
+class LogSubscription(SubscriptionAdmin, SubscriptionWithholding):
     """One subscription (:class:`arneb_core.api.subscriptions.Subscription`)."""
 
     engine: SubscriptionEngine

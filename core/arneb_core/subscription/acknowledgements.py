@@ -87,6 +87,8 @@ class Acknowledgements:
         self._delivery.settled_through(place)
         self._cursor.settle_until(place)
         self._ready.answered_through(place)
+        if (withheld := self._state.withheld) is not None:
+            withheld.discard([each for each in withheld.places if each <= place])
         self._state.wake()
 
     def settle_delivered(
@@ -111,6 +113,8 @@ class Acknowledgements:
         back after losing its connection. Whoever holds them does so no more."""
         for consumer in self._state.consumers.values():
             consumer.discard(positions)
+        if self._state.withheld is not None:
+            self._state.withheld.discard(positions)
 
     def _settle_messages(self, place: Position, mask: int, size: int, *, elsewhere: bool) -> None:
         shared = elsewhere or place in self._state.divided

@@ -42,6 +42,8 @@ class Counters:
     def ready_messages(self) -> int:
         """Messages neither acknowledged nor in flight nor about to depart."""
         away = self.in_flight_messages + self._state.holder.in_flight
+        if self._state.withheld is not None:
+            away += self._state.withheld.in_flight
         away += self.delayed_entries
         return max(0, self._state.cursor.backlog_messages - away)
 
@@ -69,6 +71,8 @@ class Counters:
         backlog = acks.backlog
         out = sum(consumer.entries_in_flight for consumer in state.consumers.values())
         out += state.holder.entries_in_flight
+        if state.withheld is not None:
+            out += state.withheld.entries_in_flight
         delayed = self.delayed_entries
         return SubscriptionStatistics(
             name=name,

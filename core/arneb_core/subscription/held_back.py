@@ -321,6 +321,8 @@ class HeldBack:
         state = self._state
         self._held -= len(places) - bisect_right(places, self._counted_from)
         run = state.acks.unacked_of(places)
+        if state.withheld is not None:
+            run = [each for each in run if each not in state.withheld.whole]
         if first <= self._out_through:
             out = self._out()
             run = [each for each in run if each not in out]
@@ -345,7 +347,7 @@ class HeldBack:
         held = [each for each in found if each <= self._free_through]
         self._freed = held[-1] if len(held) == FREE_MAX else None
         if held:
-            out = self._state.holder.places
+            out = set(self._state.places_in_flight())
             unacked = self._state.acks.only_unacked(held)
             self._state.replay.add(each for each in unacked if each not in out)
         return self._freed is not None

@@ -35,6 +35,7 @@ from arneb_core.subscription.pulls import Pulls, Unanswered
 from arneb_core.subscription.ready import Ready
 from arneb_core.subscription.returns import Returns
 from arneb_core.subscription.state import HOLDER, SubscriptionState
+from arneb_core.subscription.withheld import WITHHOLDER, Withheld
 
 
 class MakeConsumer(Protocol):
@@ -75,6 +76,8 @@ class SubscriptionMachine:
             state, self, self.acknowledgements, self.returns, self.dead_lettering
         )
         state.holder = make_consumer(self.answering, HOLDER)
+        self._make_consumer = make_consumer
+        self._withheld: Withheld | None = None
         self._unacked: UnackedWindow | None = None
         """What all consumers together may have unanswered."""
 
@@ -95,6 +98,16 @@ class SubscriptionMachine:
         """Who decides by key, on a Key_Shared subscription."""
         keyed = self.loop.keyed
         return None if keyed is None else keyed.dispatcher
+
+    @property
+    def withheld(self) -> Withheld:
+        """What transactions have acknowledged that have not ended."""
+        if self._withheld is None:
+            self._withheld = Withheld(
+                self.state, self.ready, self.delivery, self.acknowledgements, self.returns,
+                lambda: self._make_consumer(self.answering, WITHHOLDER),
+            )  # fmt: skip
+        return self._withheld
 
     # Consumers
 
@@ -229,8 +242,11 @@ class SubscriptionMachine:
         for consumer in self.attached:
             call(consumer.put_out, "failed")
         handed = self.dead_lettering.start_over()
+        sizes = dict(state.sizes)
         for place in [each for each in state.divided if each not in handed]:
             self.delivery.undivide(place, -1)
+        if self._withheld is not None:
+            handed = handed | self._withheld.start_over(sizes)
         self.ready.start_over()
         through, skip = reader.after, reader.skip or ()
         lost: list[Position] = []
@@ -299,6 +315,8 @@ class SubscriptionMachine:
         self.state.cursor.reset(place, mask)
         self.delivery.forget()
         self.dead_lettering.forget()
+        if self._withheld is not None:
+            self._withheld.forget()
         self.ready.reset()
         self.state.cursor_changed()
 

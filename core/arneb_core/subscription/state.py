@@ -67,6 +67,7 @@ class SubscriptionState:
         "sizes",
         "topic",
         "type",
+        "withheld",
     )
 
     def __init__(
@@ -97,6 +98,9 @@ class SubscriptionState:
         self.consumers: dict[Receiver, InFlight] = {}
         self.holder = InFlight(HOLDER)
         """What departs is in flight here until it has found its place."""
+        self.withheld: InFlight | None = None
+        """What transactions that have not ended acknowledged is in flight here; None while there
+        was nothing."""
         self.divided: dict[Position, int] = {}
         """Batches that went out message by message: the messages in flight anywhere."""
         self.sizes: dict[Position, int] = {}
@@ -149,6 +153,8 @@ class SubscriptionState:
     def places_in_flight(self) -> list[Position]:
         """Entries of which something is in flight, in no order."""
         holders = [*self.consumers.values(), self.holder]
+        if self.withheld is not None:
+            holders.append(self.withheld)
         out = [place for holder in holders for place in holder.whole]
         return [*out, *self.divided]
 

@@ -53,6 +53,7 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.TopicFenced: pb.ServiceNotReady,
     core.TopicBusy: pb.NotAllowedError,
     TopicTerminated: pb.TopicTerminatedError,
+    core.AlreadyAcknowledged: pb.TransactionConflict,
     core.NotAllowed: pb.NotAllowedError,
     core.CommitFailed: pb.PersistenceError,
     core.StoreFull: pb.PersistenceError,

@@ -81,6 +81,8 @@ class BacklogReader:
         """Everything up to here is in chunks or was handed out."""
         self.skip: BitMap64 | None = None
         """Entries that somebody else delivers: those of the delayed index."""
+        self.withheld: set[Position] | None = None
+        """Entries that nobody delivers before a transaction has ended."""
 
     @property
     def ahead(self) -> Position:
@@ -200,6 +202,9 @@ class BacklogReader:
             skip = self.skip
             entries = [entries[i] for i, place in enumerate(positions) if place not in skip]
             positions = [place for place in positions if place not in skip]
+        if withheld := self.withheld:
+            entries = [entries[i] for i, place in enumerate(positions) if place not in withheld]
+            positions = [place for place in positions if place not in withheld]
         if positions:
             self._chunks.append(Chunk(positions, entries))
             self._count(sum(map(len, entries)))

@@ -1,0 +1,250 @@
+"""Withheld entries: nobody gets them, they stay unacknowledged, and they come back or are done."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arneb_core.api.core import Unit
+from arneb_core.api.errors import AlreadyAcknowledged
+from arneb_core.api.position import Position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.testing.engine_kit import append, attach, make_entry, quiet
+
+SHARED, EXCLUSIVE = SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE
+
+
+async def filled(engine: Engine, sizes: list[int]) -> tuple[Subscription, list[Position]]:
+    """A subscription of a topic with a batch of each size."""
+    topic = await engine.create_topic("t")
+    subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+    first = await append(engine, "t", [make_entry(b"%d" % each, each) for each in sizes])
+    return subscription, [Position(first + index) for index in range(len(sizes))]
+
+
+async def settled(engine: Engine, subscription: Subscription, unit: Unit) -> None:
+    """Commit what transactions acknowledged."""
+    await engine.committed(unit)
+    await quiet(engine)
+
+
+async def test_what_is_withheld_outlives_its_consumer_and_the_start_of_another(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1, 1, 1])
+        first, sink = attach(subscription, permits=10)
+        await quiet(engine)
+        assert sink.positions == places
+        subscription.withhold([places[1]], {})
+        first.detach()  # type: ignore[attr-defined]
+        _, again = attach(subscription, permits=10)
+        await quiet(engine)
+        assert again.positions == [places[0], places[2]]
+        assert subscription.ready_messages == 0
+        assert subscription.statistics().backlog_entries == 3
+    async with open_engine(data_dir) as engine:
+        subscription = engine.topic("t").subscriptions["s"]
+        holder = subscription.withhold([places[1]], {}, anew=True)
+        _, sink = attach(subscription, permits=10)
+        await quiet(engine)
+        assert sink.positions == [places[0], places[2]], "nothing was acknowledged on disk"
+        await settled(engine, subscription, Unit(acks=[(holder, [places[1]])]))
+        assert subscription.unacknowledged(9) == [places[0], places[2]]
+
+
+async def test_what_is_given_back_comes_again_in_its_place(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1, 1, 1])
+        subscription.withhold([places[1]], {})
+        _, sink = attach(subscription, permits=10, type=EXCLUSIVE)
+        await quiet(engine)
+        assert sink.positions == [places[0], places[2]]
+        subscription.give_back([places[1]], {})
+        await quiet(engine)
+        assert sink.positions == [places[0], places[2], places[1]]
+
+
+async def test_what_was_read_ahead_and_withheld_meanwhile_comes_when_it_is_given_back(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1] * 5)
+        consumer, sink = attach(subscription, permits=1)
+        await quiet(engine)
+        subscription.withhold(places[2:4], {})
+        consumer.flow(1)  # type: ignore[attr-defined]
+        await quiet(engine)
+        subscription.give_back([places[3]], {})
+        consumer.flow(10)  # type: ignore[attr-defined]
+        await quiet(engine)
+        assert sorted(sink.positions) == [*places[:2], *places[3:]]
+        subscription.give_back([places[2]], {})
+        await quiet(engine)
+        assert sorted(sink.positions) == places
+
+
+async def test_a_transaction_conflicts_with_whoever_was_first(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1, 3, 1])
+        consumer, _ = attach(subscription, permits=10)
+        await quiet(engine)
+        consumer.acknowledge([places[0]])  # type: ignore[attr-defined]
+        consumer.acknowledge_messages(places[1], 0b001)  # type: ignore[attr-defined]
+        for whole, parts in (
+            ([places[0]], {}),
+            ([], {places[1]: (0b011, 3)}),
+            ([places[2], places[0]], {}),
+        ):
+            with pytest.raises(AlreadyAcknowledged):
+                subscription.withhold(whole, parts)
+        subscription.withhold([places[2]], {places[1]: (0b010, 3)})
+        for whole, parts in (
+            ([places[1]], {}),
+            ([], {places[1]: (0b110, 3)}),
+            ([places[2]], {}),
+            ([], {places[2]: (0b1, 1)}),
+        ):
+            with pytest.raises(AlreadyAcknowledged):
+                subscription.withhold(whole, parts)
+        subscription.withhold([], {places[1]: (0b100, 3)})
+
+
+async def test_a_seek_lets_go_of_what_is_withheld(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1, 3])
+        holder = subscription.withhold([places[0]], {places[1]: (0b010, 3)})
+        await subscription.seek(places[0])
+        _, sink = attach(subscription, permits=10)
+        await quiet(engine)
+        assert sink.positions == places
+        subscription.give_back([places[0]], {places[1]: 0b010})
+        unit = Unit(acks=[(holder, [places[0]])], parts=[(holder, {places[1]: 0b010})])
+        await settled(engine, subscription, unit)
+        assert sink.positions == places
+        assert subscription.unacknowledged(9) == places
+        assert not subscription.masks
+
+
+async def test_what_fails_to_be_committed_stays_withheld(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1, 3])
+        holder = subscription.withhold([places[0]], {places[1]: (0b010, 3)})
+        taken = holder.take_for_unit([places[0]], {places[1]: 0b010})  # type: ignore[attr-defined]
+        holder.back_from_unit(taken)  # type: ignore[attr-defined]
+        _, sink = attach(subscription, permits=10)
+        await quiet(engine)
+        assert sink.positions == [places[1]]
+        assert sink.runs[0].masks == {places[1]: 0b101}
+        subscription.give_back([places[0]], {places[1]: 0b010})
+        await quiet(engine)
+        assert sorted(sink.positions) == [places[0], places[1], places[1]]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["withhold", "withhold", "part", "part", "commit", "abort", "plain", "release"]
+            + ["leave", "come", "restart", "purge"]
+        ),
+        st.integers(0, 4),
+        st.integers(1, 7),
+    ),
+    max_size=24,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS, shared=st.booleans())
+def test_every_message_is_acknowledged_withheld_or_at_a_consumer(
+    steps: list[tuple[str, int, int]], shared: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    trio.run(play, tmp_path_factory.mktemp("data"), steps, SHARED if shared else EXCLUSIVE)
+
+
+async def play(path: Path, steps: list[tuple[str, int, int]], kind: SubscriptionType) -> None:
+    """Messages by entry and bit: whoever asks at the end has all that is neither acknowledged nor
+    withheld, once."""
+    sizes = [1, 3, 1, 3, 2]
+    withheld: dict[int, int] = {}
+    acknowledged: dict[int, int] = {}
+    segments: list[list[tuple[str, int, int]]] = [[]]
+    for step in steps:
+        if step[0] == "restart":
+            segments.append([])
+        else:
+            segments[-1].append(step)
+    places: list[Position] = []
+    for segment in segments:
+        async with open_engine(path) as engine:
+            if not places:
+                subscription, places = await filled(engine, sizes)
+            subscription = engine.topic("t").subscriptions["s"]
+            parts = {places[i]: (mask, sizes[i]) for i, mask in withheld.items()}
+            if parts:
+                subscription.withhold([], parts, anew=True)
+            consumer, sink = attach(subscription, permits=100, type=kind)
+            await quiet(engine)
+            for what, index, mask in segment:
+                place, full = places[index], (1 << sizes[index]) - 1
+                free = full & ~acknowledged.get(index, 0) & ~withheld.get(index, 0)
+                mask &= full
+                if what in {"withhold", "part"}:
+                    asked = full if what == "withhold" else mask
+                    wanted = ([place], {}) if what == "withhold" else ([], {place: (mask, sizes[index])})
+                    taken = withheld.get(index, 0)
+                    refused = asked & ~free if what == "part" else taken or free == 0
+                    if refused:
+                        with pytest.raises(AlreadyAcknowledged):
+                            subscription.withhold(*wanted)  # type: ignore[arg-type]
+                    elif asked:
+                        subscription.withhold(*wanted)  # type: ignore[arg-type]
+                        withheld[index] = taken | (asked & free)
+                elif what in {"commit", "abort"}:
+                    masks = {places[i]: each for i, each in withheld.items()}
+                    if what == "abort":
+                        subscription.give_back(list(masks), {})
+                    else:
+                        holder = subscription.withhold([], {})
+                        await settled(
+                            engine, subscription,
+                            Unit(acks=[(holder, list(masks))]),
+                        )  # fmt: skip
+                        for i, each in withheld.items():
+                            acknowledged[i] = acknowledged.get(i, 0) | each
+                    withheld.clear()
+                elif what == "plain" and mask & free:
+                    consumer.acknowledge_messages(place, mask & free)  # type: ignore[attr-defined]
+                    acknowledged[index] = acknowledged.get(index, 0) | (mask & free)
+                elif what == "release":
+                    consumer.release_all(count=True)  # type: ignore[attr-defined]
+                elif what in {"leave", "come"}:
+                    consumer.detach()  # type: ignore[attr-defined]
+                    consumer, sink = attach(subscription, permits=100, type=kind)
+                elif what == "purge":
+                    await quiet(engine)
+                    await subscription.purge()
+                await quiet(engine)
+            consumer.detach()  # type: ignore[attr-defined]
+            _, sink = attach(subscription, permits=100, type=kind)
+            await quiet(engine)
+            got = [0] * len(sizes)
+            for run in sink.runs:
+                for place in run.positions:
+                    i = places.index(place)
+                    part = (run.masks or {}).get(place, (1 << sizes[i]) - 1)
+                    assert not got[i] & part, "it came twice"
+                    got[i] |= part
+            for i, size in enumerate(sizes):
+                gone = acknowledged.get(i, 0) | withheld.get(i, 0)
+                assert got[i] == (1 << size) - 1 & ~gone
+            backlog = [
+                places[i]
+                for i, size in enumerate(sizes)
+                if acknowledged.get(i, 0) != (1 << size) - 1
+            ]
+            assert list(subscription.unacknowledged(9)) == backlog
