@@ -20,7 +20,7 @@ from arneb.shared import PULSARS, OwnNode, Say, Shared
 from arneb.tls import NO_FILE
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.errors import AccessError
-from arneb_core.api.errors import StoreUnusable, describe
+from arneb_core.api.errors import CoreError, StoreUnusable, describe
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import Engine
 
@@ -52,6 +52,8 @@ async def serve_all(
         try:
             if config.traces.endpoint:
                 await _trace(shared, stack)
+            if not listeners.by_name.keys().isdisjoint(PULSARS):
+                await _know_transactions(shared)
             await shared.alarms.look()
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
@@ -87,6 +89,15 @@ async def _trace(shared: Shared, stack: AsyncExitStack) -> None:
 
         traces = PulsarTraces(shared.tracing.spans)
         shared.pulsar.context.onlooking.onlooker = traces
+
+
+async def _know_transactions(shared: Shared) -> None:
+    """Before anybody consumes, know which messages open transactions have acknowledged."""
+    try:
+        await shared.pulsar.context.transactions.start()
+    except (CoreError, ValueError) as error:
+        where = f"the open transactions stored in {shared.config.data_dir}"
+        raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
 
 
 def _living(core: Engine) -> Living:

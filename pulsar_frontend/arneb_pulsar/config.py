@@ -28,6 +28,8 @@ POSITIVE: Final = (
     "inactive_check_s",
     "backlog_quota_check_s",
     "statistics_s",
+    "transactions_open_max",
+    "transaction_bytes_max",
 )
 
 
@@ -204,6 +206,15 @@ class PulsarConfig:
     """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by ranges of
     hashes, the largest of which is split when a consumer joins. Pulsar's name of the key,
     ``subscriptionKeySharedUseConsistentHashing``, is taken too."""
+
+    transactions_open_max: int = 10_000
+    """The most transactions that may be open at once; Pulsar's
+    ``maxActiveTransactionsPerCoordinator``."""
+
+    transaction_bytes_max: int = 128 * 1024 * 1024
+    """The most bytes of messages that may be sent in one transaction. Until it ends they wait on
+    disk; when it is committed they are in memory for a moment, of one such transaction at a
+    time."""
 
     expose_broker_entry_metadata: bool = False
     """Tell clients that read it, with each message, when it was stored and its number in the topic.

@@ -24,6 +24,12 @@ class InitialPosition(Enum):
 class WithholdingSubscription(Protocol):
     """What transactions ask of a subscription."""
 
+    @property
+    def id(self) -> int | None:
+        """Tells it from every other one of its topic that ever was, also after a start; None for
+        those that are not durable."""
+        ...
+
     def withhold(
         self,
         positions: Sequence[Position],
@@ -39,6 +45,10 @@ class WithholdingSubscription(Protocol):
         Raises :class:`SubscriptionFenced`, and :class:`AlreadyAcknowledged` unless ``anew``: then
         nothing has changed. A seek lets go of all that is withheld.
         """
+        ...
+
+    def withheld_of(self, place: Position) -> int:
+        """What of the entry at ``place`` is withheld: the mask of messages, or -1: all of it."""
         ...
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:

@@ -37,6 +37,13 @@ class SubscriptionWithholding:
         finally:
             machine.state.outbox.flush()
 
+    def withheld_of(self, place: Position) -> int:
+        """See :meth:`.WithholdingSubscription.withheld_of`."""
+        holder = self.machine.state.withheld
+        if holder is None:
+            return 0
+        return -1 if place in holder.whole else holder.masks.get(place, 0)
+
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
         """See :meth:`.WithholdingSubscription.give_back`."""
         self.machine.withheld.give_back(positions, masks)

@@ -15,6 +15,7 @@ from arneb_pulsar.server.listings import Listings
 from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.request_tasks import RequestTasks
 from arneb_pulsar.server.requests import Endpoint, Requests
+from arneb_pulsar.server.transactions import ConnectionTransactions
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.session import effects
@@ -54,6 +55,7 @@ class EffectRunner:
         self.consumers = ConnectionConsumers(context, connection)
         self._attachments = Attachments(context, connection, self.consumers, self.tasks.start)
         self._listings = Listings(context, connection)
+        self._transactions = ConnectionTransactions(context, connection)
         self._requests = Requests(
             context, connection, endpoint, self.publishing, self.consumers, authenticated
         )
@@ -92,6 +94,14 @@ class EffectRunner:
                     self._spawn(self._requests.seek, effect)
                 case effects.Unsubscribe():
                     self._spawn(self._requests.unsubscribe, effect)
+                case effects.AcknowledgeInTransaction():
+                    self._acknowledge_in(effect)
+                case effects.BeginTransaction():
+                    self._spawn(self._transactions.begin, effect)
+                case effects.JoinTransaction():
+                    self._transactions.join(effect)
+                case effects.EndTransaction():
+                    self._spawn(self._transactions.end, effect)
                 case effects.ReadLast():
                     self._spawn(self._requests.read_last, effect)
                 case effects.DescribeConsumer():
@@ -113,6 +123,13 @@ class EffectRunner:
                     self._close(effect.reason)
                 case _:
                     assert_never(effect)
+
+    def _acknowledge_in(self, effect: effects.AcknowledgeInTransaction) -> None:
+        attached = self.consumers.find(effect.key)
+        if attached is not None:
+            self._transactions.acknowledge(
+                effect, attached, lambda task: self._spawn(lambda _: task(), effect)
+            )
 
     def _spawn(self, request: Callable[[Asked], Awaitable[None]], effect: Asked) -> None:
         self.tasks.spawn(request, effect, self._session.request_bytes)

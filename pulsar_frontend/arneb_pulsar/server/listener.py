@@ -105,6 +105,8 @@ class PulsarServer:
                 turns = self.context.long_turns.run
                 connections.start_soon(self._enforcer.run)
                 connections.start_soon(supervise, "scheduling Pulsar's long requests", turns)
+                transactions = self.context.transactions.run
+                connections.start_soon(supervise, "the time-outs of transactions", transactions)
                 rights = self.context.rights.run
                 connections.start_soon(supervise, "looking at rights that changed", rights)
             await serve_listeners(

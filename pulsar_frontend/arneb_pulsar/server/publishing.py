@@ -12,8 +12,9 @@ import trio
 
 from arneb_core.api.entry import HEADER_BYTES, messages_in
 from arneb_core.api.errors import CoreError, TopicFenced, TopicNotFound
-from arneb_core.api.position import Position
+from arneb_core.api.position import ENTRY_BITS, Position
 from arneb_core.api.topics import Topic
+from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, Throttle
 from arneb_pulsar.packing.entries import deliver_at_ms, without_delay
@@ -36,6 +37,9 @@ THROTTLED_RECEIVE_BYTES: Final = 1024
 """The same while producers must keep to a rate: one piece must not be worth minutes."""
 
 TOO_LARGE: Final = Failure(pb.NotAllowedError, "Exceed maximum message size")
+PROVISIONAL: Final = 1 << 62 << ENTRY_BITS
+"""Added to the places of messages in transactions, which have none in their topics before they are
+committed: an id that is told so is that of no message, and as a place to begin at means the end."""
 
 NOT_ALLOWED: Final = Failure(pb.AuthorizationError, TO_PRODUCE)
 
@@ -55,6 +59,11 @@ class Publishing:
     def __repr__(self) -> str:
         silent = f", silent until {self.silent_until}" if self.silent_until else ""
         return f"<Publishing: {len(self._opened)} producers{silent}>"
+
+    @property
+    def caller(self) -> Caller:
+        """Who sends."""
+        return self._connection.caller
 
     def producer_name(self, key: ProducerKey) -> str | None:
         """The name of one that is there."""
@@ -166,6 +175,13 @@ class Publishing:
         if deduplication is not None:
             deduplication.append(self, run)
             return
+        if run.transaction is not None:
+            entries, run.entries = run.entries, []
+            context.transactions.send(
+                run.transaction, self._connection.caller, topic, entries,
+                partial(self.appended, run),
+            )  # fmt: skip
+            return
         if not (topic.durable or topic.subscriptions):
             run.entries = []  # nobody is there, and nothing is kept for consumers to come
             self._connection.tell(events.Appended(run, None, Position(0)))
@@ -194,6 +210,8 @@ class Publishing:
         if isinstance(error, TopicFenced):
             self._refuse(run)
         else:
+            if run.transaction is not None:
+                first = Position(PROVISIONAL + first)
             self._connection.tell(events.Appended(run, error, first))
 
     def _refuse(self, run: effects.AppendRun) -> None:

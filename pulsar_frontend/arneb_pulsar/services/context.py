@@ -39,6 +39,7 @@ from arneb_pulsar.services.throttles import Throttles
 from arneb_pulsar.services.topic_limits import TopicLimits
 from arneb_pulsar.services.topic_policies import TopicPolicies
 from arneb_pulsar.services.topics import Topics
+from arneb_pulsar.services.transactions import Transactions
 from arneb_pulsar.services.watchers import Watchers
 
 UNDEFINED: Final = (None, "UNDEFINED")
@@ -72,6 +73,7 @@ class BrokerContext:
     schemas: SchemaRegistry
     producers: ProducerRegistry
     consumers: ConsumerRegistry
+    transactions: Transactions
     deduplications: Deduplications
     throttles: Throttles
     compactor: Compactor
@@ -127,6 +129,7 @@ def make_context(
         return Strategy(config.schema_compatibility if wanted in UNDEFINED else wanted)
 
     rates = Rates(core, producers, consumers, clock)
+    transactions = Transactions(core, config, clock, namespaces.ended)
     context = BrokerContext(
         core=core,
         config=config,
@@ -141,7 +144,8 @@ def make_context(
         schemas=SchemaRegistry(core, strategy_of, clock),
         producers=producers,
         consumers=consumers,
-        deduplications=Deduplications(core, producers, deduplicates, clock),
+        transactions=transactions,
+        deduplications=Deduplications(core, producers, deduplicates, clock, transactions),
         throttles=Throttles(producers, policies_of, clock),
         compactor=Compactor(core, clock),
         watchers=watchers,

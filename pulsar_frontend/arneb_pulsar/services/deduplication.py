@@ -18,6 +18,7 @@ from arneb_core.api.entry import HEADER_BYTES, messages_in
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.producers.sequences import Reach, Sequences
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.producers import (
@@ -26,9 +27,11 @@ from arneb_pulsar.services.producers import (
     metadata_key,
     stored,
 )
+from arneb_pulsar.services.transactions import Transactions
 from arneb_pulsar.session.effects import AppendRun, ProducerKey
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -49,6 +52,10 @@ class _Batch:
     messages: int = 0
     reaches: dict[str, int] = field(default_factory=dict)
     """The highest number by producer."""
+    transaction: TransactionId | None = None
+    """All of it is part of that, or nothing is part of any."""
+    caller: Caller = NOBODY
+    """Who sends, in a transaction."""
     runs: list[tuple[ProducerOwner, AppendRun, int]] = field(default_factory=list)
     """Whose it is, with the place of its first entry in the batch."""
 
@@ -105,13 +112,16 @@ class Deduplication:
     # Inside
 
     def _fly(self) -> None:
-        batch = _Batch()
-        while self._held:
+        first_owner, first = self._held[0]
+        batch = _Batch(transaction=first.transaction, caller=first_owner.caller)
+        size = 0
+        while self._held and self._goes_with(batch, *self._held[0]):
             owner, run = self._held.popleft()
+            size += sum(map(len, run.entries))
             batch.runs.append((owner, run, len(batch.entries)))
             self._sort_run(owner, run, batch)
-        self._registry.released(self._held_bytes)
-        self._held_bytes = 0
+        self._registry.released(size)
+        self._held_bytes -= size
         self._flying = True
         if not batch.entries:
             self._landed(batch, [], None, Position(0))
@@ -123,7 +133,19 @@ class Deduplication:
         if not self.ended:
             metadata += [(self._key(name), reach.pack()) for name, reach in reaches]
             metadata += [(self._key(name), None) for name in self._forget()]
-        self._registry.core.append(self._topic, batch.entries, done, batch.messages, metadata)
+        registry, transaction = self._registry, batch.transaction
+        if transaction is None:
+            registry.core.append(self._topic, batch.entries, done, batch.messages, metadata)
+        else:
+            registry.transactions.send(
+                transaction, batch.caller, self._topic, batch.entries, done, metadata
+            )
+
+    def _goes_with(self, batch: _Batch, owner: ProducerOwner, run: AppendRun) -> bool:
+        """It can be stored together with what is in ``batch``."""
+        if run.transaction is None or batch.transaction is None:
+            return run.transaction is batch.transaction
+        return (run.transaction, owner.caller) == (batch.transaction, batch.caller)
 
     def _sort_run(self, owner: ProducerOwner, run: AppendRun, batch: _Batch) -> None:
         """Put what is new in ``run`` into the batch."""
@@ -209,8 +231,10 @@ class Deduplications:
         producers: ProducerRegistry,
         wanted: Callable[[str], bool],
         clock: Clock,
+        transactions: Transactions,
     ) -> None:
         self.core = core
+        self.transactions = transactions
         self.producers = producers
         self.clock = clock
         self._wanted = wanted

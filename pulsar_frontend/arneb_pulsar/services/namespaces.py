@@ -20,6 +20,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
+from arneb_pulsar.transactions.states import COORDINATORS
 
 CLUSTERS: Final = "pulsar/cluster/"
 TENANTS: Final = "pulsar/tenant/"
@@ -188,8 +189,11 @@ class NamespaceRegistry:
 
     def partitions(self, topic: TopicName) -> int:
         """How many partitions it has; 0 = it is not partitioned."""
-        found = self._partitioned.get(str(topic))
-        return 0 if found is None else found.partitions
+        name = str(topic)
+        found = self._partitioned.get(name)
+        if found is None:
+            return int(name == COORDINATORS)
+        return found.partitions
 
     def partitioned_in(self, domain: str, namespace: str) -> list[str]:
         """The names of the partitioned topics of a namespace, sorted."""

@@ -15,13 +15,16 @@ from arneb_core.api.errors import NotAllowed, TopicExists, TopicNotFound
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import together
-from arneb_pulsar.names import DOMAINS, TopicName
+from arneb_pulsar.names import DOMAINS, TopicName, parse_topic
 from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.services.namespaces import NamespaceRegistry, Partitioned
+from arneb_pulsar.transactions.states import COORDINATOR, COORDINATORS
 
 MADE_BY: Final = "made-by"
 PULSAR: Final = "pulsar"
 """The property of topics that came to be by Pulsar's rules; only those go by them."""
+
+COORDINATOR_PART: Final = parse_topic(COORDINATORS).part(COORDINATOR)
 
 NO_NAMESPACE: Final = "Namespace {} not found"
 
@@ -53,7 +56,7 @@ class Topics:
     def check(self, topic: TopicName, *, create: bool) -> None:
         """Raise :class:`TopicNotFound` or :class:`NotAllowed` unless the topic is there or may
         be made by being used."""
-        if self.exists(topic):
+        if self.exists(topic) or topic == COORDINATOR_PART:
             return
         if not self._registry.has_namespace(topic.namespace):
             raise TopicNotFound(NO_NAMESPACE.format(topic.namespace))
@@ -72,6 +75,8 @@ class Topics:
         """The topic, made if that is allowed. Raises as :meth:`check`, and
         :class:`CommitFailed` if it cannot be made durable."""
         self.check(topic, create=create)
+        if topic.base == COORDINATOR_PART.base:
+            raise NotAllowed(f"Topic {topic} only says who coordinates transactions")
         if topic.core_name not in self._core.topics and self._registry.partitions(topic):
             raise NotAllowed(f"Topic {topic} is partitioned: its partitions are used")
         return await self.make(topic)

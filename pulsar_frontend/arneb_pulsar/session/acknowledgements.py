@@ -6,11 +6,17 @@ none hears nothing either way.
 
 from collections.abc import Iterator
 
+from arneb_core.api.position import Position
 from arneb_pulsar.packing.places import IDS_PER_TURN, position_of, split_acks
 from arneb_pulsar.session.consumer import Consumer
-from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil
-from arneb_pulsar.session.errors import NO_TRANSACTIONS, Failure
+from arneb_pulsar.session.effects import (
+    Acknowledge,
+    AcknowledgeInTransaction,
+    AcknowledgeUntil,
+)
+from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.output import Output
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.ack_sets import done_mask
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -23,7 +29,7 @@ def acknowledge(output: Output, consumer: Consumer, command: CommandAck, raw: by
     request_id = command.request_id if command.HasField("request_id") else None
     consumer_id = consumer.consumer_id
     if command.txnid_most_bits or command.txnid_least_bits:
-        answer_ack(output, consumer_id, request_id, NO_TRANSACTIONS)
+        _acknowledge_in(output, consumer, command, raw, request_id)
     elif command.ack_type == CommandAck.Individual and len(command.message_id) > IDS_PER_TURN:
         output.do_in_pieces(_in_pieces(consumer, command, raw, request_id))
     elif command.ack_type == CommandAck.Individual:
@@ -58,17 +64,54 @@ def answer_ack(
         output.send(commands.ack_response(consumer_id, request_id, failure.code, failure.text))
 
 
+def _acknowledge_in(
+    output: Output, consumer: Consumer, command: CommandAck, raw: bytes, request_id: int | None
+) -> None:
+    """As a part of a transaction."""
+    transaction = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
+    key, consumer_id = consumer.key, consumer.consumer_id
+    ids = command.message_id
+    failure = None
+    if command.ack_type == CommandAck.Individual:
+        if len(ids) > IDS_PER_TURN:
+            text = f"expected at most {IDS_PER_TURN} messages in one ACK of a transaction"
+            failure = Failure(pb.NotAllowedError, text)
+        whole, partial = split_acks(ids[:IDS_PER_TURN], raw)
+        effect = AcknowledgeInTransaction(
+            key, consumer_id, transaction, whole, partial, None, request_id
+        )
+    else:
+        place, failure = _cumulative(consumer, command)
+        words = ids[0].ack_set if ids else ()
+        partial = [(place, done_mask(words))] if words and place is not None else []
+        effect = AcknowledgeInTransaction(
+            key, consumer_id, transaction, [], partial, place, request_id
+        )
+    if failure is None:
+        output.do(effect)
+    else:
+        answer_ack(output, consumer_id, request_id, failure)
+
+
+def _cumulative(consumer: Consumer, command: CommandAck) -> tuple[Position | None, Failure | None]:
+    """Up to where a consumer acknowledges, or why it does not."""
+    place = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
+    if consumer.shares:
+        text = "Cumulative acknowledgement on a shared subscription"
+        return None, Failure(pb.NotAllowedError, text)
+    if place is None:
+        text = "A cumulative acknowledgement names one message"
+        return None, Failure(pb.NotAllowedError, text)
+    return place, None
+
+
 def _acknowledge_until(
     output: Output, consumer: Consumer, command: CommandAck, request_id: int | None
 ) -> None:
-    place = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
+    place, failure = _cumulative(consumer, command)
     consumer_id = consumer.consumer_id
-    if consumer.shares:
-        text = "Cumulative acknowledgement on a shared subscription"
-        answer_ack(output, consumer_id, request_id, Failure(pb.NotAllowedError, text))
-    elif place is None:
-        text = "A cumulative acknowledgement names one message"
-        answer_ack(output, consumer_id, request_id, Failure(pb.NotAllowedError, text))
+    if place is None:
+        answer_ack(output, consumer_id, request_id, failure)
     else:
         words = command.message_id[0].ack_set
         mask = done_mask(words) if words else None

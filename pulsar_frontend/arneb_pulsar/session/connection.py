@@ -20,7 +20,7 @@ from arneb_pulsar.session.authentication import Authentication, not_allowed, ref
 from arneb_pulsar.session.client import Client
 from arneb_pulsar.session.consumers import Consumers
 from arneb_pulsar.session.effects import Close, Effect
-from arneb_pulsar.session.errors import NO_TRANSACTIONS, RemoteProtocolError, RequestRefused
+from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import text_of
 from arneb_pulsar.session.keep_alive import KeepAlive, Tick
 from arneb_pulsar.session.lookup import Lookup
@@ -28,6 +28,7 @@ from arneb_pulsar.session.output import Output
 from arneb_pulsar.session.producers import Producers
 from arneb_pulsar.session.rules import RULES
 from arneb_pulsar.session.schemas import SchemaRequests
+from arneb_pulsar.session.transactions import Transactions
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
 from arneb_pulsar.session.watchers import TopicWatchers
 from arneb_pulsar.wire import commands
@@ -73,6 +74,7 @@ class ConnectionSession:
         self._lookup = Lookup(output)
         self._schemas = SchemaRequests(output)
         self._watchers = TopicWatchers(output)
+        self._transactions = Transactions(output)
         self._must_prove = bool(config.authentication.methods)
         self._authorizer = authorizer
         self._caller = NOBODY
@@ -240,6 +242,7 @@ class ConnectionSession:
     def _make_handlers(self) -> dict[int, Callable[[Any], None]]:
         """The handler of each command but SEND and ACK."""
         producers, consumers, lookup = self._producers, self._consumers, self._lookup
+        transactions = self._transactions
         return {
             BaseCommand.CONNECT: self._connect,
             BaseCommand.PING: self._ping,
@@ -262,13 +265,13 @@ class ConnectionSession:
             BaseCommand.GET_OR_CREATE_SCHEMA: self._schemas.get_or_create,
             BaseCommand.WATCH_TOPIC_LIST: self._watchers.watch,
             BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._watchers.end,
-            BaseCommand.TC_CLIENT_CONNECT_REQUEST: self._refuse_transaction,
-            BaseCommand.NEW_TXN: self._refuse_transaction,
-            BaseCommand.ADD_PARTITION_TO_TXN: self._refuse_transaction,
-            BaseCommand.ADD_SUBSCRIPTION_TO_TXN: self._refuse_transaction,
-            BaseCommand.END_TXN: self._refuse_transaction,
-            BaseCommand.END_TXN_ON_PARTITION: self._refuse_transaction,
-            BaseCommand.END_TXN_ON_SUBSCRIPTION: self._refuse_transaction,
+            BaseCommand.TC_CLIENT_CONNECT_REQUEST: transactions.connect,
+            BaseCommand.NEW_TXN: transactions.begin,
+            BaseCommand.ADD_PARTITION_TO_TXN: transactions.add_partitions,
+            BaseCommand.ADD_SUBSCRIPTION_TO_TXN: transactions.add_subscriptions,
+            BaseCommand.END_TXN: transactions.end,
+            BaseCommand.END_TXN_ON_PARTITION: transactions.end_on_partition,
+            BaseCommand.END_TXN_ON_SUBSCRIPTION: transactions.end_on_subscription,
         }
 
     def _connect(self, command: pb.CommandConnect) -> None:
@@ -317,9 +320,6 @@ class ConnectionSession:
 
     def _pong(self, command: pb.CommandPong) -> None:
         """Its bytes have told the keep-alive already."""
-
-    def _refuse_transaction(self, command: object) -> None:
-        raise RequestRefused(NO_TRANSACTIONS.code, NO_TRANSACTIONS.text)
 
     def _handle_event(self, event: events.Event) -> None:
         producers, consumers = self._producers, self._consumers
@@ -374,6 +374,8 @@ class ConnectionSession:
                 self._authenticated(event)
             case events.NotAuthenticated():
                 self._not_authenticated(event)
+            case events.TransactionAnswered():
+                self._transactions.answered(event)
             case events.SchemaFound():
                 self._schemas.found(event)
             case events.SchemaAttached():

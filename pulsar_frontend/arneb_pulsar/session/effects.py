@@ -18,6 +18,7 @@ from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.schemas.schema import Schema
 from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
 ProducerKey = NewType("ProducerKey", int)
@@ -67,6 +68,8 @@ class AppendRun:
     """Some of ``entries`` are to be delivered later."""
     sends: list[PendingSends] = field(default_factory=list)
     """Whose the entries are, in their order."""
+    transaction: TransactionId | None = None
+    """They are part of it, and stand nowhere before it is committed."""
 
     def __repr__(self) -> str:
         waiting = f"{len(self.bodies)} bodies, {len(self.entries)} entries"
@@ -143,6 +146,47 @@ class AcknowledgeUntil:
     place: Position
     mask: int | None
     request_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeInTransaction:
+    """Acknowledge as a part of a transaction: as :class:`Acknowledge`, or everything up to
+    ``until``, of a batch there only its mask."""
+
+    key: ConsumerKey
+    consumer_id: int
+    transaction: TransactionId
+    whole: Sequence[Position]
+    partial: Sequence[tuple[Position, int]]
+    until: Position | None
+    request_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """Answered by ``TransactionAnswered``, as the next two are."""
+
+    request_id: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTransaction:
+    """Topics, or subscriptions of topics, are to take part."""
+
+    request_id: int
+    transaction: TransactionId
+    partitions: Sequence[str] = ()
+    subscriptions: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    """Have all of it count, or nothing."""
+
+    request_id: int
+    transaction: TransactionId
+    commit: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +319,10 @@ Effect = (
     | AddPermits
     | Acknowledge
     | AcknowledgeUntil
+    | AcknowledgeInTransaction
+    | BeginTransaction
+    | JoinTransaction
+    | EndTransaction
     | Redeliver
     | Seek
     | Unsubscribe

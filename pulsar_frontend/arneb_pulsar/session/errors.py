@@ -29,6 +29,10 @@ class TopicTerminated(core.CoreError):
     """Nothing may be appended to the topic any more."""
 
 
+class TransactionNotOpen(core.CommitFailed):
+    """What was sent in a transaction was not stored: it has ended, is none, or is too large."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a request failed, in the client's terms."""
@@ -36,9 +40,6 @@ class Failure:
     code: ServerError
     text: str
 
-
-NO_TRANSACTIONS: Final = Failure(pb.NotAllowedError, "Transactions are not enabled.")
-"""Pulsar's answer to everything about transactions where they are turned off."""
 
 SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.CoreError: pb.UnknownError,
@@ -55,6 +56,8 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     TopicTerminated: pb.TopicTerminatedError,
     core.AlreadyAcknowledged: pb.TransactionConflict,
     core.NotAllowed: pb.NotAllowedError,
+    # Clients fail such a message; for most others they come again and send it once more.
+    TransactionNotOpen: pb.NotAllowedError,
     core.CommitFailed: pb.PersistenceError,
     core.StoreFull: pb.PersistenceError,
     core.StoreFailed: pb.PersistenceError,

@@ -6,6 +6,7 @@ that say so.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CoreError
@@ -17,6 +18,8 @@ from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.transactions.states import TransactionId
+from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +249,28 @@ class SchemaAttached:
     failure: Failure | None
 
 
+class TransactionRequest(Enum):
+    """What was asked of the coordinator, by the type of the answer."""
+
+    CONNECT = BaseCommand.TC_CLIENT_CONNECT_RESPONSE
+    NEW = BaseCommand.NEW_TXN_RESPONSE
+    ADD_PARTITION = BaseCommand.ADD_PARTITION_TO_TXN_RESPONSE
+    ADD_SUBSCRIPTION = BaseCommand.ADD_SUBSCRIPTION_TO_TXN_RESPONSE
+    END = BaseCommand.END_TXN_RESPONSE
+    END_ON_PARTITION = BaseCommand.END_TXN_ON_PARTITION_RESPONSE
+    END_ON_SUBSCRIPTION = BaseCommand.END_TXN_ON_SUBSCRIPTION_RESPONSE
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionAnswered:
+    """What the coordinator says."""
+
+    request_id: int
+    kind: TransactionRequest
+    transaction: TransactionId | None
+    failure: Failure | None
+
+
 Event = (
     ProducerOpened
     | ProducerQueued
@@ -274,4 +299,5 @@ Event = (
     | TopicChanged
     | Authenticated
     | NotAuthenticated
+    | TransactionAnswered
 )

@@ -20,7 +20,6 @@ from arneb_pulsar.session.effects import (
     ProducerKey,
 )
 from arneb_pulsar.session.errors import (
-    NO_TRANSACTIONS,
     Failure,
     RemoteProtocolError,
     RequestRefused,
@@ -40,6 +39,7 @@ from arneb_pulsar.session.output import Output
 from arneb_pulsar.session.pending_sends import PendingSends
 from arneb_pulsar.session.schemas import schema_of
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -97,7 +97,8 @@ class Producers:
         self._by_key: dict[ProducerKey, Producer] = {}
         self._ready: dict[int, Producer] = {}
         self._opened: dict[ProducerKey, ProducerOpened] = {}
-        self._runs: dict[str, AppendRun] = {}
+        self._runs: dict[str | tuple[str, TransactionId], AppendRun] = {}
+        """By the topic, and the transaction if there is one."""
         self._disconnected: dict[int, float] = {}
         self._next_key = 1
 
@@ -157,12 +158,14 @@ class Producers:
             return
         first = command.sequence_id
         sequences = range(first, first + len(bodies))
+        place: str | tuple[str, TransactionId] = producer.topic
+        transaction = None
         if command.txnid_most_bits or command.txnid_least_bits:
-            self._refuse_sends(producer, sequences, NO_TRANSACTIONS)
-            return
-        run = self._runs.get(producer.topic)
+            transaction = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
+            place = producer.topic, transaction
+        run = self._runs.get(place)
         if run is None:
-            run = self._runs[producer.topic] = AppendRun(producer.key)
+            run = self._runs[place] = AppendRun(producer.key, transaction=transaction)
         sends = producer.sends
         sent = sends[-1] if sends else None
         if sent is None or not run.sends or run.sends[-1] is not sent:

@@ -15,6 +15,7 @@ from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
 from arneb_pulsar.session.errors import Failure, RequestRefused
 from arneb_pulsar.session.fields import namespace_of, text_of, topic_of
+from arneb_pulsar.transactions.states import COORDINATORS
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, ServerError
@@ -43,7 +44,10 @@ class TopicNeed:
             name = text_of(getattr(command, self.subscription), self.subscription)
             if self.if_named and not name:
                 return True
-        return authorizer.allows_topic(caller, topic_of(command.topic), self.operation, name)
+        topic = topic_of(command.topic)
+        if self.operation is TopicOperation.LOOKUP and str(topic.base) == COORDINATORS:
+            return True  # what is done in a transaction needs its own rights
+        return authorizer.allows_topic(caller, topic, self.operation, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ _SUBSCRIPTION: Final = "initial_subscription_name"
 
 OF_CONSUMER: Final = "it is about a consumer of this connection, whom SUBSCRIBE let in"
 OF_PRODUCER: Final = "it is about a producer of this connection, whom PRODUCER let in"
-NO_TRANSACTIONS: Final = "it is always refused"
+OF_OWNER: Final = "it is about a transaction of the caller's own, and nobody else's is found"
+BETWEEN_BROKERS: Final = "it is always refused: it is what brokers of Apache Pulsar say"
 
 RULES: Final[Mapping[int, Rule]] = {
     BaseCommand.CONNECT: _none("it is the login"),
@@ -144,13 +149,13 @@ RULES: Final[Mapping[int, Rule]] = {
         "Client is not authorized to attach a schema",
         commands.schema_not_attached,
     ),
-    BaseCommand.TC_CLIENT_CONNECT_REQUEST: _none(NO_TRANSACTIONS),
-    BaseCommand.NEW_TXN: _none(NO_TRANSACTIONS),
-    BaseCommand.ADD_PARTITION_TO_TXN: _none(NO_TRANSACTIONS),
-    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: _none(NO_TRANSACTIONS),
-    BaseCommand.END_TXN: _none(NO_TRANSACTIONS),
-    BaseCommand.END_TXN_ON_PARTITION: _none(NO_TRANSACTIONS),
-    BaseCommand.END_TXN_ON_SUBSCRIPTION: _none(NO_TRANSACTIONS),
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: _none("it only asks who is there"),
+    BaseCommand.NEW_TXN: _none("what is done in it needs its rights; Pulsar asks for none either"),
+    BaseCommand.ADD_PARTITION_TO_TXN: _none(OF_OWNER),
+    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: _none(OF_OWNER),
+    BaseCommand.END_TXN: _none(OF_OWNER),
+    BaseCommand.END_TXN_ON_PARTITION: _none(BETWEEN_BROKERS),
+    BaseCommand.END_TXN_ON_SUBSCRIPTION: _none(BETWEEN_BROKERS),
 }
 """By the command. Those that are not here are sent by brokers, or not understood, and end the
 connection (:data:`arneb_pulsar.session.transitions.ACCEPTED`)."""

@@ -308,6 +308,24 @@ def _schema_attached(reply: CommandGetOrCreateSchemaResponse) -> bytes:
     return _frame(BaseCommand(type=kind, getOrCreateSchemaResponse=reply))
 
 
+def transaction_response(
+    kind: int,
+    request_id: int,
+    transaction: tuple[int, int] | None,
+    failure: tuple[ServerError, str] | None,
+) -> bytes:
+    """The answer of that type to a command about a transaction, which is named by its most and
+    least bits. No C++ client knows it, nor asks."""
+    command = BaseCommand(type=BaseCommand.Type.ValueType(kind))
+    reply = getattr(command, FIELD_OF[kind])
+    reply.request_id = request_id
+    if transaction is not None:
+        reply.txnid_most_bits, reply.txnid_least_bits = transaction
+    if failure is not None:
+        reply.error, reply.message = failure
+    return _frame(command)
+
+
 def consumer_stats(reply: CommandConsumerStatsResponse) -> bytes:
     kind = BaseCommand.CONSUMER_STATS_RESPONSE
     return _frame(BaseCommand(type=kind, consumerStatsResponse=reply))

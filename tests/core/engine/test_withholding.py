@@ -195,7 +195,9 @@ async def play(path: Path, steps: list[tuple[str, int, int]], kind: Subscription
                 mask &= full
                 if what in {"withhold", "part"}:
                     asked = full if what == "withhold" else mask
-                    wanted = ([place], {}) if what == "withhold" else ([], {place: (mask, sizes[index])})
+                    wanted = (
+                        ([place], {}) if what == "withhold" else ([], {place: (mask, sizes[index])})
+                    )
                     taken = withheld.get(index, 0)
                     refused = asked & ~free if what == "part" else taken or free == 0
                     if refused:

@@ -1,0 +1,169 @@
+"""Transactions of one connection: what its session asks of the coordinator, carried out.
+
+The rule: each request is answered by one event, whatever goes wrong. What belongs to a transaction
+is counted before its task begins, so that no commit that is asked for later passes it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.errors import CoreError
+from arneb_core.api.position import Position, render
+from arneb_core.api.subscriptions import Subscription
+from arneb_pulsar.names import InvalidTopicName, parse_topic
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.open_transaction import ACKS_MAX, OpenTransaction
+from arneb_pulsar.services.topic_lifecycle import tell_if_ended
+from arneb_pulsar.session.effects import (
+    AcknowledgeInTransaction,
+    BeginTransaction,
+    EndTransaction,
+    JoinTransaction,
+)
+from arneb_pulsar.session.errors import Failure, RequestRefused, refusal_of
+from arneb_pulsar.session.events import Acknowledged, TransactionAnswered, TransactionRequest
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+Spawn = Callable[[Callable[[], Awaitable[None]]], None]
+"""Runs something in a task of the connection, as a request of its."""
+
+Parts = dict[Position, tuple[int, int]]
+
+
+class ConnectionTransactions:
+    """Carries out what a connection's transactions ask for."""
+
+    def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
+        self._context = context
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"<ConnectionTransactions {self._context.transactions!r}>"
+
+    async def begin(self, effect: BeginTransaction) -> None:
+        """Open another one."""
+        made, failure = None, None
+        try:
+            made = await self._context.transactions.begin(
+                effect.timeout_ms, self._connection.caller
+            )
+        except (CoreError, RequestRefused) as error:
+            failure = refusal_of(error)
+        self._answer(TransactionAnswered(effect.request_id, TransactionRequest.NEW, made, failure))
+
+    def join(self, effect: JoinTransaction) -> None:
+        """Have topics or subscriptions take part."""
+        kind, failure = TransactionRequest.ADD_PARTITION, None
+        if effect.subscriptions:
+            kind = TransactionRequest.ADD_SUBSCRIPTION
+        try:
+            names = [_full(each) for each in effect.partitions]
+            others = [(_full(topic), name) for topic, name in effect.subscriptions]
+            self._context.transactions.join(
+                effect.transaction, self._connection.caller, names, others
+            )
+        except (InvalidTopicName, RequestRefused) as error:
+            failure = (
+                refusal_of(error)
+                if isinstance(error, RequestRefused)
+                else Failure(pb.InvalidTopicName, str(error))
+            )
+        self._answer(TransactionAnswered(effect.request_id, kind, effect.transaction, failure))
+
+    async def end(self, effect: EndTransaction) -> None:
+        """Commit, or abort."""
+        failure = None
+        try:
+            await self._context.transactions.end(
+                effect.transaction, self._connection.caller, commit=effect.commit
+            )
+        except (CoreError, RequestRefused) as error:
+            failure = refusal_of(error)
+        kind = TransactionRequest.END
+        self._answer(TransactionAnswered(effect.request_id, kind, effect.transaction, failure))
+
+    # Acknowledgements
+
+    def acknowledge(
+        self, effect: AcknowledgeInTransaction, attached: AttachedConsumer, spawn: Spawn
+    ) -> None:
+        """Acknowledge as a part of it."""
+        try:
+            found = self._context.transactions.find(effect.transaction, self._connection.caller)
+        except RequestRefused as refused:
+            self._receipt(effect, refused.failure)
+            return
+        found.begin_one()
+
+        async def carry_out() -> None:
+            failure = None
+            try:
+                await self._acknowledge(found, effect, attached)
+            except (CoreError, RequestRefused) as error:
+                failure = refusal_of(error)
+            finally:
+                found.end_one()
+            self._receipt(effect, failure)
+            if attached.topic.id in self._context.namespaces.ended:
+                tell_if_ended(self._context, attached.topic, attached.subscription)
+
+        spawn(carry_out)
+
+    async def _acknowledge(
+        self,
+        found: OpenTransaction,
+        effect: AcknowledgeInTransaction,
+        attached: AttachedConsumer,
+    ) -> None:
+        topic, subscription = attached.topic, attached.subscription
+        last = topic.last
+        whole, masks = [*effect.whole], dict(effect.partial)
+        if effect.until is not None:
+            whole, masks = _through(subscription, effect.until, masks)
+            if not (whole or masks):
+                text = f"everything up to {render(effect.until)} is acknowledged already"
+                raise RequestRefused(pb.TransactionConflict, text)
+        whole = [place for place in whole if last is not None and place <= last]
+        parts: Parts = {}
+        for place, mask in masks.items():
+            entry = await topic.entry_at(place)
+            if entry is not None:
+                size = messages_in(entry)
+                parts[place] = mask & (1 << size) - 1, size
+        await self._context.transactions.acknowledge(
+            found, topic, subscription, whole, parts, is_cumulative=effect.until is not None
+        )
+
+    def _receipt(self, effect: AcknowledgeInTransaction, failure: Failure | None) -> None:
+        if effect.request_id is not None:
+            self._connection.tell(Acknowledged(effect.consumer_id, effect.request_id, failure))
+
+    def _answer(self, event: TransactionAnswered) -> None:
+        self._connection.tell(event)
+
+
+def _through(
+    subscription: Subscription, until: Position, masks: Mapping[Position, int]
+) -> tuple[list[Position], dict[Position, int]]:
+    """What is neither acknowledged nor withheld up to a place: whole entries, and of batches some
+    messages; ``masks``: of that at ``until``, only these."""
+    whole: list[Position] = []
+    parts: dict[Position, int] = {}
+    for place in subscription.unacknowledged(ACKS_MAX + 1):
+        if place > until:
+            break
+        mask = ~subscription.withheld_of(place)
+        if mask == -1 and place not in masks:
+            whole.append(place)
+        elif mask:
+            mask &= subscription.masks.get(place, -1) & masks.get(place, -1)
+            if mask:
+                parts[place] = mask
+    return whole, parts
+
+
+def _full(topic: str) -> str:
+    """The name as it is listed. Raises :class:`InvalidTopicName`."""
+    return str(parse_topic(topic))

@@ -1,0 +1,151 @@
+"""A transaction that has not ended: what was sent and acknowledged in it.
+
+The rule: what it holds in memory is small and bounded: of a message its place in the log of open
+transactions; the entry itself only while it is one of few (:data:`KEPT_BYTES`). What is counted
+here is on disk.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+from pyroaring import BitMap64
+
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.transactions.records import Opened
+from arneb_pulsar.transactions.states import MOVES, TransactionId, TransactionState
+
+KEPT_BYTES: Final = 64 * 1024
+"""Entries of one transaction that are kept in memory until it ends: the usual small one is
+committed without being read back. With all open transactions that is bounded by
+``transactions_open_max``."""
+
+PARTS_MAX: Final = 1_000
+"""Topics and subscriptions of one transaction; each has a name."""
+
+ACKS_MAX: Final = 100_000
+"""Entries that one transaction may acknowledge: all of them are taken in one turn when it is
+committed, and are in memory before."""
+
+
+@dataclass(slots=True, eq=False)
+class Sends:
+    """What was sent to one topic."""
+
+    topic: Topic
+    places: BitMap64 = field(default_factory=BitMap64)
+    """In the log of open transactions, where they stand in their order."""
+    kept: list[bytes] = field(default_factory=list)
+    """The entries, if all of the transaction's are kept."""
+    bytes: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Sends of {len(self.places)} entries to {self.topic.name}>"
+
+
+@dataclass(slots=True, eq=False)
+class Acks:
+    """What was acknowledged by one subscription."""
+
+    topic: Topic
+    subscription: Subscription
+    holder: Consumer
+    """Who has it meanwhile."""
+    whole: BitMap64 = field(default_factory=BitMap64)
+    masks: dict[Position, int] = field(default_factory=dict)
+    """Of batches, the messages."""
+    is_cumulative: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Acks of {len(self.whole) + len(self.masks)} on {self.subscription.name}>"
+
+    def add(self, whole: Sequence[Position], parts: Mapping[Position, tuple[int, int]]) -> None:
+        """These are acknowledged too."""
+        self.whole.update(whole)
+        for place, (mask, _) in parts.items():
+            self.masks[place] = self.masks.get(place, 0) | mask
+
+    def take_back(self, whole: Sequence[Position], parts: Mapping[Position, int]) -> None:
+        """These are not, after all."""
+        self.whole.difference_update(BitMap64(whole))
+        for place, mask in parts.items():
+            self.masks[place] = self.masks.get(place, 0) & ~mask
+
+
+class OpenTransaction:
+    """One that has not ended."""
+
+    def __init__(self, number: TransactionId, opened: Opened) -> None:
+        self.id = number
+        self.opened = opened
+        self.state = TransactionState.OPEN
+        self.records = BitMap64()
+        """All that the log of open transactions has of it."""
+        self.sends: dict[int, Sends] = {}
+        """By the ids of topics."""
+        self.acks: dict[Consumer, Acks] = {}
+        """By who holds what is acknowledged: another one after a seek."""
+        self.partitions: set[str] = set()
+        self.subscriptions: set[tuple[str, str]] = set()
+        self.sent_bytes = 0
+        """On disk or on its way there."""
+        self.acked = 0
+        """Entries; likewise."""
+        self.under_way = 0
+        """Sends and acknowledgements that are not on disk yet."""
+        self.has_kept = True
+        """All that was sent is in memory."""
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        return (
+            f"<OpenTransaction {self.id} {self.state.name}, {len(self.records)} records, "
+            f"{self.under_way} under way>"
+        )
+
+    def move(self, state: TransactionState) -> None:
+        """Take a move; one that the table does not have is a defect of ours."""
+        assert state in MOVES[self.state], f"{self!r} cannot become {state.name}"
+        self.state = state
+        self._tell()
+
+    def begin_one(self) -> None:
+        """Something of it is on its way to disk."""
+        self.under_way += 1
+
+    def end_one(self) -> None:
+        """It is there, or will never be."""
+        self.under_way -= 1
+        self._tell()
+
+    async def changed(self) -> None:
+        """Wait until its state, or what is under way, has changed."""
+        await self._changed.wait()
+
+    def sent(self, topic: Topic, first: Position, entries: Sequence[bytes]) -> None:
+        """Entries for ``topic`` are on disk, at ``first`` in the log of open transactions."""
+        places = range(first, first + len(entries))
+        self.records.update(places)
+        sends = self.sends.get(topic.id)
+        if sends is None:
+            sends = self.sends[topic.id] = Sends(topic)
+        sends.places.update(places)
+        sends.bytes += sum(map(len, entries))
+        if self.has_kept and self.sent_bytes <= KEPT_BYTES:
+            sends.kept += entries
+        else:
+            self.keep_nothing()
+
+    def keep_nothing(self) -> None:
+        """What was sent is read back when it is needed."""
+        self.has_kept = False
+        for each in self.sends.values():
+            each.kept = []
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,0 +1,399 @@
+"""Transactions: the coordinator of a broker, and what becomes of what is done in a transaction.
+
+The rule: a transaction ends in one commit: the messages stand in their topics, its
+acknowledgements count and its outcome is known, all at once or not at all. Before that nobody gets
+anything of it, and it holds up nobody. What a client was told is on disk: an open transaction
+outlives a restart, and the end of one that has ended is answered the same again.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_core.api.callbacks import Appended, Done
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_core.api.waiting import durable
+from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.ending import Ending
+from arneb_pulsar.services.held_records import HeldRecords
+from arneb_pulsar.services.open_transaction import ACKS_MAX, PARTS_MAX, Acks, OpenTransaction
+from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
+from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes
+from arneb_pulsar.transactions.records import Acked, Opened, Sent, pack, pack_sent, unpack
+from arneb_pulsar.transactions.states import COORDINATOR, TransactionId, TransactionState
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+ERA: Final = "pulsar/transaction/era"
+"""Counts the starts at which transactions were opened: numbers never come twice."""
+
+ERA_BITS: Final = 32
+"""Of a transaction's number, the lower ones count."""
+
+LOOK_S: Final = 0.25
+"""How often it is looked whose time is up, while some are open."""
+
+GATHER_MIN: Final = 1_000
+GATHER_S: Final = 60.0
+"""Single outcomes are drawn together when there are so many, or after so long."""
+
+logger = logging.getLogger(__name__)
+
+ENDED: Final = {
+    TransactionState.COMMITTED: "it was committed",
+    TransactionState.ABORTED: "it was aborted, or its time was up",
+}
+
+
+class Transactions:
+    """The transactions of one broker. Invariant: none is open here and has an outcome."""
+
+    def __init__(
+        self, core: Core, config: PulsarConfig, clock: Clock, ended: Collection[int]
+    ) -> None:
+        """``ended``: the ids of the topics that nothing is added to."""
+        self._core = core
+        self._config = config
+        self._clock = clock
+        self._ended = ended
+        self.held = HeldRecords(core)
+        self._ending = Ending(core, self.held)
+        self.outcomes = Outcomes({**core.metadata(ONE), **core.metadata(MANY)})
+        self._open: dict[int, OpenTransaction] = {}
+        self._starting = trio.Lock()
+        self._is_started = False
+        self._counted = 0
+        self._era = 0
+        self._opened = trio.Event()
+        self.begun_total = self.committed_total = self.aborted_total = self.timed_out_total = 0
+
+    def __repr__(self) -> str:
+        return f"<Transactions {len(self._open)} open, {self.outcomes!r}>"
+
+    @property
+    def open(self) -> Collection[OpenTransaction]:
+        """Those that have not ended."""
+        return self._open.values()
+
+    # The life of the coordinator
+
+    async def start(self) -> None:
+        """Know again what was open when the broker ended; before anybody consumes. Raises
+        :class:`.CoreError`."""
+        async with self._starting:
+            if self._is_started:
+                return
+            if self.held.is_there:
+                await self.held.open()
+                await self._recover()
+            self._is_started = True
+
+    async def _recover(self) -> None:
+        topics = {each.id: each for each in self._core.topics.values() if each.durable}
+        outdated: list[Position] = []
+        async for place, entry in self.held.unended():
+            number, record = unpack(entry)
+            transaction = self._open.get(number)
+            if isinstance(record, Opened) and self.outcomes.find(number) is None:
+                transaction_id = TransactionId(COORDINATOR, number)
+                transaction = self._open[number] = OpenTransaction(transaction_id, record)
+                transaction.records.add(place)
+            elif transaction is None:
+                outdated.append(place)
+            elif isinstance(record, Sent):
+                if (topic := topics.get(record.topic)) is not None:
+                    transaction.sent_bytes += len(record.entry)
+                    transaction.sent(topic, place, [record.entry])
+                    transaction.partitions.add(topic.name)
+                else:
+                    transaction.records.add(place)
+            elif isinstance(record, Acked):
+                transaction.records.add(place)
+                self._withhold_again(transaction, record, topics.get(record.topic))
+        await self.held.ended(outdated)
+        if self._open:
+            logger.info("%d transactions are open since before the start", len(self._open))
+            self._opened.set()
+
+    def _withhold_again(
+        self, transaction: OpenTransaction, record: Acked, topic: Topic | None
+    ) -> None:
+        found = None if topic is None else topic.subscriptions.get(record.subscription)
+        if topic is None or found is None or found.id != record.subscription_id:
+            return
+        holder = found.withhold(record.whole, record.parts, anew=True)
+        acks = transaction.acks.setdefault(holder, Acks(topic, found, holder))
+        acks.add(record.whole, record.parts)
+        acks.is_cumulative |= record.is_cumulative
+        transaction.acked += len(record.whole) + len(record.parts)
+        transaction.subscriptions.add((topic.name, found.name))
+
+    async def run(self) -> NoReturn:
+        """Abort those whose time is up, and draw outcomes together, for ever."""
+        gathered_s = self._clock.now()
+        while True:
+            if self._open:
+                await trio.sleep(LOOK_S)
+            else:
+                with trio.move_on_after(GATHER_S):
+                    await self._opened.wait()
+            await self.expire(self._clock.wall_ms())
+            now_s = self._clock.now()
+            if self.outcomes.singles >= GATHER_MIN or now_s - gathered_s >= GATHER_S:
+                gathered_s = now_s
+                await self.gather(self._clock.wall_ms())
+
+    async def expire(self, now_ms: int) -> None:
+        """Abort those whose time is up."""
+        for each in [*self._open.values()]:
+            if each.opened.until_ms <= now_ms and each.state is TransactionState.OPEN:
+                logger.info("transaction %s is aborted: its time was up", each.id)
+                try:
+                    await self._finish(each, commit=False)
+                    self.timed_out_total += 1
+                except CoreError as error:
+                    logger.warning("transaction %s cannot be aborted yet: %s", each.id, error)
+
+    async def gather(self, now_ms: int) -> None:
+        """Keep outcomes with less; see :meth:`.Outcomes.gathered`."""
+        gathered = self.outcomes.gathered(now_ms)
+        if not gathered.rows:
+            return
+        try:
+            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                await self._core.committed(Unit(metadata=gathered.rows))
+                self.outcomes.settled(gathered)
+        except CommitFailed as error:
+            logger.warning("cannot draw outcomes of transactions together yet: %s", error)
+
+    # What clients ask of the coordinator
+
+    async def begin(self, timeout_ms: int, caller: Caller) -> TransactionId:
+        """Another one, on disk. Raises :class:`RequestRefused` and :class:`.CommitFailed`."""
+        most = self._config.transactions_open_max
+        if len(self._open) >= most:
+            text = f"expected at most {most} open transactions (pulsar.transactions_open_max)"
+            raise RequestRefused(pb.TooManyRequests, text)
+        await self.start()
+        await self.held.open()
+        async with self._starting:
+            if not self._era:
+                kept = self._core.metadata(ERA).get(ERA, b"")
+                era = int.from_bytes(kept, "big") + 1
+                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(4, "big"))]))
+                self._era = era
+        self._counted += 1
+        number = self._era << ERA_BITS | self._counted
+        opened = Opened(self._clock.wall_ms(), timeout_ms, (caller.role, caller.original))
+        record = pack(number, opened, opened.at_ms)
+        transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened)
+
+        def submit(done: Done) -> None:
+            def stored(error: CommitFailed | None, first: Position) -> None:
+                if error is None:
+                    transaction.records.add(first)
+                    self._open[number] = transaction
+                    self.begun_total += 1
+                    self._opened.set()
+                    self._opened = trio.Event()
+                done(error)
+
+            self.held.append([record], stored)
+
+        await durable(submit)
+        return transaction.id
+
+    def find(self, wanted: TransactionId, caller: Caller | None) -> OpenTransaction:
+        """One that is open, of that caller's; None: of anybody's. Raises
+        :class:`RequestRefused`."""
+        found = self._of(wanted, caller)
+        if found.state is not TransactionState.OPEN:
+            text = f"transaction {wanted} is {found.state.value}"
+            raise RequestRefused(pb.InvalidTxnStatus, text)
+        return found
+
+    def join(
+        self,
+        wanted: TransactionId,
+        caller: Caller,
+        partitions: Iterable[str] = (),
+        subscriptions: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        """Topics and subscriptions are to take part. Raises :class:`RequestRefused`."""
+        found = self.find(wanted, caller)
+        topics = found.partitions | set(partitions)
+        others = found.subscriptions | set(subscriptions)
+        if len(topics) + len(others) > PARTS_MAX:
+            text = f"expected at most {PARTS_MAX} topics and subscriptions in a transaction"
+            raise RequestRefused(pb.NotAllowedError, text)
+        found.partitions, found.subscriptions = topics, others
+
+    async def end(self, wanted: TransactionId, caller: Caller | None, *, commit: bool) -> None:
+        """Have all of it count, or nothing. Raises :class:`RequestRefused` and
+        :class:`.CoreError`; then it is open as before."""
+        goal = TransactionState.COMMITTED if commit else TransactionState.ABORTED
+        while True:
+            ended = self.outcomes.find(wanted.least_bits)
+            if ended is goal and wanted.most_bits == COORDINATOR:
+                await trio.lowlevel.checkpoint()
+                return
+            found = self._of(wanted, caller)
+            if found.state is TransactionState.OPEN:
+                await self._finish(found, commit=commit)
+                return
+            await found.changed()
+
+    # What is done in one
+
+    def send(
+        self,
+        wanted: TransactionId,
+        caller: Caller,
+        topic: Topic,
+        entries: list[bytes],
+        done: Appended,
+        metadata: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Keep a run of messages until it ends; ``done`` gets their place meanwhile."""
+        size = sum(map(len, entries))
+        try:
+            found = self.find(wanted, caller)
+            self._expect_room(found, topic, size)
+        except RequestRefused as refused:
+            # Not before this returns: who holds runs back would hand over the next in the call.
+            gone = TransactionNotOpen(str(refused))
+            trio.lowlevel.current_trio_token().run_sync_soon(done, gone, Position(0))
+            return
+        found.begin_one()
+        found.sent_bytes += size
+
+        def stored(error: CommitFailed | None, first: Position) -> None:
+            if error is None:
+                found.sent(topic, first, entries)
+            else:
+                found.sent_bytes -= size
+            found.end_one()
+            done(error, first)
+
+        records = pack_sent(wanted.least_bits, topic.id, entries, self._clock.wall_ms())
+        self.held.append(records, stored, metadata)
+
+    async def acknowledge(
+        self,
+        found: OpenTransaction,
+        topic: Topic,
+        subscription: Subscription,
+        whole: Sequence[Position],
+        parts: Mapping[Position, tuple[int, int]],
+        *,
+        is_cumulative: bool = False,
+    ) -> None:
+        """Keep acknowledgements until it ends, which must be open; what is acknowledged so is given
+        to nobody meanwhile. Raises :class:`RequestRefused` and :class:`.CoreError`: then nothing
+        has changed."""
+        count = len(whole) + len(parts)
+        if found.acked + count > ACKS_MAX:
+            text = f"expected at most {ACKS_MAX} acknowledged entries in a transaction"
+            raise RequestRefused(pb.NotAllowedError, text)
+        if is_cumulative and (other := self._cumulative(subscription, found)) is not None:
+            text = f"transaction {other.id} has acknowledged there, and all before, already"
+            raise RequestRefused(pb.TransactionConflict, text)
+        holder = subscription.withhold(whole, parts)
+        found.acked += count
+        acks = found.acks.setdefault(holder, Acks(topic, subscription, holder))
+        acks.is_cumulative |= is_cumulative
+        acks.add(whole, parts)
+        record = Acked(topic.id, subscription.name, subscription.id, whole, parts, is_cumulative)
+        entry = pack(found.id.least_bits, record, self._clock.wall_ms())
+
+        def submit(done: Done) -> None:
+            def stored(error: CommitFailed | None, first: Position) -> None:
+                if error is None:
+                    found.records.add(first)
+                else:
+                    masks = {place: mask for place, (mask, _) in parts.items()}
+                    acks.take_back(whole, masks)
+                    found.acked -= count
+                    subscription.give_back(whole, masks)
+                done(error)
+
+            self.held.append([entry], stored)
+
+        await durable(submit)
+
+    # Inside
+
+    def _of(self, wanted: TransactionId, caller: Caller | None) -> OpenTransaction:
+        number = wanted.least_bits
+        found = self._open.get(number) if wanted.most_bits == COORDINATOR else None
+        if found is None:
+            if wanted.most_bits == COORDINATOR and (how := self.outcomes.find(number)):
+                text = f"transaction {wanted} has ended: {ENDED[how]}"
+                raise RequestRefused(pb.InvalidTxnStatus, text)
+            raise RequestRefused(pb.TransactionNotFound, f"transaction {wanted} is not known")
+        if caller is not None and found.opened.owner != (caller.role, caller.original):
+            text = f"transaction {wanted} is somebody else's"
+            raise RequestRefused(pb.AuthorizationError, text)
+        return found
+
+    def _expect_room(self, found: OpenTransaction, topic: Topic, size: int) -> None:
+        if not topic.durable:
+            text = f"{topic.name} is not persistent: nothing can be sent to it in a transaction"
+            raise RequestRefused(pb.NotAllowedError, text)
+        most = self._config.transaction_bytes_max
+        if found.sent_bytes + size > most:
+            text = f"expected at most {most} bytes in a transaction (pulsar.transaction_bytes_max)"
+            raise RequestRefused(pb.NotAllowedError, text)
+
+    def _cumulative(
+        self, subscription: Subscription, but: OpenTransaction
+    ) -> OpenTransaction | None:
+        """Another transaction that has acknowledged cumulatively there."""
+        for each in self._open.values():
+            if each is not but:
+                for acks in each.acks.values():
+                    if acks.is_cumulative and acks.subscription is subscription:
+                        return each
+        return None
+
+    async def _finish(self, found: OpenTransaction, *, commit: bool) -> None:
+        with self._moving(found, commit=commit), trio.CancelScope(shield=True):
+            while found.under_way:
+                await found.changed()
+            now_ms, number = self._clock.wall_ms(), found.id.least_bits
+            until_ms = now_ms + found.opened.timeout_ms + KEPT_MS
+            row = self.outcomes.row(number, until_ms, committed=commit)
+            if commit:
+                for sends in found.sends.values():
+                    if sends.topic.id in self._ended:
+                        raise TopicTerminated(f"{sends.topic.name} was terminated")
+                await self._ending.commit(found, [row], now_ms)
+            else:
+                await self._core.committed(Unit(metadata=[row]))
+                self._ending.give_back(found)
+            self.outcomes.stored(number, until_ms, committed=commit)
+            del self._open[number]
+            self.committed_total += commit
+            self.aborted_total += not commit
+        with trio.CancelScope(shield=True):
+            await self.held.ended(found.records)
+
+    @contextmanager
+    def _moving(self, found: OpenTransaction, *, commit: bool) -> Iterator[None]:
+        """It is being ended; open again if that fails."""
+        state = TransactionState
+        found.move(state.COMMITTING if commit else state.ABORTING)
+        ended = state.OPEN
+        try:
+            yield
+            ended = state.COMMITTED if commit else state.ABORTED
+        finally:
+            found.move(ended)

@@ -1,0 +1,132 @@
+"""Outcomes: how transactions have ended, for as long as somebody may ask.
+
+The rule: an outcome is a row of its own in the commit that ends the transaction; from time to time
+those rows are drawn together, in one commit, into one of sets of numbers, which cost about a bit
+each. So a million outcomes are neither a million rows nor hundreds of megabytes. A row of many goes
+when nobody asks any more for the last one in it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+from pyroaring import BitMap64
+
+from arneb_pulsar.transactions.states import TransactionState
+
+KEPT_MS: Final = 3_600_000
+"""An outcome is kept for the time that its transaction might have taken, and an hour: whoever has
+not heard it by then has given up."""
+
+ONE: Final = "pulsar/transaction/outcome/"
+"""Keys of single rows; the number follows."""
+
+MANY: Final = "pulsar/transaction/outcomes/"
+"""Keys of rows of many; a number that counts up follows."""
+
+ONE_VALUE: Final = Struct(">BQ")
+MANY_VALUE: Final = Struct(">QI")
+
+Rows = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Outcomes in one row."""
+
+    number: int
+    until_ms: int
+    committed: BitMap64 = field(default_factory=BitMap64)
+    aborted: BitMap64 = field(default_factory=BitMap64)
+
+    def pack(self) -> bytes:
+        """As it is kept."""
+        committed = self.committed.serialize()
+        head = MANY_VALUE.pack(self.until_ms, len(committed))
+        return head + committed + self.aborted.serialize()
+
+    @classmethod
+    def unpack(cls, number: int, value: bytes) -> "Many":
+        """What was kept."""
+        until_ms, length = MANY_VALUE.unpack_from(value)
+        at = MANY_VALUE.size
+        committed = BitMap64.deserialize(value[at : at + length])
+        return cls(number, until_ms, committed, BitMap64.deserialize(value[at + length :]))
+
+
+class Outcomes:
+    """How the transactions of one coordinator have ended, by their numbers."""
+
+    def __init__(self, rows: Mapping[str, bytes]) -> None:
+        """``rows``: what is kept."""
+        self._singles: dict[int, tuple[bool, int]] = {}
+        """Whether it was committed, and until when that is kept."""
+        self._many: list[Many] = []
+        for key, value in rows.items():
+            if key.startswith(ONE):
+                committed, until_ms = ONE_VALUE.unpack(value)
+                self._singles[int(key.removeprefix(ONE))] = bool(committed), until_ms
+            elif key.startswith(MANY):
+                self._many.append(Many.unpack(int(key.removeprefix(MANY)), value))
+        self._next = max((each.number for each in self._many), default=0) + 1
+
+    def __repr__(self) -> str:
+        return f"<Outcomes {len(self._singles)} single, {len(self._many)} rows of many>"
+
+    @property
+    def singles(self) -> int:
+        """How many have rows of their own."""
+        return len(self._singles)
+
+    def find(self, number: int) -> TransactionState | None:
+        """How that transaction ended; None if it did not, or nobody knows any more."""
+        if (single := self._singles.get(number)) is not None:
+            return TransactionState.COMMITTED if single[0] else TransactionState.ABORTED
+        for each in self._many:
+            if number in each.committed:
+                return TransactionState.COMMITTED
+            if number in each.aborted:
+                return TransactionState.ABORTED
+        return None
+
+    def row(self, number: int, until_ms: int, *, committed: bool) -> tuple[str, bytes]:
+        """What the commit that ends a transaction writes."""
+        return f"{ONE}{number}", ONE_VALUE.pack(committed, until_ms)
+
+    def stored(self, number: int, until_ms: int, *, committed: bool) -> None:
+        """That commit is on disk."""
+        self._singles[number] = committed, until_ms
+
+    def gathered(self, now_ms: int) -> "Gathered":
+        """What draws the single rows together and removes what nobody asks for any more."""
+        gone = [each for each in self._many if each.until_ms <= now_ms]
+        rows: Rows = [(f"{MANY}{each.number}", None) for each in gone]
+        singles = dict(self._singles)
+        made = None
+        if singles:
+            made = Many(self._next, max(until_ms for _, until_ms in singles.values()))
+            self._next += 1
+            made.committed.update(each for each, (committed, _) in singles.items() if committed)
+            made.aborted.update(each for each, (committed, _) in singles.items() if not committed)
+            rows.append((f"{MANY}{made.number}", made.pack()))
+            rows += [(f"{ONE}{each}", None) for each in singles]
+        return Gathered(rows, list(singles), made, gone)
+
+    def settled(self, gathered: "Gathered") -> None:
+        """That is on disk."""
+        for each in gathered.singles:
+            del self._singles[each]
+        if gathered.made is not None:
+            self._many.append(gathered.made)
+        self._many = [each for each in self._many if each not in gathered.gone]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Single outcomes drawn together."""
+
+    rows: Rows
+    singles: Sequence[int]
+    made: Many | None
+    gone: Sequence[Many]

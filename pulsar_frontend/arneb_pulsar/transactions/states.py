@@ -1,0 +1,48 @@
+"""States: what a transaction is called, and where it stands.
+
+The rule: a transaction moves along :data:`MOVES` only. One that is being committed is open again if
+its commit could not be stored: nothing of it is, so whoever asked may ask again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
+"""The topic whose partitions say, by a lookup, which broker coordinates. There is no such topic
+here, and nothing can be sent to it."""
+
+COORDINATOR: Final = 0
+"""The one coordinator of a broker: its number is the upper half of the ids of its transactions."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TransactionId:
+    """Tells a transaction from every other one that ever was."""
+
+    most_bits: int
+    least_bits: int
+
+    def __str__(self) -> str:
+        return f"({self.most_bits},{self.least_bits})"
+
+
+class TransactionState(Enum):
+    """Where it stands, by Pulsar's words."""
+
+    OPEN = "OPEN"
+    COMMITTING = "COMMITTING"
+    ABORTING = "ABORTING"
+    COMMITTED = "COMMITTED"
+    ABORTED = "ABORTED"
+
+
+MOVES: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
+    TransactionState.OPEN: frozenset({TransactionState.COMMITTING, TransactionState.ABORTING}),
+    TransactionState.COMMITTING: frozenset({TransactionState.COMMITTED, TransactionState.OPEN}),
+    TransactionState.ABORTING: frozenset({TransactionState.ABORTED, TransactionState.OPEN}),
+    TransactionState.COMMITTED: frozenset(),
+    TransactionState.ABORTED: frozenset(),
+}
+"""What may follow on what."""
