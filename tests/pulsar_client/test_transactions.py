@@ -1,4 +1,4 @@
-"""Transactions: all of it or nothing; and what a service says that has none."""
+"""Transactions: all of it or nothing."""
 
 import anyio
 import pytest
@@ -16,7 +16,6 @@ from arneb_pulsar.client.errors import (
     InvalidTransactionStatus,
     TimedOut,
     TransactionConflict,
-    TransactionCoordinatorNotFound,
     TransactionEnded,
     TransactionNotFound,
 )
@@ -28,11 +27,7 @@ PRODUCER = ProducerOptions(transactions=True, send_timeout_s=0)
 @pytest.mark.in_peace("a transaction whose topics are away is aborted")
 async def test_all_of_a_transaction_counts_or_nothing(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
-        if broker.name == "arneb":
-            with pytest.raises(TransactionCoordinatorNotFound, match="coordinates transactions"):
-                await client.begin_transaction()
-        else:
-            await commit_and_abort(client, topic)
+        await commit_and_abort(client, topic)
 
 
 async def commit_and_abort(client: Client, topic: str) -> None:
@@ -65,7 +60,6 @@ async def commit_and_abort(client: Client, topic: str) -> None:
         await workers.receive(0.5)
 
 
-@pytest.mark.not_at("arneb")
 @pytest.mark.in_peace("a transaction whose topics are away is aborted")
 async def test_a_transaction_that_lasts_too_long_never_was(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
@@ -85,7 +79,6 @@ async def test_a_transaction_that_lasts_too_long_never_was(broker: Broker, topic
         assert found == {b"before", b"after"}
 
 
-@pytest.mark.not_at("arneb")
 @pytest.mark.in_peace("a transaction whose topics are away is aborted")
 async def test_a_message_is_acknowledged_by_one_transaction(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:

@@ -4,8 +4,8 @@ The rule: a topic is made part of a transaction before the first message to it i
 subscription before the first acknowledgement; a commit waits for all that was sent and
 acknowledged.
 
-Apache Pulsar's brokers coordinate transactions where that is on
-(``transactionCoordinatorEnabled``); Arneb refuses them.
+Arneb coordinates transactions, and Apache Pulsar's brokers where that is on
+(``transactionCoordinatorEnabled``).
 """
 
 from collections.abc import Awaitable, Callable

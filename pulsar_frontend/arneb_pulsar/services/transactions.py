@@ -73,7 +73,6 @@ class Transactions:
         self._counted = 0
         self._era = 0
         self._opened = trio.Event()
-        self.begun_total = self.committed_total = self.aborted_total = self.timed_out_total = 0
 
     def __repr__(self) -> str:
         return f"<Transactions {len(self._open)} open, {self.outcomes!r}>"
@@ -158,7 +157,6 @@ class Transactions:
                 logger.info("transaction %s is aborted: its time was up", each.id)
                 try:
                     await self._finish(each, commit=False)
-                    self.timed_out_total += 1
                 except CoreError as error:
                     logger.warning("transaction %s cannot be aborted yet: %s", each.id, error)
 
@@ -201,7 +199,6 @@ class Transactions:
                 if error is None:
                     transaction.records.add(first)
                     self._open[number] = transaction
-                    self.begun_total += 1
                     self._opened.set()
                     self._opened = trio.Event()
                 done(error)
@@ -381,8 +378,6 @@ class Transactions:
                 self._ending.give_back(found)
             self.outcomes.stored(number, until_ms, committed=commit)
             del self._open[number]
-            self.committed_total += commit
-            self.aborted_total += not commit
         with trio.CancelScope(shield=True):
             await self.held.ended(found.records)
 

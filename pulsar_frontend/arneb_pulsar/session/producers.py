@@ -5,7 +5,6 @@ all that was received is read. Hot path: :meth:`Producers.send` and the settling
 """
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Final
 
 from arneb_core.api.position import Position
@@ -344,13 +343,6 @@ class Producers:
         until = self._disconnected.get(producer_id)
         if until is None or until < self._output.now:
             raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
-
-    def _refuse_sends(self, producer: Producer, sequences: Sequence[int], failure: Failure) -> None:
-        """Refuse messages, in their turn."""
-        sent = PendingSends(producer.producer_id, list(sequences))
-        sent.refused(failure)
-        producer.sends.append(sent)
-        self._drain(producer)
 
     def _replace(self, sent: PendingSends, parts: list[PendingSends]) -> None:
         """Have a producer wait for the parts of what it waited for."""

@@ -145,15 +145,10 @@ async def test_what_fails_to_be_committed_stays_withheld(data_dir: Path) -> None
         assert sorted(sink.positions) == [places[0], places[1], places[1]]
 
 
+WITHHOLDING = ("withhold", "withhold", "part", "part", "commit", "abort")
+OTHERS = ("plain", "release", "leave", "come", "restart", "purge")
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["withhold", "withhold", "part", "part", "commit", "abort", "plain", "release"]
-            + ["leave", "come", "restart", "purge"]
-        ),
-        st.integers(0, 4),
-        st.integers(1, 7),
-    ),
+    st.tuples(st.sampled_from(WITHHOLDING + OTHERS), st.integers(0, 4), st.integers(1, 7)),
     max_size=24,
 )
 

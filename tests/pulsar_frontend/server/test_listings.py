@@ -136,7 +136,7 @@ async def test_every_request_is_answered_when_the_client_reads_again() -> None:
         pb.CommandPartitionedTopicMetadata(topic="t://" + "t" * 5000, request_id=1),
         pb.CommandGetSchema(request_id=1, topic="no/" + "t" * 5000),
         pb.CommandConsumerStats(request_id=1, consumer_id=1),
-        pb.CommandNewTxn(request_id=1),
+        pb.CommandNewTxn(request_id=1, tc_id=7),
         pb.CommandPing(),
     ],
     ids=lambda command: type(command).__name__,

@@ -13,6 +13,7 @@ import trio
 from google.protobuf.message import Message
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import Closed, RawClient
+from tests.pulsar_frontend.server.transacting import begin, named, send
 
 from arneb_pulsar.admin.permissions import granted, revoked
 from arneb_pulsar.authorization.authorizer import Users
@@ -21,8 +22,15 @@ from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.server.listener import PulsarServer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.session.rules import NO_TRANSACTIONS, OF_CONSUMER, OF_PRODUCER, RULES
+from arneb_pulsar.session.rules import (
+    BETWEEN_BROKERS,
+    OF_CONSUMER,
+    OF_OWNER,
+    OF_PRODUCER,
+    RULES,
+)
 from arneb_pulsar.session.transitions import ACCEPTED
+from arneb_pulsar.transactions.states import COORDINATORS
 from arneb_pulsar.wire.commands import FIELD_OF
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
@@ -342,25 +350,68 @@ async def test_a_producer_that_may_not_go_on_sends_nothing_more(
         assert (await held.client.producer("t")).error == pb.AuthorizationError
 
 
-async def test_transactions_are_refused_to_everybody(
+async def test_what_brokers_say_about_transactions_is_refused_to_everybody(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     commands = {
-        BaseCommand.TC_CLIENT_CONNECT_REQUEST: pb.CommandTcClientConnectRequest,
-        BaseCommand.NEW_TXN: pb.CommandNewTxn,
-        BaseCommand.ADD_PARTITION_TO_TXN: pb.CommandAddPartitionToTxn,
-        BaseCommand.ADD_SUBSCRIPTION_TO_TXN: pb.CommandAddSubscriptionToTxn,
-        BaseCommand.END_TXN: pb.CommandEndTxn,
-        BaseCommand.END_TXN_ON_PARTITION: pb.CommandEndTxnOnPartition,
-        BaseCommand.END_TXN_ON_SUBSCRIPTION: pb.CommandEndTxnOnSubscription,
+        BaseCommand.END_TXN_ON_PARTITION: (
+            pb.CommandEndTxnOnPartition(request_id=5),
+            pb.CommandEndTxnOnPartitionResponse,
+        ),
+        BaseCommand.END_TXN_ON_SUBSCRIPTION: (
+            pb.CommandEndTxnOnSubscription(request_id=5),
+            pb.CommandEndTxnOnSubscriptionResponse,
+        ),
     }
-    assert set(commands) == {k for k, rule in RULES.items() if rule.reason == NO_TRANSACTIONS}
+    assert set(commands) == {k for k, rule in RULES.items() if rule.reason == BETWEEN_BROKERS}
     async with guarded(open_broker, tmp_path) as broker:
         client = await broker.connect("root")
-        for kind in commands.values():
-            fields = {"tc_id": 0} if kind is pb.CommandTcClientConnectRequest else {}
-            await client.send(kind(request_id=5, **fields))
-            assert (await client.expect(pb.CommandError)).error == pb.NotAllowedError
+        for command, answer in commands.values():
+            await client.send(command)
+            assert (await client.expect(answer)).error == pb.NotAllowedError
+
+
+async def test_a_transaction_is_its_owners(open_broker: OpenBroker, tmp_path: Path) -> None:
+    async with guarded(open_broker, tmp_path) as broker:
+        await broker.grant(NAMESPACE, "me", "produce", "consume")
+        await broker.grant(NAMESPACE, "other", "produce", "consume")
+        mine, theirs = await broker.connect("me"), await broker.connect("other")
+        transaction = await begin(mine)
+        id_of = named(transaction)
+        asked: dict[int, Any] = {
+            BaseCommand.ADD_PARTITION_TO_TXN: pb.CommandAddPartitionToTxn(
+                request_id=5, partitions=["t"], **id_of
+            ),
+            BaseCommand.ADD_SUBSCRIPTION_TO_TXN: pb.CommandAddSubscriptionToTxn(
+                request_id=5,
+                subscription=[pb.Subscription(topic="t", subscription="s")],
+                **id_of,
+            ),
+            BaseCommand.END_TXN: pb.CommandEndTxn(request_id=5, txn_action=pb.COMMIT, **id_of),
+        }
+        assert set(asked) == {k for k, rule in RULES.items() if rule.reason == OF_OWNER}
+        for client, code in ((theirs, pb.AuthorizationError), (mine, None)):
+            for command in asked.values():
+                await client.send(command)
+                reply, _ = await client.reply()
+                assert (reply.error if reply.HasField("error") else None) == code
+        second = await begin(mine)
+        await theirs.producer("t")
+        (refused,) = await send(theirs, second, b"|not mine")
+        assert refused.error == pb.NotAllowedError
+
+
+async def test_whoever_may_do_nothing_finds_the_coordinator(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async with guarded(open_broker, tmp_path) as broker:
+        client = await broker.connect("me")
+        await client.send(pb.CommandPartitionedTopicMetadata(topic=COORDINATORS, request_id=1))
+        assert (await client.expect(pb.CommandPartitionedTopicMetadataResponse)).partitions == 1
+        lookup = pb.CommandLookupTopic(topic=f"{COORDINATORS}-partition-0", request_id=2)
+        await client.send(lookup)
+        found = await client.expect(pb.CommandLookupTopicResponse)
+        assert found.response == pb.CommandLookupTopicResponse.Connect
 
 
 async def test_whoever_watches_topics_and_may_not_any_more_is_cut_off(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 from tests.pulsar_frontend.conftest import OpenBroker, Running
-from tests.pulsar_frontend.raw_client import RawClient, connected
+from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.transacting import (
     Refused,
     acknowledge,
@@ -18,6 +18,7 @@ from tests.pulsar_frontend.server.transacting import (
     named,
     send,
 )
+from tests.pulsar_frontend.session.playbook import received
 
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.transactions.states import COORDINATORS
@@ -112,7 +113,7 @@ async def test_acknowledgements_count_with_the_commit(open_broker: OpenBroker) -
         await worker.take(3)
         await worker.subscribe("in", initialPosition=EARLIEST)
         await worker.flow(10)
-        first, second, third = [command.message_id for command, _ in await worker.take(3)]
+        first, second, _ = [command.message_id for command, _ in await worker.take(3)]
         one, two = await begin(worker), await begin(worker)
         await acknowledge(worker, one, first)
         for conflicting in (one, two):
@@ -278,7 +279,7 @@ async def test_what_was_sent_to_a_topic_that_has_gone_goes_with_it(
         await send(worker, transaction, b"|1")
         await send(worker, transaction, b"|2", producer_id=2)
         await running.core.delete_topic("persistent://public/default/goes")
-        await worker.expect(pb.CommandCloseProducer) if False else None
+        await worker.expect(pb.CommandCloseProducer)
         await end(worker, transaction, commit=True)
         assert running.core.topic("persistent://public/default/stays").messages == 1
 
@@ -307,9 +308,6 @@ async def test_messages_of_batches_are_acknowledged_one_by_one(open_broker: Open
     async with open_broker() as running, connected(running.context) as (worker,):
         await worker.producer("in")
         batch = pb.CommandSend(producer_id=1, sequence_id=0, num_messages=3)
-        from tests.pulsar_frontend.raw_client import body_of
-        from tests.pulsar_frontend.session.playbook import received
-
         body = body_of(b"|batch", num_messages_in_batch=3)
         await worker.stream.send_all(received(batch, body=body).data)
         await worker.expect(pb.CommandSendReceipt)

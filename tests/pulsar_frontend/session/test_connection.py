@@ -131,28 +131,6 @@ def test_a_handshake_that_takes_too_long_ends() -> None:
     assert play.session.state is ConnectionState.CLOSED
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pb.CommandTcClientConnectRequest(request_id=7, tc_id=0),
-        pb.CommandNewTxn(request_id=7),
-        pb.CommandAddPartitionToTxn(request_id=7),
-        pb.CommandAddSubscriptionToTxn(request_id=7),
-        pb.CommandEndTxn(request_id=7),
-        pb.CommandEndTxnOnPartition(request_id=7),
-        pb.CommandEndTxnOnSubscription(request_id=7),
-    ],
-)
-def test_transactions_are_refused_with_pulsars_text(command: object) -> None:
-    play = Playbook() >> received(command)
-    play << said(
-        pb.CommandError(
-            request_id=7, error=pb.NotAllowedError, message="Transactions are not enabled."
-        )
-    )
-    play.over()
-
-
 def test_text_that_is_no_utf8_ends_the_connection() -> None:
     raw = base(pb.CommandLookupTopic(topic="abcd", request_id=1)).SerializeToString()
     broken = raw.replace(b"abcd", b"ab\xff\xfe")

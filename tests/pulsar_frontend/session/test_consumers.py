@@ -16,6 +16,7 @@ from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import (
     Acknowledge,
+    AcknowledgeInTransaction,
     AcknowledgeUntil,
     AddPermits,
     AttachConsumer,
@@ -41,6 +42,7 @@ from arneb_pulsar.session.events import (
 )
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
 from arneb_pulsar.session.translation import UNREADABLE
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
@@ -431,10 +433,17 @@ def test_cumulative_acks_that_cannot_be_are_refused(
     play.over()
 
 
-def test_acks_of_a_transaction_are_refused() -> None:
+def test_acks_of_a_transaction_name_it() -> None:
     play = Playbook()
     attach(play)
-    play >> received(ack(CommandAck.Individual, (1, 2, []), request_id=3, txnid_least_bits=1))
+    of = {"txnid_most_bits": 0, "txnid_least_bits": 1}
+    play >> received(ack(CommandAck.Individual, (1, 2, []), (1, 3, [6]), request_id=3, **of))
+    effect = play.take(AcknowledgeInTransaction)
+    assert effect.transaction == TransactionId(0, 1)
+    assert (effect.whole, effect.until) == ([position(1, 2)], None)
+    assert [place for place, _ in effect.partial] == [position(1, 3)]
+    too_many = [(1, number, []) for number in range(1_001)]
+    play >> received(ack(CommandAck.Individual, *too_many, request_id=4, **of))
     assert play.heard().command.error == pb.NotAllowedError
     play.over()
 

@@ -22,6 +22,7 @@ from arneb_pulsar.session.events import (
 )
 from arneb_pulsar.session.producers import Producer
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandProducer, CommandSend, MessageMetadata
@@ -345,12 +346,17 @@ def test_each_producer_hears_in_the_order_in_which_it_sent(
         assert told.get(producer_id, []) == expected
 
 
-def test_a_message_of_a_transaction_is_refused() -> None:
+def test_messages_of_a_transaction_are_a_run_of_their_own() -> None:
     play = Playbook()
     open_producer(play)
-    send = CommandSend(producer_id=1, sequence_id=3, txnid_most_bits=1, txnid_least_bits=2)
-    play >> received(send, body=body())
-    play << send_error(3, pb.NotAllowedError, "Transactions are not enabled.")
+    of = {"txnid_most_bits": 1, "txnid_least_bits": 2}
+    data = received(CommandSend(producer_id=1, sequence_id=3, **of), body=body()).data
+    data += received(CommandSend(producer_id=1, sequence_id=4), body=body()).data
+    data += received(CommandSend(producer_id=1, sequence_id=5, **of), body=body()).data
+    play >> Received(data)
+    runs = [play.take(AppendRun), play.take(AppendRun)]
+    found = {each.transaction: [s for sent in each.sends for s in sent.sequences] for each in runs}
+    assert found == {TransactionId(1, 2): [3, 5], None: [4]}
     play.over()
 
 
