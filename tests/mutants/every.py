@@ -35,6 +35,7 @@ from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
 from tests.mutants.tracing_table import TRACING_MUTANTS
 from tests.mutants.traffic_table import TRAFFIC_MUTANTS
+from tests.mutants.transactions_table import TRANSACTION_MUTANTS
 from tests.mutants.turns_table import TURNS_MUTANTS
 
 EVERY: Final[tuple[Mutant, ...]] = (
@@ -67,6 +68,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *PROTOCOL_MUTANTS,
     *TRACING_MUTANTS,
     *TRAFFIC_MUTANTS,
+    *TRANSACTION_MUTANTS,
     *TURNS_MUTANTS,
     *ROOM_MUTANTS,
 )

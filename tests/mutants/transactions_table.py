@@ -1,0 +1,106 @@
+"""The mutant list, continued: mistakes of those who coordinate transactions.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+WITHHOLDING_TESTS: Final = ("tests/core/engine/test_withholding.py",)
+TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions.py",)
+
+TRANSACTION_MUTANTS: Final = (
+    Mutant(
+        "what a transaction acknowledged is delivered after a restart",
+        CORE + "subscription/sources/backlog.py",
+        "        if withheld := self.withheld:\n",
+        "        if (withheld := self.withheld) and False:\n",
+        WITHHOLDING_TESTS,
+    ),
+    Mutant(
+        "what comes back from a transaction is passed over by whoever read ahead",
+        CORE + "subscription/withheld.py",
+        "        self._state.reader.reread(held)\n",
+        "        pass\n",
+        WITHHOLDING_TESTS,
+    ),
+    Mutant(
+        "two transactions acknowledge the same message of a batch",
+        CORE + "subscription/withheld.py",
+        "            if mask & ~free & ((1 << size) - 1):\n",
+        "            if not mask & free:\n",
+        WITHHOLDING_TESTS,
+    ),
+    Mutant(
+        "a transaction from before a seek acknowledges what is to come again",
+        CORE + "subscription/machine.py",
+        "            self._withheld.forget()\n",
+        "            pass\n",
+        WITHHOLDING_TESTS,
+    ),
+    Mutant(
+        "the outcome of a commit is not part of it",
+        PULSAR + "services/ending.py",
+        "            unit = Unit(metadata=list(rows), passes_over_gone=True)\n",
+        "            unit = Unit(passes_over_gone=True)\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "acknowledgements are no part of the commit",
+        PULSAR + "services/ending.py",
+        "                    unit.parts.append((acks.holder, acks.masks))\n",
+        "                    unit.acks.clear()\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "what was acknowledged in an aborted transaction never comes again",
+        PULSAR + "services/transactions.py",
+        "                self._ending.give_back(found)\n",
+        "                pass\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "an open transaction is forgotten by a restart",
+        PULSAR + "services/transactions.py",
+        "                await self._recover()\n",
+        "                pass\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a transaction that was begun after a restart has the number of another",
+        PULSAR + "services/transactions.py",
+        '                era = int.from_bytes(kept, "big") + 1\n',
+        "                era = 1\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a commit that could not be stored is never tried again",
+        PULSAR + "services/transactions.py",
+        "            found.move(ended)\n",
+        "            pass\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a commit after the time was up counts",
+        PULSAR + "services/transactions.py",
+        "            if each.opened.until_ms <= now_ms and each.state is TransactionState.OPEN:\n",
+        "            if each.opened.until_ms < 0 and each.state is TransactionState.OPEN:\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a message sent to a transaction of somebody else's is taken",
+        PULSAR + "services/transactions.py",
+        "        if caller is not None and found.opened.owner != (caller.role, caller.original):\n",
+        "        if False:\n",
+        ("tests/pulsar_frontend/server/test_rules.py",),
+    ),
+    Mutant(
+        "a large transaction is kept in memory",
+        PULSAR + "services/open_transaction.py",
+        "            self.keep_nothing()\n",
+        "            sends.kept += entries\n",
+        TRANSACTION_TESTS,
+    ),
+)
