@@ -1,7 +1,9 @@
 """Transactions on a broker, over the wire: all of one counts or nothing, also after a restart."""
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,10 @@ from tests.pulsar_frontend.server.transacting import (
 )
 from tests.pulsar_frontend.session.playbook import received
 
+from arneb_core.engine.engine import open_engine
+from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.context import make_context
 from arneb_pulsar.transactions.states import COORDINATORS
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -343,3 +348,53 @@ async def test_two_who_end_one_at_the_same_time_hear_the_same(open_broker: OpenB
             for each in others:
                 nursery.start_soon(lambda each=each: end(each, transaction, commit=True))
         assert running.core.topic("persistent://public/default/out").messages == 1
+
+
+async def test_whatever_a_client_was_told_is_on_the_disk_at_that_instant(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    """A copy of the data directory is what a broker that was killed would leave behind."""
+    told: list[tuple[str, int, int, int]] = []
+
+    def killed(instant: str, results: int, backlog: int, is_open: int) -> None:
+        shutil.copytree(tmp_path / "data", tmp_path / instant)
+        told.append((instant, results, backlog, is_open))
+
+    async with open_broker() as running, two(running) as (worker, _):
+        await worker.producer("in", 2)
+        await worker.publish(b"|a", b"|b", producer_id=2)
+        await worker.take(2)
+        await worker.subscribe("in", initialPosition=EARLIEST)
+        await worker.flow(10)
+        ids = [command.message_id for command, _ in await worker.take(2)]
+        transaction = await begin(worker)
+        killed("begun", 0, 2, 1)
+        await send(worker, transaction, b"|1", b"|2")
+        await acknowledge(worker, transaction, ids[0])
+        killed("done", 0, 2, 1)
+        await end(worker, transaction, commit=True)
+        killed("committed", 2, 1, 0)
+        aborted = await begin(worker)
+        await send(worker, aborted, b"|3", first=2)
+        await acknowledge(worker, aborted, ids[1])
+        await end(worker, aborted, commit=False)
+        killed("aborted", 2, 1, 0)
+    for instant, results, backlog, is_open in told:
+        async with open_engine(tmp_path / instant) as core:
+            context = make_context(core, PulsarConfig())
+            await context.transactions.start()
+            assert len(context.transactions.open) == is_open
+            subscription = core.topic("persistent://public/default/in").subscriptions["s"]
+            assert core.topic("persistent://public/default/out").messages == results
+            assert subscription.statistics().backlog_entries == backlog
+            async with connected(context) as (client,):
+                await end(client, transaction, commit=True)
+                assert core.topic("persistent://public/default/out").messages == 2 * (
+                    instant != "begun"
+                )
+                ready = await client.subscribe("in")
+                assert isinstance(ready, pb.CommandSuccess)
+                await client.flow(10)
+                left = [b"|a", b"|b"] if instant == "begun" else [b"|b"]
+                assert await messages(client, len(left)) == left
+                assert await client.silent()
