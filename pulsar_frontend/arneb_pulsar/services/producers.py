@@ -13,8 +13,8 @@ from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
-from arneb_pulsar.packing.counts import ProducerCounts
 from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.packing.counts import ProducerCounts
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.session.effects import AppendRun, ProducerKey
