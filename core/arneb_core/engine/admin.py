@@ -16,6 +16,7 @@ from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
+from arneb_core.engine.withholding import SubscriptionWithholding
 from arneb_core.log.memory_log import Log
 from arneb_core.log.reading import TopicReading
 from arneb_core.store.records import SubscriptionRecord
@@ -109,8 +110,9 @@ class AdministeringEngine(Protocol):
     def catalog(self) -> SubscriptionCatalog: ...
 
 
-class SubscriptionAdmin:
-    """Fills :class:`arneb_core.api.admin.InspectedSubscription`."""
+class SubscriptionAdmin(SubscriptionWithholding):
+    """Fills :class:`arneb_core.api.admin.InspectedSubscription`; and what transactions ask, which
+    is as far from the way of a message."""
 
     engine: AdministeringEngine
     topic: AdministeredTopic

@@ -26,7 +26,6 @@ from arneb_core.delayed.index import DelayedIndex
 from arneb_core.engine.admin import AdministeredTopic, AdministeringEngine, SubscriptionAdmin
 from arneb_core.engine.consumer import LogConsumer, RecordedLogConsumer
 from arneb_core.engine.trimming import Trimming
-from arneb_core.engine.withholding import SubscriptionWithholding
 from arneb_core.store.schema import SubscriptionId, TopicId
 from arneb_core.subscription.effects import (
     ActiveChanged,
@@ -114,7 +113,7 @@ class SubscribedTopic(AdministeredTopic, Protocol):
         """It has no consumer left and was to go with its last one."""
 
 
-class LogSubscription(SubscriptionAdmin, SubscriptionWithholding):
+class LogSubscription(SubscriptionAdmin):
     """One subscription (:class:`arneb_core.api.subscriptions.Subscription`)."""
 
     engine: SubscriptionEngine
