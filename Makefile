@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-programs soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
+	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -47,6 +47,7 @@ help:
 	@echo "make spark-cluster  jobs on a Spark master and two workers that get arneb with the job, and Spark Connect"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 	@echo "make soak-client    SIGKILLs of a broker under the Pulsar client's load (ARGS=\"--broker cluster --kills 20 --seed 7\")"
+	@echo "make soak-transactions  SIGKILLs of a broker under the transactions of Pulsar's clients: each task done once"
 	@echo "make soak-programs  10,000 programs of the Pulsar client at a broker in memory that misbehaves"
 	@echo "make soak-replay    SIGKILLs of a replay, its JVM and its broker: each message once, in order"
 	@echo "make soak-spark     SIGKILLs of a streaming query and its broker: nothing lost, nothing doubled"
@@ -184,6 +185,10 @@ soak-attack: $(VENV)/.dev
 # ARGS="--seed 7": the same dice again. Kills of a cluster's broker take half a minute each.
 soak-client: $(VENV)/.dev
 	$(BIN)/python -m tests.pulsar_client.soak $(ARGS)
+
+# ARGS="--kills 100 --seed 7".
+soak-transactions: $(VENV)/.dev
+	$(BIN)/python -m tests.pulsar_client.transaction_soak $(ARGS)
 
 # On a clock that jumps. ARGS="--programs 1000 --seed 7": other programs.
 soak-programs: $(VENV)/.dev
