@@ -79,7 +79,11 @@ class Withheld:
             elif place not in holder.whole:
                 nobodys += self._withhold_whole(place)
         for place, (mask, size) in parts.items():
-            if place not in holder.whole and not state.acks.is_acknowledged(place):
+            if place in holder.whole or state.acks.is_acknowledged(place):
+                continue
+            if size == 1 and mask:
+                nobodys += self._withhold_whole(place)  # entries of one message are never divided
+            else:
                 nobodys += self._withhold_part(place, mask, size)
         if nobodys:
             if state.byte_counter is not None:

@@ -114,6 +114,25 @@ async def test_a_transaction_conflicts_with_whoever_was_first(data_dir: Path) ->
         subscription.withhold([], {places[1]: (0b100, 3)})
 
 
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+async def test_a_batch_of_one_message_is_withheld_by_its_index(data_dir: Path, ends: str) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [1, 1])
+        holder = subscription.withhold([], {places[0]: (0b1, 1)})
+        _, sink = attach(subscription, permits=10)
+        await quiet(engine)
+        assert sink.positions == [places[1]]
+        with pytest.raises(AlreadyAcknowledged):
+            subscription.withhold([], {places[0]: (0b1, 1)})
+        if ends == "commit":
+            await settled(engine, subscription, Unit(parts=[(holder, {places[0]: 0b1})]))
+            assert subscription.unacknowledged(9) == [places[1]]
+        else:
+            subscription.give_back([], {places[0]: 0b1})
+            await quiet(engine)
+            assert sink.positions == [places[1], places[0]]
+
+
 async def test_a_seek_lets_go_of_what_is_withheld(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription, places = await filled(engine, [1, 3])
