@@ -42,6 +42,7 @@ def numbers(messages: list[Message[bytes]]) -> list[int]:
     return [int(each.data) for each in messages]
 
 
+@pytest.mark.in_peace("whoever is back first has it")
 async def test_an_exclusive_subscription_has_one_consumer(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         await client.subscribe(topic, "s")
@@ -304,6 +305,7 @@ async def test_a_paused_consumer_fetches_nothing(broker: Broker, topic: str) -> 
         assert numbers(before + await got(consumer, 8)) == list(range(10))
 
 
+@pytest.mark.in_peace("a broker that let go of a topic knows none of its consumers")
 async def test_unsubscribing_removes_the_subscription(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", options())
