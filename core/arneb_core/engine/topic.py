@@ -17,7 +17,6 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
-from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import (
     AFTER_ALL,
     LedgerId,
@@ -32,7 +31,7 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
-from arneb_core.engine.admin import TopicAdmin
+from arneb_core.engine.admin import SubscriptionCatalog, TopicAdmin
 from arneb_core.engine.subscription import LogSubscription, SubscriptionEngine
 from arneb_core.engine.trimming import Trimming
 from arneb_core.log.durable_log import DurableLog
@@ -49,12 +48,8 @@ from arneb_core.store.schema import (
 )
 
 
-class TopicCatalog(Protocol):
+class TopicCatalog(SubscriptionCatalog, Protocol):
     """Where a topic has its changes made durable."""
-
-    @property
-    def locks(self) -> NameLocks:
-        """Held by whoever changes topics or subscriptions."""
 
     async def change(
         self,
