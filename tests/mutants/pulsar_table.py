@@ -27,7 +27,38 @@ WATCHING_TESTS: Final = (
 CLIENT_TESTS: Final = ("tests/pulsar_frontend/session/test_client.py",)
 THROTTLE_TESTS: Final = "tests/pulsar_frontend/services/test_throttles.py"
 
+LISTENER_TESTS: Final = ("tests/pulsar_frontend/server/test_listener.py",)
+
 PULSAR_MUTANTS: Final = (
+    Mutant(
+        "a producer whose message failed may send on",
+        PULSAR + "server/publishing.py",
+        "                self.disconnect(key)\n",
+        "                pass\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "what waits behind a batch that failed is stored, and the batch then taken for a duplicate",
+        PULSAR + "services/deduplication.py",
+        "        for owner, run, offset in batch.runs:\n"
+        "            owner.appended(run, error, Position(first + offset))\n"
+        "        self._flying = False\n",
+        "        self._flying = False\n"
+        "        if self._held:\n"
+        "            self._fly()\n"
+        "        for owner, run, offset in batch.runs:\n"
+        "            owner.appended(run, error, Position(first + offset))\n"
+        "        if self._flying:\n"
+        "            return\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "what waits behind a run that failed is stored before it",
+        "core/arneb_core/engine/committer.py",
+        "                (behind if fails else self._waiting).append(request)\n",
+        "                self._waiting.append(request)\n",
+        LISTENER_TESTS,
+    ),
     Mutant(
         "an epoch is told before it is on disk",
         PULSAR + "services/producers.py",

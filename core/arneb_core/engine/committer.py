@@ -363,10 +363,24 @@ class Committer:
             self._receipts[:0] = commit.receipts
 
     def _tell(self, commit: PlannedCommit, error: CommitFailed) -> None:
-        """Say that nothing of ``commit`` is durable, nor will be."""
+        """Say that nothing of ``commit`` is durable, nor will be; nor any run that waits behind one
+        of its runs. Stored by the next commit, that run would stand before what its publisher sent
+        first and sends again."""
         self.failures_total += 1
         self.waiting_bytes -= commit.size
+        topics = {
+            topic for request in commit.requests if request.is_run for topic in request.topics
+        }
+        behind: list[Request] = []
+        if topics:
+            waiting, self._waiting = self._waiting, deque()
+            for request in waiting:
+                fails = request.is_run and not topics.isdisjoint(request.topics)
+                (behind if fails else self._waiting).append(request)
         commit.tell(error)
+        for request in behind:
+            self.waiting_bytes -= request.size
+            request.fail(error)
         self._let_go_on()
 
     def _refuse_waiting(self) -> None:

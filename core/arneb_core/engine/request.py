@@ -80,6 +80,11 @@ class Request:
         return any(topic.appends_held_up for topic in self.in_memory)
 
     @property
+    def is_run(self) -> bool:
+        """It is a publisher's run and nothing else, to follow what that one sent before it."""
+        return self.appended is not None and not self.puts
+
+    @property
     def topics(self) -> list[LogTopic]:
         """Where it appends."""
         appends = [topic for topic, _, _ in self.appends]

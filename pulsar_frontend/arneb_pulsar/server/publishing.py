@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from arneb_core.api.entry import HEADER_BYTES, messages_in
-from arneb_core.api.errors import CoreError, TopicFenced, TopicNotFound
+from arneb_core.api.errors import CommitFailed, CoreError, TopicFenced, TopicNotFound
 from arneb_core.api.position import ENTRY_BITS, Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.authorization.callers import Caller
@@ -26,7 +26,7 @@ from arneb_pulsar.services.producers import ProducerClaim
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.damaged import sort_refused
 from arneb_pulsar.session.effects import ProducerKey
-from arneb_pulsar.session.errors import Failure, TopicTerminated
+from arneb_pulsar.session.errors import Failure, TopicTerminated, TransactionNotOpen
 from arneb_pulsar.session.rules import TO_PRODUCE
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -209,10 +209,16 @@ class Publishing:
         """A run is stored or failed."""
         if isinstance(error, TopicFenced):
             self._refuse(run)
-        else:
-            if run.transaction is not None:
-                first = Position(PROVISIONAL + first)
-            self._connection.tell(events.Appended(run, error, first))
+            return
+        if run.transaction is not None:
+            first = Position(PROVISIONAL + first)
+        self._connection.tell(events.Appended(run, error, first))
+        if isinstance(error, CommitFailed) and not isinstance(error, TransactionNotOpen):
+            # They come again and send it all again, in order, as after a failed write of Apache
+            # Pulsar (PersistentTopic.addFailed). Were they not closed, what they have sent since
+            # would stand before it, and deduplication would then take it for stored.
+            for key in {ProducerKey(sends.key) for sends in run.sends}:
+                self.disconnect(key)
 
     def _refuse(self, run: effects.AppendRun) -> None:
         """The topic is being deleted under its producers, or has gone."""

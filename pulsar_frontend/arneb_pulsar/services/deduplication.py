@@ -176,6 +176,10 @@ class Deduplication:
         if error is None and not self.ended:
             for name, reach in reaches:
                 self._sequences.stored(name, reach, self._registry.clock.now())
+        # They are told before the next batch is made: a producer whose messages failed is closed,
+        # and what it sent behind them must not be stored, or they would be taken for duplicates.
+        for owner, run, offset in batch.runs:
+            owner.appended(run, error, Position(first + offset))
         self._flying = False
         settled, self._settled = self._settled, []
         for then in settled:
@@ -184,8 +188,6 @@ class Deduplication:
             self._fly()
         elif self.ended:
             self._registry.refresh(self._topic)
-        for owner, run, offset in batch.runs:
-            owner.appended(run, error, Position(first + offset))
 
     def _forget(self) -> list[str]:
         """Let producers go that have been away for long."""

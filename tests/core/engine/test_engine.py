@@ -10,6 +10,7 @@ import trio.testing
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import (
+    CommitFailed,
     ConsumerBusy,
     NotAllowed,
     StoreFailed,
@@ -144,6 +145,45 @@ async def test_a_failed_commit_leaves_no_trace_and_the_next_one_works(tmp_path, 
             await quiet(engine)
             assert sink.bodies == [b"before", b"after"]
             assert engine.statistics().commit_failures_total == 1
+    assert check(tmp_path) == []
+
+
+async def test_what_waits_behind_a_run_that_fails_fails_with_it(tmp_path: Path) -> None:
+    """Stored by the next commit, it would stand before what its publisher sends again."""
+    with Store.open(tmp_path) as store:
+        faulty = FaultyStore(store)
+        async with open_engine(tmp_path, store=store, committing=faulty) as engine:
+            for name in ("q", "other"):
+                await make_queue(engine, name)
+            faulty.hold_each()
+            order: list[str] = []
+            told = {name: Outcome() for name in ("first", "second", "elsewhere", "unit", "new")}
+
+            def append(name: str, topic: str) -> None:
+                def done(error: CommitFailed | None, first: Position) -> None:
+                    order.append(name)
+                    told[name](error, first)
+
+                engine.append(engine.topic(topic), [make_entry(name.encode())], done)
+
+            append("first", "q")
+            while not faulty.holds_one:
+                await trio.lowlevel.checkpoint()
+            faulty.fail_next()
+            append("second", "q")
+            append("elsewhere", "other")
+            unit = Unit([(engine.topic("q"), [make_entry(b"unit")])], metadata=[("k", b"v")])
+            engine.commit(unit, told["unit"])
+            faulty.go_on()
+            for name in ("first", "second"):
+                assert isinstance(await told[name].wait(), StoreFailed), name
+            append("new", "q")  # its publisher knows of the failure
+            for name in ("elsewhere", "unit", "new"):
+                assert await told[name].wait() is None, name
+            assert order == ["first", "second", "elsewhere", "new"]
+            await quiet(engine)
+            assert engine.topic("q").statistics().messages == 2
+            assert engine.is_quiet and not engine.crowded
     assert check(tmp_path) == []
 
 

@@ -71,10 +71,40 @@ async def test_a_failed_commit_is_a_send_error_and_the_next_is_none(
         for sequence_id in (0, 1):
             answer = await client.expect(pb.CommandSendError)
             assert (answer.sequence_id, answer.error) == (sequence_id, pb.PersistenceError)
+        assert (await client.expect(pb.CommandCloseProducer)).producer_id == 1
         running.store.heal()
+        await client.producer()
         await client.publish(b"c", first=2)
         assert (await client.expect(pb.CommandSendReceipt)).sequence_id == 2
         assert running.core.topic(NAME).statistics().messages == 1
+
+
+async def test_what_a_producer_sent_behind_a_failed_message_is_not_stored_before_it(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (client, other):
+        await client.producer()
+        await other.producer("another")
+        running.store.hold_each()
+        await client.publish(b"a")
+        while not running.store.holds_one:
+            await trio.lowlevel.checkpoint()
+        running.store.fail_next()
+        await client.publish(b"b", first=1)
+        await other.publish(b"x")
+        assert await client.silent()
+        running.store.go_on()
+        assert (await client.expect(pb.CommandSendError)).sequence_id == 0
+        await client.expect(pb.CommandCloseProducer)
+        assert (await other.expect(pb.CommandSendReceipt)).sequence_id == 0
+        await client.publish(b"c", first=2)  # it did not know yet
+        assert await client.silent()
+        assert running.core.topic(NAME).last is None
+        await client.producer()
+        await client.publish(b"a", b"b", b"c")
+        for sequence_id in range(3):
+            assert (await client.expect(pb.CommandSendReceipt)).sequence_id == sequence_id
+        assert running.core.topic(NAME).statistics().messages == 3
 
 
 async def test_a_damaged_message_is_refused_and_not_stored(open_broker: OpenBroker) -> None:

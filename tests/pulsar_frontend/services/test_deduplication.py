@@ -108,6 +108,8 @@ async def test_what_failed_is_no_duplicate_when_it_comes_again(open_broker: Open
         for sequence in (0, 1):
             await send(client, sequence)
             assert (await client.expect(pb.CommandSendError)).error == pb.PersistenceError
+            await client.expect(pb.CommandCloseProducer)
+            assert (await client.producer(producer_name="p")).last_sequence_id == -1
         running.store.heal()
         for sequence in (0, 1, 0):
             await send(client, sequence)
@@ -124,14 +126,17 @@ async def test_what_follows_waits_for_what_is_on_its_way(open_broker: OpenBroker
         await send(client, 1)
         assert await client.silent()
         assert not running.core.topic(NAME).last
-        running.store.fail_until_healed()
+        running.store.fail_next()
         running.store.release()
-        for sequence in (0, 1):
-            assert (await client.expect(pb.CommandSendError)).sequence_id == sequence
-        running.store.heal()
-        for sequence in (0, 1):
+        assert (await client.expect(pb.CommandSendError)).sequence_id == 0
+        await client.expect(pb.CommandCloseProducer)
+        await send(client, 2)  # it did not know yet
+        assert await client.silent()
+        assert not running.core.topic(NAME).last
+        assert (await client.producer(producer_name="p")).last_sequence_id == -1
+        for sequence in (0, 1, 2):
             await send(client, sequence)
-        assert await receipts(client, 2) == [(0, False), (1, False)]
+        assert await receipts(client, 3) == [(0, False), (1, False), (2, False)]
 
 
 async def test_one_that_takes_a_name_over_hears_how_far_it_got(open_broker: OpenBroker) -> None:
@@ -238,8 +243,8 @@ async def test_at_random_everything_is_stored_once_and_in_order(
                 assert opened.last_sequence_id >= confirmed[name]
             await running.core.topic(NAME).subscribe("keep")  # else what is old would go
             for _step in range(12):
-                if chance.random() < 0.2:
-                    running.store.fail_until_healed()
+                if chance.random() < 0.4:
+                    running.store.fail_next(chance.randrange(1, 4))
                 for client, name in zip(clients, confirmed, strict=True):
                     await _talk(client, name, confirmed, chance)
                 running.store.heal()
@@ -261,10 +266,18 @@ async def _talk(
     failed = False
     for sequence in range(first, first + count):
         answer = (await client.reply())[0]
+        if failed and isinstance(answer, pb.CommandCloseProducer):
+            break
         assert answer.sequence_id == sequence
         failed = failed or isinstance(answer, pb.CommandSendError)
         if not failed:
             confirmed[name] = max(confirmed[name], sequence)
+    else:
+        if failed:
+            await client.expect(pb.CommandCloseProducer)
+    if failed:
+        opened = await client.producer(producer_name=name)
+        assert opened.last_sequence_id >= confirmed[name]
 
 
 async def test_a_clock_that_is_set_right_makes_no_duplicate_new(
