@@ -54,9 +54,9 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "what waits behind a run that failed is stored before it",
-        "core/arneb_core/engine/committer.py",
-        "                (behind if fails else self._waiting).append(request)\n",
-        "                self._waiting.append(request)\n",
+        "core/arneb_core/engine/request.py",
+        "        (behind if fails else others).append(request)\n",
+        "        others.append(request)\n",
         LISTENER_TESTS,
     ),
     Mutant(

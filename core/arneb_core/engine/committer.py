@@ -22,7 +22,7 @@ from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.figures import MEASURED, CommitFigures
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.recording import Recorder
-from arneb_core.engine.request import Request
+from arneb_core.engine.request import Request, part
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import CommitReport
@@ -363,20 +363,10 @@ class Committer:
             self._receipts[:0] = commit.receipts
 
     def _tell(self, commit: PlannedCommit, error: CommitFailed) -> None:
-        """Say that nothing of ``commit`` is durable, nor will be; nor any run that waits behind one
-        of its runs. Stored by the next commit, that run would stand before what its publisher sent
-        first and sends again."""
+        """Say that nothing of ``commit`` is durable, nor what has to follow it."""
         self.failures_total += 1
         self.waiting_bytes -= commit.size
-        topics = {
-            topic for request in commit.requests if request.is_run for topic in request.topics
-        }
-        behind: list[Request] = []
-        if topics:
-            waiting, self._waiting = self._waiting, deque()
-            for request in waiting:
-                fails = request.is_run and not topics.isdisjoint(request.topics)
-                (behind if fails else self._waiting).append(request)
+        behind, self._waiting = part(self._waiting, commit.requests)
         commit.tell(error)
         for request in behind:
             self.waiting_bytes -= request.size

@@ -4,6 +4,7 @@ The rule: it is told once, and what of it is not for the disk takes place betwee
 the telling, or never.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -120,6 +121,22 @@ class Request:
         """Nothing waits for it any more."""
         for topic in self.in_memory:
             topic.appends_held_up -= 1
+
+
+def part(
+    waiting: Iterable[Request], failed: Iterable[Request]
+) -> tuple[list[Request], deque[Request]]:
+    """Those runs of ``waiting`` that stand behind a run which ``failed``, and everything else.
+
+    Stored by a later commit, such a run would stand before what its publisher sends again.
+    """
+    topics = {topic for request in failed if request.is_run for topic in request.topics}
+    behind: list[Request] = []
+    others: deque[Request] = deque()
+    for request in waiting:
+        fails = request.is_run and not topics.isdisjoint(request.topics)
+        (behind if fails else others).append(request)
+    return behind, others
 
 
 def keep_order(requests: Iterable[Request]) -> None:
