@@ -112,8 +112,7 @@ class Committer:
             self._receipts.append((subscription, done))
 
     def trim_due(self, topic: SubscribedTopic, *, at_once: bool = False) -> None:
-        """Ledgers of ``topic`` may be ready to go, though no cursor moved. ``at_once``: room is
-        short, so the last one goes whatever its size."""
+        """Ledgers of ``topic`` may be ready to go; ``at_once`` (room is short), even the last."""
         self._trim_due[topic] = at_once or self._trim_due.get(topic, False)
         self._flush_cursors = True
 
@@ -135,8 +134,7 @@ class Committer:
         self._histories[recorder] = None
 
     def flush_cursors(self) -> bool:
-        """Put all changed cursors, and histories, into the next commit; False when there are
-        none."""
+        """Put all changed cursors, and histories, into the next commit; False if there are none."""
         self._flush_cursors = self._flush_cursors or bool(self._dirty or self._histories)
         return self._flush_cursors
 
@@ -394,8 +392,7 @@ class Committer:
 
     @property
     def _is_left_over(self) -> bool:
-        """The store has to go on with something, which is worth a commit of its own when none is
-        under way."""
+        """The store has to go on with something, and no commit is under way that it could go with."""
         return not self._under_way and (self._must_trim or self._settle_due)
 
     @property
