@@ -392,7 +392,7 @@ class Committer:
 
     @property
     def _is_left_over(self) -> bool:
-        """The store has to go on with something, and no commit is under way that it could go with."""
+        """The store has to go on with something, and no commit is under way that could take it."""
         return not self._under_way and (self._must_trim or self._settle_due)
 
     @property
