@@ -5,7 +5,7 @@ Rows of tables are compared without their order, which RabbitMQ leaves to a hash
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pika
@@ -26,11 +26,14 @@ PROGRAM = re.compile(r"^(arneb ctl|rabbitmqctl) .*$", re.MULTILINE)
 
 @contextmanager
 def set_up(address: Address) -> Iterator[None]:
-    """Something to list, as long as the block runs."""
+    """Something to list, as long as the block runs, whose last lines close all connections and stop
+    the broker: nothing of it is there to be closed politely."""
     parameters = pika.ConnectionParameters(address.host, address.port, heartbeat=0)
-    with pika.BlockingConnection(parameters) as connection:
-        _declare(connection)
-        yield
+    connection = pika.BlockingConnection(parameters)
+    _declare(connection)
+    yield
+    with suppress(pika.exceptions.AMQPError):
+        connection.close()
 
 
 def _declare(connection: pika.BlockingConnection) -> None:

@@ -126,6 +126,19 @@ def transactions(chance: random.Random) -> bytes:
     return found
 
 
+def open_transactions(chance: random.Random) -> bytes:
+    """Messages and gets in transactions that nobody ever ends."""
+    found = b""
+    for _ in range(60):
+        channel = some_channel(chance)
+        found += frame(Tx.Select, channel)
+        found += publishes(*[b"o" * 10_000] * 5, key=LARGE_QUEUE, channel=channel).data
+        found += publishes(*[b"o"] * 200, key=LARGE_QUEUE, channel=channel).data
+        found += frame(Basic.Get, channel, queue="canary", no_ack=True)
+        found += frame(Basic.Recover, channel, requeue=True)
+    return found
+
+
 def channels(chance: random.Random) -> bytes:
     """Channels that break and open again: each mistake is answered with a text."""
     found = b""
@@ -153,6 +166,7 @@ def noise(chance: random.Random) -> bytes:
 THEMES: Final[Mapping[str, Theme]] = {
     each.__name__: each
     for each in (
-        gets, consumers, declares, publications, transactions, channels, unfinished, noise,
+        gets, consumers, declares, publications, transactions, open_transactions, channels,
+        unfinished, noise,
     )
 }  # fmt: skip

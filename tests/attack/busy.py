@@ -44,7 +44,10 @@ def _batch() -> bytes:
 
 def attack(connections: int = CONNECTIONS) -> Found:
     """Have them all send at once, and wait until the last has been served."""
-    with tempfile.TemporaryDirectory() as directory, AttackedBroker(Path(directory)) as broker:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        AttackedBroker(Path(directory) / "data") as broker,
+    ):
         port = broker.ports["amqp"]
         clients = [RawClient(port).open() for _ in range(connections)]
         quiet = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
@@ -79,7 +82,10 @@ def attack(connections: int = CONNECTIONS) -> Found:
 def publish(connections: int = CONNECTIONS) -> Found:
     """Have each publish a message to a queue of its own, and acknowledge the one before, all at the
     same moment, and wait for all confirms and deliveries; :data:`ROUNDS` times."""
-    with tempfile.TemporaryDirectory() as directory, AttackedBroker(Path(directory)) as broker:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        AttackedBroker(Path(directory) / "data") as broker,
+    ):
         clients = [_consumer(broker.ports["amqp"], f"q{number}") for number in range(connections)]
         for done in range(ROUNDS):
             broker.pause()

@@ -113,6 +113,34 @@ def subscribers(chance: random.Random) -> bytes:
     return frames(*found)
 
 
+def transactions(chance: random.Random) -> bytes:
+    """Opened by the hundred and left: with messages, names of topics as long as they may be and
+    subscriptions, in those that others have opened, too, whose numbers count up."""
+    topic = f"attack-{chance.randrange(20)}"
+    found = [
+        frames(
+            pb.CommandProducer(topic=topic, producer_id=1, request_id=1),
+            *[pb.CommandNewTxn(request_id=n, txn_ttl_seconds=10**9 * (n % 50)) for n in range(600)],
+        )
+    ]
+    for number in range(300):
+        some = {"txnid_most_bits": 0, "txnid_least_bits": (1 << 32) + chance.randrange(1, 12_000)}
+        names = [f"{number}-{n}-" + "t" * 900 for n in range(chance.choice((1, 10, 100)))]
+        subscribed = [pb.Subscription(topic=name, subscription="s" * 5_000) for name in names[:5]]
+        send = pb.CommandSend(producer_id=1, sequence_id=number, **some)
+        found += [
+            frames(
+                pb.CommandAddPartitionToTxn(request_id=number, partitions=names, **some),
+                pb.CommandAddSubscriptionToTxn(request_id=1, subscription=subscribed, **some),
+            ),
+            received(send, body=body_of(bytes(chance.choice((1, 10_000, 60_000))))).data,
+        ]
+        if number % 30 == 0:
+            action = chance.choice((pb.COMMIT, pb.ABORT))
+            found.append(frames(pb.CommandEndTxn(request_id=2, txn_action=action, **some)))
+    return b"".join(found)
+
+
 def schemas(chance: random.Random) -> bytes:
     """As deep and as wide as they may be."""
     nested: object = "string"
@@ -140,6 +168,7 @@ def noise(chance: random.Random) -> bytes:
 THEMES: Final[Mapping[str, Theme]] = {
     each.__name__: each
     for each in (
-        lists, patterns, watchers, lookups, producers, subscribers, schemas, noise,
+        lists, patterns, watchers, lookups, producers, subscribers, transactions, schemas,
+        noise,
     )
 }  # fmt: skip

@@ -31,6 +31,7 @@ from arneb.http.pages import PAGES_MAX
 from arneb_amqp.config import AmqpConfig
 from arneb_core.store.directory import CONTROL_NAME
 from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.open_transaction import HELD_BYTES_MAX
 
 MIB: Final = 1024 * 1024
 
@@ -52,9 +53,12 @@ MEMORY_MIB: Final = 256
 PAGE_MIB: Final = 8
 """One page of figures of so many queues."""
 
+TRANSACTION_MIB: Final = 16
+"""Of an AMQP connection: a setting, by whose default ten connections would take gigabytes."""
+
 BOUNDS_MIB: Final[Mapping[str, float]] = {
-    "amqp": CONNECTIONS * AmqpConfig().outbox_bytes_max / MIB,
-    "pulsar": CONNECTIONS * PulsarConfig().outbox_bytes_max / MIB,
+    "amqp": CONNECTIONS * (AmqpConfig().outbox_bytes_max / MIB + TRANSACTION_MIB),
+    "pulsar": (CONNECTIONS * PulsarConfig().outbox_bytes_max + HELD_BYTES_MAX) / MIB,
     "http": DEFAULT_LIMITS.held_bytes_max / MIB + 2 * PAGES_MAX * PAGE_MIB,
     "http-pulsar": DEFAULT_LIMITS.held_bytes_max / MIB + PAGES_MAX * PAGE_MIB,
     "control": CONTROL_LIMITS.held_bytes_max / MIB,
@@ -83,9 +87,12 @@ class AttackedBroker:
 
     def __init__(self, data_dir: Path) -> None:
         options = [f"--{listener}=127.0.0.1:0" for listener in LISTENERS]
+        settings = data_dir.with_suffix(".toml")
+        most = TRANSACTION_MIB * MIB
+        settings.write_text(f"[amqp]\nmessage_bytes_max = {most}\ntransaction_bytes_max = {most}\n")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", "--watch-turns",
-             *options],
+            [sys.executable, "-m", "arneb", "serve", f"--config={settings}",
+             f"--data-dir={data_dir}", "--watch-turns", *options],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.ports: dict[str, int] = {}

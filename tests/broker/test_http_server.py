@@ -11,7 +11,8 @@ import trio
 import trio.testing
 from starlette.types import Message, Receive, Scope, Send
 
-from arneb.http.connection import HOLD, LEFT
+from arneb.http.asgi import LEFT
+from arneb.http.connection import HOLD
 from arneb.http.limits import DEFAULT_LIMITS, HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import long_answer
 from arneb.http.room import HELD_S, LONG_AT_ONCE, Room, Share
@@ -433,6 +434,23 @@ async def test_the_connection_that_does_nothing_makes_place_for_another() -> Non
         assert b"200" in bytes(await other.both.receive_some())
         one.hold_on.set()
         assert b"200" in bytes(await busy.both.receive_some())
+
+
+async def test_who_waits_for_its_turn_is_not_cut_off_for_whoever_comes() -> None:
+    async with served(replace(SMALL, connections_max=200)) as one:
+        clients = [one.connect() for _ in range(200)]
+        await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            for client in clients:
+                nursery.start_soon(client.get)
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        assert len(one.asked) < 150, "most wait in line"
+        later = [one.connect() for _ in range(20)]
+        for client in clients:
+            assert b"200" in bytes(await client.both.receive_some())
+        assert len(one.server.connections) <= 200
+        assert later
 
 
 async def test_a_defect_of_the_application_costs_one_request(

@@ -9,6 +9,7 @@ AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
 PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py",)
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
+PACE_TESTS: Final = ("tests/broker/test_pace.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 
 STOP_TESTS: Final = ("tests/core/engine/test_engine_stops.py",)
@@ -100,6 +101,34 @@ PROTOCOL_MUTANTS: Final = (
         BROKER + "http/connection.py",
         "        self._move(State.WAITING)\n",
         "",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "a crowd that speaks at once makes one long pass",
+        BROKER + "http/pace.py",
+        "        if self._left > 0 and not any(self._waiting.values()):\n",
+        "        if True:\n",
+        PACE_TESTS,
+    ),
+    Mutant(
+        "who drips a request waits until all others have been served",
+        BROKER + "http/pace.py",
+        "            self._let_in(lane, left)\n",
+        "            self._let_in(lane, 0)\n",
+        PACE_TESTS,
+    ),
+    Mutant(
+        "who left the line is let in",
+        BROKER + "http/pace.py",
+        "            del tasks[task]\n",
+        "            pass\n",
+        PACE_TESTS,
+    ),
+    Mutant(
+        "who has said all and waits for us is cut off for whoever comes",
+        BROKER + "http/connection.py",
+        "        self._is_in_line = lane is not Lane.PART\n",
+        "        self._is_in_line = False\n",
         HTTP_TESTS,
     ),
     Mutant(

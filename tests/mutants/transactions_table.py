@@ -10,6 +10,7 @@ from tests.mutants.table import CORE, Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 WITHHOLDING_TESTS: Final = ("tests/core/engine/test_withholding.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions.py",)
+BOUND_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_bounds.py",)
 
 TRANSACTION_MUTANTS: Final = (
     Mutant(
@@ -102,5 +103,40 @@ TRANSACTION_MUTANTS: Final = (
         "            self.keep_nothing()\n",
         "            sends.kept += entries\n",
         TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "small transactions that are left open hold gigabytes of entries",
+        PULSAR + "services/open_transaction.py",
+        "        is_small = self.sent_bytes <= KEPT_BYTES and self._held.has_room(size)\n",
+        "        is_small = self.sent_bytes <= KEPT_BYTES\n",
+        BOUND_TESTS,
+    ),
+    Mutant(
+        "names of topics in open transactions are not counted",
+        PULSAR + "services/open_transaction.py",
+        "        self._held.expect_room(size)\n        self._hold(size)\n",
+        "",
+        BOUND_TESTS,
+    ),
+    Mutant(
+        "what an ended transaction held is never given back",
+        PULSAR + "services/transactions.py",
+        "            found.forget()\n",
+        "            pass\n",
+        BOUND_TESTS,
+    ),
+    Mutant(
+        "those who open transactions at the same moment have more than the bound",
+        PULSAR + "services/transactions.py",
+        "        if len(self._open) + self._beginning >= most:\n",
+        "        if len(self._open) >= most:\n",
+        BOUND_TESTS,
+    ),
+    Mutant(
+        "a transaction whose time is up after the end of all numbers can never be ended",
+        PULSAR + "services/transactions.py",
+        "        if timeout_ms > TIMEOUT_MS_MAX:\n",
+        "        if False:\n",
+        BOUND_TESTS,
     ),
 )

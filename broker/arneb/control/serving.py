@@ -19,6 +19,7 @@ from arneb.control.trusted import NAME
 from arneb.http.audited import Audited
 from arneb.http.limits import HttpLimits
 from arneb.http.server import HttpServer
+from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.listening import serve_listeners
 
 ROOT: Final = "/ctl/"
@@ -145,9 +146,9 @@ async def _answer(send: Send, status: int, value: Mapping[str, Any]) -> None:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body)
-    except ValueError:
-        value = None
+        value = parse_json(body)
+    except InvalidJson as error:
+        raise NotPossible(str(error)) from error
     if not isinstance(value, dict):
         raise NotPossible("expected a JSON object")
     return value

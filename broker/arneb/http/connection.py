@@ -17,11 +17,14 @@ from urllib.parse import unquote
 
 import h11
 import trio
-from starlette.types import ASGIApp, Message, Scope
+from starlette.types import ASGIApp, Scope
 
+from arneb.http.asgi import Answer, Body
 from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
+from arneb.http.pace import Lane, Pace
 from arneb.http.room import Room, Share
+from arneb_core.api.listening import close_at_once
 
 RECEIVE_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 64 * 1024
@@ -31,18 +34,17 @@ HOLD: Final = "arneb.hold"
 """The ASGI extension by which an application says how much it is about to take into memory: an
 awaitable function of the bytes, which returns when there is room for them."""
 
-LEFT: Final = "arneb.left"
-"""The key of a message with a piece of an answer under which an application says how many bytes it
-holds itself meanwhile: the pieces that are still to come, or what these are made of."""
-
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1024 * 1024
 """What is still read of a client that was refused before it had sent everything: a socket that is
 closed with unread input takes the answer away with it."""
 
-NOTHING_LARGER: Final[Mapping[str, int]] = {}
+UNTAKEN_S: Final = 0.1
+"""An answer that is not out after so long waits for its client."""
 
-BODILESS: Final = frozenset({204, 304})
+END_OF_HEAD: Final = b"\r\n\r\n"
+
+NOTHING_LARGER: Final[Mapping[str, int]] = {}
 
 Certificate = Mapping[str, Any]
 """As :meth:`ssl.SSLSocket.getpeercert` gives it; empty for none."""
@@ -102,9 +104,11 @@ class HttpConnection:
         scheme: str = "http",
         certificate: Certificate = NO_CERTIFICATE,
         told: "Callable[[HttpConnection], None]" = nobody,
+        pace: Pace | None = None,
     ) -> None:
         """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
-        with what ``certificate`` of the client's. ``told`` is called when the state changes."""
+        with what ``certificate`` of the client's. ``told`` is called when the state changes.
+        ``pace``: of all the connections of a port."""
         self._app = app
         self._stream = stream
         self._limits = limits
@@ -114,6 +118,13 @@ class HttpConnection:
         self._scheme = scheme
         self._certificate = certificate
         self._told = told
+        self._pace = pace or Pace()
+        self._is_new = True
+        """It has asked for nothing yet."""
+        self._is_in_line = False
+        """Its request has come, and waits to be looked at."""
+        self._written_s = 0.0
+        """Since when what is written is."""
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._scope = trio.CancelScope()
         self._share = Share(self._scope.cancel)
@@ -129,8 +140,10 @@ class HttpConnection:
 
     @property
     def may_be_cut(self) -> bool:
-        """It waits for its client, or has not begun."""
-        return self.state is not State.ANSWERING
+        """It waits for its client, or has not begun, and it is not we who keep it waiting."""
+        if self.state is State.WRITING:
+            return trio.current_time() >= self._written_s + UNTAKEN_S
+        return self.state is not State.ANSWERING and not self._is_in_line
 
     def cut(self) -> None:
         """End at once."""
@@ -155,7 +168,7 @@ class HttpConnection:
             pass  # the client is gone, or as good as gone
         finally:
             self._room.give_back(self._share)
-            await trio.aclose_forcefully(self._stream)
+            await close_at_once(self._stream)
 
     def _move(self, state: State) -> None:
         self.state = state
@@ -179,10 +192,11 @@ class HttpConnection:
         except Refused as refused:
             await self._refuse(refused.status, str(refused))
             return False
+        self._is_new = False
         self._move(State.ANSWERING)
-        answer = _Answer(self, is_head=request.method == b"HEAD")
+        answer = Answer(self, is_head=request.method == b"HEAD")
         try:
-            await self._app(self._scope_of(request), _Body(body), answer.send)
+            await self._app(self._scope_of(request), Body(body), answer.send)
         except h11.LocalProtocolError:
             logger.exception("invalid response to %s", request.target)
             return False
@@ -203,6 +217,8 @@ class HttpConnection:
         """The next request; None if the client leaves."""
         limits = self._limits
         with trio.move_on_after(limits.idle_timeout_s) as patience:
+            if self._wire.trailing_data[0]:  # it came with the last one
+                await self._in_turn(Lane.KNOWN)
             while True:
                 event = self._wire.next_event()
                 if event is not h11.NEED_DATA:
@@ -211,6 +227,8 @@ class HttpConnection:
                 if self.state is State.IDLE and data:
                     self._move(State.READING)
                     patience.deadline = trio.current_time() + limits.head_timeout_s
+                if data:
+                    await self._in_turn(self._lane(data))
                 self._wire.receive_data(data)
         if patience.cancelled_caught:
             if self.state is State.IDLE:
@@ -223,6 +241,17 @@ class HttpConnection:
             raise Refused(505, f"expected HTTP/1.1, got HTTP/{event.http_version.decode()}")
         return event
 
+    async def _in_turn(self, lane: Lane) -> None:
+        """What the client has said is looked at when it is its turn."""
+        self._is_in_line = lane is not Lane.PART
+        await self._pace.begin(lane)
+        self._is_in_line = False
+
+    def _lane(self, data: bytes) -> Lane:
+        if END_OF_HEAD not in data:
+            return Lane.PART
+        return Lane.NEW if self._is_new else Lane.KNOWN
+
     async def _read_body(self, request: h11.Request) -> bytes:
         limits = self._limits
         path = request.target.partition(b"?")[0].decode("ascii")
@@ -234,10 +263,12 @@ class HttpConnection:
             await self._write(
                 self._wire.send(h11.InformationalResponse(status_code=100, headers=[]))
             )
+        event = self._wire.next_event()
+        if isinstance(event, h11.EndOfMessage):
+            return b""
         body = bytearray()
         with trio.move_on_after(limits.body_timeout_s) as patience:
             while True:
-                event = self._wire.next_event()
                 if event is h11.NEED_DATA:
                     self._wire.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
                 elif isinstance(event, h11.Data):
@@ -253,6 +284,7 @@ class HttpConnection:
                         self._room.moved(self._share)
                 else:
                     break
+                event = self._wire.next_event()
         if patience.cancelled_caught:
             raise Refused(408, f"expected the body within {limits.body_timeout_s:g} s")
         if not isinstance(event, h11.EndOfMessage):
@@ -286,6 +318,8 @@ class HttpConnection:
 
     async def _begin_long(self) -> None:
         """A long answer is about to be made; wait until it may."""
+        if self._is_long:
+            await self._pace.begin(Lane.LONG)
         if self._is_long or self.state is not State.ANSWERING:
             return
         self._move(State.WAITING)
@@ -313,14 +347,18 @@ class HttpConnection:
         self._end_long()
         self._room.give_back(self._share)
         self._move(State.WRITING)
+        self._written_s = trio.current_time()
         self._room.add(self._share, len(piece) + left)
-        head, self._head = self._head, b""
-        await self._write(head)
+        parts, self._head = [self._head], b""
         if piece:
-            for data in self._wire.send_with_data_passthrough(h11.Data(data=piece)) or ():
-                await self._write(data)
+            parts += self._wire.send_with_data_passthrough(h11.Data(data=piece)) or ()
         if last:
-            await self._write(self._wire.send(h11.EndOfMessage()))
+            parts.append(self._wire.send(h11.EndOfMessage()) or b"")
+        if len(piece) <= PIECE_BYTES:  # each write waits for everybody else's turn
+            parts = [b"".join(parts)]
+        for data in parts:
+            await self._write(data)
+        if last:
             self._room.give_back(self._share)
         else:
             self._move(State.ANSWERING)
@@ -337,7 +375,7 @@ class HttpConnection:
         """Answer without the application, as far as the client can still be answered."""
         if self._wire.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        body = _reason(reason)
+        body = json.dumps({"reason": reason}).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -355,41 +393,5 @@ class HttpConnection:
                 left -= len(data)
 
 
-class _Body:
-    """What the application receives: the whole body, and then nothing any more."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body: bytes | None = body
-
-    async def __call__(self) -> Message:
-        if self._body is None:
-            await trio.sleep_forever()
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
-
-
-class _Answer:
-    """What the application sends, on its way to the connection."""
-
-    def __init__(self, connection: HttpConnection, *, is_head: bool) -> None:
-        self._connection = connection
-        self._bodiless = is_head
-        self.started = False
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.started = True
-            self._bodiless |= message["status"] in BODILESS
-            self._connection.begin(message["status"], list(message["headers"]))
-        elif message["type"] == "http.response.body":
-            piece = b"" if self._bodiless else message.get("body", b"")
-            left = message.get(LEFT, 0)
-            await self._connection.go_on(piece, last=not message.get("more_body", False), left=left)
-
-
 def _too_large(bytes_max: int) -> Refused:
     return Refused(413, f"expected a body of at most {bytes_max} bytes")
-
-
-def _reason(reason: str) -> bytes:
-    return json.dumps({"reason": reason}).encode()

@@ -22,9 +22,10 @@ from arneb.http.connection import (
     HttpConnection,
 )
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
+from arneb.http.pace import Pace
 from arneb.http.room import Room
 from arneb_core.api.ends import Ends, ends_of
-from arneb_core.api.listening import serve_listeners
+from arneb_core.api.listening import close_at_once, serve_listeners
 
 SecuredStream = trio.SSLStream[trio.SocketStream]
 Accepted = Callable[[trio.SocketStream], Awaitable[None]]
@@ -89,6 +90,7 @@ class HttpServer:
         self._larger = larger
         self._limits = limits
         self.room = Room(limits.held_bytes_max)
+        self._pace = Pace()
         self.connections: dict[HttpConnection, None] = {}
         """First those that have done the same for the longest time."""
         self._handshakes: dict[trio.CancelScope, None] = {}
@@ -148,7 +150,7 @@ class HttpServer:
     ) -> None:
         """Serve one client, who may have shown a certificate."""
         if self._stopping or not self._has_place():
-            await trio.aclose_forcefully(stream)
+            await close_at_once(stream)
             return
         connection = HttpConnection(
             self._app,
@@ -160,6 +162,7 @@ class HttpServer:
             scheme,
             certificate,
             self._moved,
+            self._pace,
         )
         self.connections[connection] = None
         try:

@@ -73,4 +73,13 @@ async def _handle(serve: Callable[[StreamT], Awaitable[object]], stream: StreamT
     except Exception:  # here, for every wake-up of a connection passes through these frames
         logger.exception("unexpected error in a connection")
     finally:
+        await close_at_once(stream)
+
+
+async def close_at_once(stream: trio.abc.AsyncResource) -> None:
+    """As :func:`trio.aclose_forcefully`, but not a checkpoint for a socket: crowds that are sent
+    away would have everybody wait for that."""
+    if isinstance(stream, trio.SocketStream):
+        stream.socket.close()
+    else:
         await trio.aclose_forcefully(stream)

@@ -1,8 +1,8 @@
 """A transaction that has not ended: what was sent and acknowledged in it.
 
 The rule: what it holds in memory is small and bounded: of a message its place in the log of open
-transactions; the entry itself only while it is one of few (:data:`KEPT_BYTES`). What is counted
-here is on disk.
+transactions; the entry itself only while it is one of few (:data:`KEPT_BYTES`), and all open ones
+together hold no more than :data:`HELD_BYTES_MAX`. What is counted here is on disk.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,29 @@ from arneb_core.api.consumers import Consumer
 from arneb_core.api.position import Position
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
+from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.transactions.records import Opened
 from arneb_pulsar.transactions.states import MOVES, TransactionId, TransactionState
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+TIMEOUT_MS_MAX: Final = 30 * 24 * 3600 * 1000
+"""Longer than anything that is done in one; what was opened and left ends some day."""
 
 KEPT_BYTES: Final = 64 * 1024
 """Entries of one transaction that are kept in memory until it ends: the usual small one is
-committed without being read back. With all open transactions that is bounded by
-``transactions_open_max``."""
+committed without being read back."""
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What all open transactions may hold in memory. Beyond it entries are read back when they are
+needed, and names and acknowledgements are refused: transactions that are opened and left would
+take gigabytes by ``transactions_open_max`` alone."""
+
+NAME_BYTES: Final = 150
+"""Counted for a topic or a subscription beside its name."""
+
+WHOLE_BYTES: Final = 16
+PART_BYTES: Final = 250
+"""Counted for an entry that is acknowledged, and for messages of one."""
 
 PARTS_MAX: Final = 1_000
 """Topics and subscriptions of one transaction; each has a name."""
@@ -30,6 +46,29 @@ PARTS_MAX: Final = 1_000
 ACKS_MAX: Final = 100_000
 """Entries that one transaction may acknowledge: all of them are taken in one turn when it is
 committed, and are in memory before."""
+
+
+class HeldBytes:
+    """What the open transactions of one coordinator hold in memory."""
+
+    __slots__ = ("bytes", "most")
+
+    def __init__(self, most: int = HELD_BYTES_MAX) -> None:
+        self.most = most
+        self.bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<HeldBytes {self.bytes} of {self.most}>"
+
+    def has_room(self, size: int) -> bool:
+        """May so much more be held?"""
+        return self.bytes + size <= self.most
+
+    def expect_room(self, size: int) -> None:
+        """So much more has to be held. Raises :class:`.RequestRefused`."""
+        if not self.has_room(size):
+            text = f"expected at most {self.most} bytes in memory of all open transactions"
+            raise RequestRefused(pb.TooManyRequests, text)
 
 
 @dataclass(slots=True, eq=False)
@@ -77,11 +116,17 @@ class Acks:
 
 
 class OpenTransaction:
-    """One that has not ended."""
+    """One that has not ended. Invariant: ``_kept_bytes`` and ``_named_bytes`` are counted in
+    ``held``, with those of all others."""
 
-    def __init__(self, number: TransactionId, opened: Opened) -> None:
+    def __init__(self, number: TransactionId, opened: Opened, held: HeldBytes) -> None:
         self.id = number
         self.opened = opened
+        self._held = held
+        self._kept_bytes = 0
+        """Of entries."""
+        self._named_bytes = 0
+        """Of all that cannot be read back."""
         self.state = TransactionState.OPEN
         self.records = BitMap64()
         """All that the log of open transactions has of it."""
@@ -134,17 +179,65 @@ class OpenTransaction:
         if sends is None:
             sends = self.sends[topic.id] = Sends(topic)
         sends.places.update(places)
-        sends.bytes += sum(map(len, entries))
-        if self.has_kept and self.sent_bytes <= KEPT_BYTES:
+        size = sum(map(len, entries))
+        sends.bytes += size
+        is_small = self.sent_bytes <= KEPT_BYTES and self._held.has_room(size)
+        if self.has_kept and is_small:
             sends.kept += entries
+            self._kept_bytes += size
+            self._held.bytes += size
         else:
             self.keep_nothing()
 
     def keep_nothing(self) -> None:
         """What was sent is read back when it is needed."""
         self.has_kept = False
+        self._held.bytes -= self._kept_bytes
+        self._kept_bytes = 0
         for each in self.sends.values():
             each.kept = []
+
+    def join(self, partitions: set[str], subscriptions: set[tuple[str, str]]) -> None:
+        """Topics and subscriptions are to take part. Raises :class:`.RequestRefused`."""
+        topics, others = self.partitions | partitions, self.subscriptions | subscriptions
+        if len(topics) + len(others) > PARTS_MAX:
+            text = f"expected at most {PARTS_MAX} topics and subscriptions in a transaction"
+            raise RequestRefused(pb.NotAllowedError, text)
+        size = sum(NAME_BYTES + len(each) for each in topics - self.partitions)
+        for topic, name in others - self.subscriptions:
+            size += NAME_BYTES + len(topic) + len(name)
+        self._held.expect_room(size)
+        self._hold(size)
+        self.partitions, self.subscriptions = topics, others
+
+    def expect_acks(self, whole: Sequence[Position], parts: Mapping[Position, object]) -> None:
+        """These are to be acknowledged too. Raises :class:`.RequestRefused`."""
+        if self.acked + len(whole) + len(parts) > ACKS_MAX:
+            text = f"expected at most {ACKS_MAX} acknowledged entries in a transaction"
+            raise RequestRefused(pb.NotAllowedError, text)
+        self._held.expect_room(WHOLE_BYTES * len(whole) + PART_BYTES * len(parts))
+
+    def count_acks(
+        self, whole: Sequence[Position], parts: Mapping[Position, object], sign: int = 1
+    ) -> None:
+        """These are acknowledged in it, or with -1 are not after all."""
+        self.acked += sign * (len(whole) + len(parts))
+        self._hold(sign * (WHOLE_BYTES * len(whole) + PART_BYTES * len(parts)))
+
+    def has_all_up_to_somewhere(self, subscription: Subscription) -> bool:
+        """Has it acknowledged cumulatively there?"""
+        return any(
+            each.is_cumulative and each.subscription is subscription for each in self.acks.values()
+        )
+
+    def forget(self) -> None:
+        """It has ended, and holds nothing any more."""
+        self._held.bytes -= self._kept_bytes + self._named_bytes
+        self._kept_bytes = self._named_bytes = 0
+
+    def _hold(self, size: int) -> None:
+        self._named_bytes += size
+        self._held.bytes += size
 
     def _tell(self) -> None:
         self._changed.set()

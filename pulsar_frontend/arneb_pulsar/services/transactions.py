@@ -25,7 +25,7 @@ from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.ending import Ending
 from arneb_pulsar.services.held_records import HeldRecords
-from arneb_pulsar.services.open_transaction import ACKS_MAX, PARTS_MAX, Acks, OpenTransaction
+from arneb_pulsar.services.open_transaction import TIMEOUT_MS_MAX, Acks, HeldBytes, OpenTransaction
 from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
 from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes
 from arneb_pulsar.transactions.records import Acked, Opened, Sent, pack, pack_sent, unpack
@@ -68,6 +68,9 @@ class Transactions:
         self._ending = Ending(core, self.held)
         self.outcomes = Outcomes({**core.metadata(ONE), **core.metadata(MANY)})
         self._open: dict[int, OpenTransaction] = {}
+        self.memory = HeldBytes()
+        self._beginning = 0
+        """On their way to disk."""
         self._starting = trio.Lock()
         self._is_started = False
         self._counted = 0
@@ -102,8 +105,8 @@ class Transactions:
             number, record = unpack(entry)
             transaction = self._open.get(number)
             if isinstance(record, Opened) and self.outcomes.find(number) is None:
-                transaction_id = TransactionId(COORDINATOR, number)
-                transaction = self._open[number] = OpenTransaction(transaction_id, record)
+                known = OpenTransaction(TransactionId(COORDINATOR, number), record, self.memory)
+                transaction = self._open[number] = known
                 transaction.records.add(place)
             elif transaction is None:
                 outdated.append(place)
@@ -132,7 +135,7 @@ class Transactions:
         acks = transaction.acks.setdefault(holder, Acks(topic, found, holder))
         acks.add(record.whole, record.parts)
         acks.is_cumulative |= record.is_cumulative
-        transaction.acked += len(record.whole) + len(record.parts)
+        transaction.count_acks(record.whole, record.parts)
         transaction.subscriptions.add((topic.name, found.name))
 
     async def run(self) -> NoReturn:
@@ -177,9 +180,19 @@ class Transactions:
     async def begin(self, timeout_ms: int, caller: Caller) -> TransactionId:
         """Another one, on disk. Raises :class:`RequestRefused` and :class:`.CommitFailed`."""
         most = self._config.transactions_open_max
-        if len(self._open) >= most:
+        if len(self._open) + self._beginning >= most:
             text = f"expected at most {most} open transactions (pulsar.transactions_open_max)"
             raise RequestRefused(pb.TooManyRequests, text)
+        if timeout_ms > TIMEOUT_MS_MAX:
+            text = f"expected a time-out of at most {TIMEOUT_MS_MAX} ms, got {timeout_ms}"
+            raise RequestRefused(pb.NotAllowedError, text)
+        self._beginning += 1
+        try:
+            return await self._begin(timeout_ms, caller)
+        finally:
+            self._beginning -= 1
+
+    async def _begin(self, timeout_ms: int, caller: Caller) -> TransactionId:
         await self.start()
         await self.held.open()
         async with self._starting:
@@ -192,7 +205,7 @@ class Transactions:
         number = self._era << ERA_BITS | self._counted
         opened = Opened(self._clock.wall_ms(), timeout_ms, (caller.role, caller.original))
         record = pack(number, opened, opened.at_ms)
-        transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened)
+        transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened, self.memory)
 
         def submit(done: Done) -> None:
             def stored(error: CommitFailed | None, first: Position) -> None:
@@ -225,13 +238,7 @@ class Transactions:
         subscriptions: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Topics and subscriptions are to take part. Raises :class:`RequestRefused`."""
-        found = self.find(wanted, caller)
-        topics = found.partitions | set(partitions)
-        others = found.subscriptions | set(subscriptions)
-        if len(topics) + len(others) > PARTS_MAX:
-            text = f"expected at most {PARTS_MAX} topics and subscriptions in a transaction"
-            raise RequestRefused(pb.NotAllowedError, text)
-        found.partitions, found.subscriptions = topics, others
+        self.find(wanted, caller).join(set(partitions), set(subscriptions))
 
     async def end(self, wanted: TransactionId, caller: Caller | None, *, commit: bool) -> None:
         """Have all of it count, or nothing. Raises :class:`RequestRefused` and
@@ -296,15 +303,12 @@ class Transactions:
         """Keep acknowledgements until it ends, which must be open; what is acknowledged so is given
         to nobody meanwhile. Raises :class:`RequestRefused` and :class:`.CoreError`: then nothing
         has changed."""
-        count = len(whole) + len(parts)
-        if found.acked + count > ACKS_MAX:
-            text = f"expected at most {ACKS_MAX} acknowledged entries in a transaction"
-            raise RequestRefused(pb.NotAllowedError, text)
+        found.expect_acks(whole, parts)
         if is_cumulative and (other := self._cumulative(subscription, found)) is not None:
             text = f"transaction {other.id} has acknowledged there, and all before, already"
             raise RequestRefused(pb.TransactionConflict, text)
         holder = subscription.withhold(whole, parts)
-        found.acked += count
+        found.count_acks(whole, parts)
         acks = found.acks.setdefault(holder, Acks(topic, subscription, holder))
         acks.is_cumulative |= is_cumulative
         acks.add(whole, parts)
@@ -318,7 +322,7 @@ class Transactions:
                 else:
                     masks = {place: mask for place, (mask, _) in parts.items()}
                     acks.take_back(whole, masks)
-                    found.acked -= count
+                    found.count_acks(whole, parts, -1)
                     subscription.give_back(whole, masks)
                 done(error)
 
@@ -355,10 +359,8 @@ class Transactions:
     ) -> OpenTransaction | None:
         """Another transaction that has acknowledged cumulatively there."""
         for each in self._open.values():
-            if each is not but:
-                for acks in each.acks.values():
-                    if acks.is_cumulative and acks.subscription is subscription:
-                        return each
+            if each is not but and each.has_all_up_to_somewhere(subscription):
+                return each
         return None
 
     async def _finish(self, found: OpenTransaction, *, commit: bool) -> None:
@@ -378,6 +380,7 @@ class Transactions:
                 self._ending.give_back(found)
             self.outcomes.stored(number, until_ms, committed=commit)
             del self._open[number]
+            found.forget()
         with trio.CancelScope(shield=True):
             await self.held.ended(found.records)
 

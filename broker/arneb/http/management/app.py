@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.connection import LEFT
+from arneb.http.asgi import LEFT
 from arneb.http.guarded import is_loopback
 from arneb.http.management.answering import Request, answer
 from arneb.http.management.calls import Reply, Written, written

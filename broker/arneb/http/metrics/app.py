@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from arneb.alarms import Alarms
-from arneb.http.connection import LEFT
+from arneb.http.asgi import LEFT
 from arneb.http.long_answers import long_answer
 from arneb.http.management.site import Site
 from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES, PREFIX, Family, Of

@@ -1,0 +1,69 @@
+"""ASGI: what an application receives and sends in one exchange.
+
+The rule: an application gets a body whole, and what it sends is written before it goes on.
+"""
+
+from collections.abc import Awaitable
+from typing import Final, Protocol
+
+import trio
+from starlette.types import Message
+
+LEFT: Final = "arneb.left"
+"""The key of a message with a piece of an answer under which an application says how many bytes it
+holds itself meanwhile: the pieces that are still to come, or what these are made of."""
+
+BODILESS: Final = frozenset({204, 304})
+
+
+class Written(Protocol):
+    """A connection, as far as an answer is written to it."""
+
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """The head of an answer."""
+        ...
+
+    def go_on(self, piece: bytes, *, last: bool, left: int = 0) -> Awaitable[None]:
+        """Write a piece of its body, of which the application holds ``left`` more bytes."""
+        ...
+
+
+class Body:
+    """What the application receives: the whole body, and then nothing any more."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+
+    def __repr__(self) -> str:
+        return f"<Body of {len(self._body or b'')} bytes>"
+
+    async def __call__(self) -> Message:
+        """As ASGI's ``receive``."""
+        if self._body is None:
+            await trio.sleep_forever()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+class Answer:
+    """What the application sends, on its way to the connection."""
+
+    def __init__(self, connection: Written, *, is_head: bool) -> None:
+        self._connection = connection
+        self._bodiless = is_head
+        self.started = False
+        """The status is known."""
+
+    def __repr__(self) -> str:
+        return f"<Answer {'started' if self.started else 'not started'}>"
+
+    async def send(self, message: Message) -> None:
+        """As ASGI's ``send``."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._bodiless |= message["status"] in BODILESS
+            self._connection.begin(message["status"], list(message["headers"]))
+        elif message["type"] == "http.response.body":
+            piece = b"" if self._bodiless else message.get("body", b"")
+            left = message.get(LEFT, 0)
+            await self._connection.go_on(piece, last=not message.get("more_body", False), left=left)

@@ -1,0 +1,100 @@
+"""Pace: how much of a port's work is begun in one pass of the event loop.
+
+The rule: a crowd that speaks at the same moment makes no pass long, for which every client of the
+broker waits, whatever it speaks; and of its members those come first who have had the least: who
+has just come and said all that it wants, then who is known, then who has said a part.
+"""
+
+from enum import Enum
+from typing import Final
+
+import trio
+
+UNITS_A_PASS: Final = 64
+"""Some 5 ms."""
+
+
+class Lane(Enum):
+    """What somebody waits to begin. Those above go first, but each has its part of every pass."""
+
+    NEW = "new"
+    """The first request of a connection, and all of it has come."""
+    KNOWN = "known"
+    """Another one."""
+    PART = "part"
+    """A piece of a request."""
+    LONG = "long"
+    """The next piece of a long answer."""
+
+
+UNITS: Final = {Lane.NEW: 4, Lane.KNOWN: 4, Lane.PART: 1, Lane.LONG: 0}
+"""What one takes, in some 80 µs."""
+
+LEFT_FOR_OTHERS: Final = {Lane.NEW: 20, Lane.KNOWN: 8, Lane.PART: 0}
+"""Units of a pass that a lane leaves to those below it."""
+
+LONG_A_PASS: Final = 1
+"""While others wait. One takes some 3 ms."""
+
+
+class Pace:
+    """Lets the work of one port begin.
+
+    Invariant: who waits in a lane is let in by :meth:`_next`, which comes once in each pass as long
+    as something was begun in the last one or somebody waits.
+    """
+
+    def __init__(self, units: int = UNITS_A_PASS) -> None:
+        self._units = units
+        self._left = units
+        self._waiting: dict[Lane, dict[trio.lowlevel.Task, None]] = {each: {} for each in Lane}
+        self._is_counting = False
+
+    def __repr__(self) -> str:
+        waiting = ", ".join(f"{len(tasks)} {lane.value}" for lane, tasks in self._waiting.items())
+        return f"<Pace {self._left}/{self._units} units left, waiting: {waiting}>"
+
+    async def begin(self, lane: Lane) -> None:
+        """Wait until this may be begun; at once, and without a checkpoint, if there is little to
+        do."""
+        if self._left > 0 and not any(self._waiting.values()):
+            self._left -= UNITS[lane]
+            self._count()
+            return
+        task, tasks = trio.lowlevel.current_task(), self._waiting[lane]
+        tasks[task] = None
+        self._count()
+
+        def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            del tasks[task]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def _count(self) -> None:
+        """Hear of the next pass."""
+        if not self._is_counting:
+            self._is_counting = True
+            trio.lowlevel.current_trio_token().run_sync_soon(self._next)
+
+    def _next(self) -> None:
+        self._is_counting = False
+        self._left = self._units
+        for lane, left in LEFT_FOR_OTHERS.items():
+            self._let_in(lane, left)
+        for lane in LEFT_FOR_OTHERS:
+            self._let_in(lane, 0)
+        for task in list(self._waiting[Lane.LONG])[:LONG_A_PASS]:
+            self._wake(Lane.LONG, task)
+        if self._left < self._units or self._waiting[Lane.LONG]:
+            self._count()
+
+    def _let_in(self, lane: Lane, left: int) -> None:
+        tasks = self._waiting[lane]
+        while tasks and self._left > left:
+            self._wake(lane, next(iter(tasks)))
+
+    def _wake(self, lane: Lane, task: trio.lowlevel.Task) -> None:
+        del self._waiting[lane][task]
+        self._left -= UNITS[lane]
+        trio.lowlevel.reschedule(task)
