@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from arneb.config import Config, Listen
+from arneb.logins.settings import INTERNAL
 from arneb_amqp.config import GUEST
 from arneb_core.access.records import User
 from arneb_core.access.tables import Tables
@@ -67,7 +68,11 @@ def _named(config: Config, users: Sequence[User]) -> str:
         for each in users[:NAMED_MAX]
     ]
     more = [f"{len(users) - NAMED_MAX} more"] if len(users) > NAMED_MAX else []
-    return f"{', '.join([*names, *more]) or 'nobody'}, by password"
+    by_certificate = config.amqp.external_login and _on(config.amqp.tls.listen)
+    ways = "password, or over TLS by certificate" if by_certificate else "password"
+    known = f"{', '.join([*names, *more]) or 'nobody'}, by {ways}"
+    others = [each for each in config.logins.backends if each != INTERNAL]
+    return f"{known}; and to whom {' or '.join(others)} lets in" if others else known
 
 
 def _guests(config: Config) -> str:

@@ -15,6 +15,7 @@ import pytest
 import trio
 from passlib.hash import apr_md5_crypt
 from starlette.types import Message, Receive, Scope, Send
+from tests.broker.test_external import Authority as Signer
 
 from arneb.access import access
 from arneb.config import Config, ConfigInvalid, load_config
@@ -81,6 +82,20 @@ def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
         f"http: {MANAGEMENT}{over_http}; open to everyone: /healthz, /readyz, /metrics",
         "http-pulsar: requires authentication by token, basic",
     ]
+
+
+def test_certificates_and_others_who_know_users_are_named(tmp_path: Path) -> None:
+    authority = Signer(tmp_path)
+    pem = authority.sign("localhost", [])
+    text = (
+        'amqp.users = [{name = "a", password = "p"}]\namqp.external_login = true\n'
+        f'amqp.tls = {{listen = "127.0.0.1:0", certificate = "{pem}",'
+        f' client_ca = "{authority.file}"}}\n'
+        'logins.backends = ["internal", "http"]\n'
+    )
+    assert said(config_of(tmp_path, text))[0] == (
+        "amqp: open to a, by password, or over TLS by certificate; and to whom http lets in"
+    )
 
 
 def test_where_roles_need_rights_that_is_said(tmp_path: Path, proofs: str) -> None:

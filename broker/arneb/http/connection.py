@@ -157,7 +157,7 @@ class HttpConnection:
 
     async def run(self) -> None:
         """Serve the client until it leaves, is refused, or takes too long."""
-        ask_by(self._begin_long)
+        ask_by(self._begin_long, self._another_piece)
         try:
             with self._scope:
                 while await self._exchange() and not self.last:
@@ -318,14 +318,15 @@ class HttpConnection:
 
     async def _begin_long(self) -> None:
         """A long answer is about to be made; wait until it may."""
-        if self._is_long:
-            await self._pace.begin(Lane.LONG)
         if self._is_long or self.state is not State.ANSWERING:
             return
         self._move(State.WAITING)
         await self._room.begin_long(self._share)
         self._is_long = True
         self._move(State.ANSWERING)
+
+    async def _another_piece(self) -> None:
+        await self._pace.begin(Lane.LONG)
 
     def _end_long(self) -> None:
         if self._is_long:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final
 
+import trio
+
 LONG_ITEMS: Final = 200
 """A list of more objects is a long answer: some 3 ms of work."""
 
@@ -17,12 +19,14 @@ LOOKED_AT_MAX: Final = 2_000
 Ask = Callable[[], Awaitable[None]]
 
 _ASK: Final[ContextVar[Ask | None]] = ContextVar("long answers are asked for by", default=None)
+_GO_ON: Final[ContextVar[Ask | None]] = ContextVar("and go on by", default=None)
 
 
-def ask_by(ask: Ask) -> None:
+def ask_by(ask: Ask, go_on: Ask | None = None) -> None:
     """Have what this task answers from now on asked for by ``ask``, which returns when a long
-    answer may be made."""
+    answer may be made; ``go_on`` returns when its next piece may."""
     _ASK.set(ask)
+    _GO_ON.set(go_on)
 
 
 async def long_answer() -> None:
@@ -30,3 +34,11 @@ async def long_answer() -> None:
     ask = _ASK.get()
     if ask is not None:
         await ask()
+
+
+async def between_pieces() -> None:
+    """Let others have their turn before the next piece of an answer. A checkpoint."""
+    await trio.lowlevel.checkpoint()
+    go_on = _GO_ON.get()
+    if go_on is not None:
+        await go_on()

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.asgi import LEFT
 from arneb.http.guarded import is_loopback
+from arneb.http.long_answers import between_pieces
 from arneb.http.management.answering import Request, answer
 from arneb.http.management.calls import Reply, Written, written
 from arneb.http.management.router import ROOT
@@ -130,7 +131,7 @@ async def _list(items: list[Any]) -> AsyncIterator[bytes]:
     for start in range(0, len(items), ITEMS_PER_PIECE):
         text = ",".join(map(_dump, items[start : start + ITEMS_PER_PIECE]))
         yield f"{',' if start else ''}{text}".encode()
-        await trio.lowlevel.checkpoint()
+        await between_pieces()
     yield b"]"
 
 

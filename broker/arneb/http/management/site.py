@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-import trio
-
 from arneb.alarms import Alarms
+from arneb.http.long_answers import between_pieces
 from arneb.http.management.calls import Call, not_authorised, not_found
 from arneb.http.management.ordering import Orders
 from arneb.http.management.queues_by_name import QueuesByName
@@ -66,7 +65,7 @@ class Site:
     """The files of certificates that end within that time."""
     started_ms: int
     shovels: Shovels
-    pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+    pause: Callable[[], Awaitable[None]] = between_pieces
     orders: Orders = field(default_factory=Orders)
     by_name: QueuesByName = field(default_factory=QueuesByName)
 

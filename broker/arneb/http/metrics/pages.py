@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import trio
-
+from arneb.http.long_answers import between_pieces
 from arneb.http.management.site import Site
 from arneb.http.metrics import families
 from arneb.http.metrics.families import FAMILIES, PREFIX, Family, Of
@@ -66,7 +65,7 @@ EVERYTHING: Final = Chosen()
 class RabbitPages:
     """The pages of one broker."""
 
-    def __init__(self, site: Site, pause: Pause = trio.lowlevel.checkpoint) -> None:
+    def __init__(self, site: Site, pause: Pause = between_pieces) -> None:
         self._site = site
         self._pause = pause
 
