@@ -24,6 +24,8 @@
  * where the best case collects what a wake-up gives into one. --mixed: messages of applications:
  * bodies of 40 to 1,000 bytes, and each message has an id, a timestamp and three headers of its own.
  *
+ * --tls: over TLS, if compiled with WITH_TLS; the broker's certificate is not looked at.
+ *
  * Bodies begin with: u64 due time (ns), u32 publisher, u32 sequence. Consumers check the sequence of
  * each publisher: "disorder" counts messages that were not the successor of the one before
  * (looked at with one consumer only, and only meaningful with a fresh queue), "redelivered" the flag of that name.
@@ -45,6 +47,9 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS
+#include <openssl/ssl.h>
+#endif
 
 enum { FRAME_METHOD = 1, FRAME_HEADER = 2, FRAME_BODY = 3, FRAME_HEARTBEAT = 8, FRAME_END = 0xCE };
 enum { MIXED_BODY_MIN = 40, MIXED_BODY_MAX = 1000 };
@@ -65,7 +70,7 @@ struct options {
     const char *mode, *host, *port, *queue, *exchange;
     uint64_t count;
     int body, connections, window, consumers, prefetch, ack_every, rate, transient, keep, limit_s;
-    int ready, keys, priorities, batch, reject, stream, as_client, mixed;
+    int ready, keys, priorities, batch, reject, stream, as_client, mixed, tls;
     double seconds;
 };
 
@@ -163,16 +168,68 @@ static void prepare_block(void) {
     block_bytes = (size_t)(at - block);
 }
 
+/* ---- the socket, plain or with TLS on top ---------------------------------------------------- */
+
+#ifdef WITH_TLS
+static SSL *tls_of[CONNECTIONS_MAX + 64]; /* by file descriptor */
+
+static ssize_t tls_result(SSL *tls, int result) {
+    if (result > 0) return result;
+    switch (SSL_get_error(tls, result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE: errno = EAGAIN; return -1;
+    case SSL_ERROR_ZERO_RETURN: return 0;
+    case SSL_ERROR_SSL: errno = EPROTO; return -1;
+    default: return -1;
+    }
+}
+
+static void begin_tls(int fd) {
+    static SSL_CTX *context;
+    if (!context && !(context = SSL_CTX_new(TLS_client_method()))) die("no TLS context");
+    if (fd >= (int)(sizeof tls_of / sizeof *tls_of)) die("expected a smaller file descriptor than %d", fd);
+    SSL *tls = SSL_new(context);
+    SSL_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_set_fd(tls, fd);
+    if (SSL_connect(tls) != 1) die("expected a TLS handshake with %s:%s", opt.host, opt.port);
+    tls_of[fd] = tls;
+}
+
+static void end_tls(int fd) {
+    SSL_free(tls_of[fd]);
+    tls_of[fd] = NULL;
+}
+
+static ssize_t send_some(int fd, const uint8_t *data, size_t size) {
+    if (!opt.tls) return write(fd, data, size);
+    return tls_result(tls_of[fd], SSL_write(tls_of[fd], data, (int)size));
+}
+
+static ssize_t receive_some(int fd, uint8_t *data, size_t size) {
+    if (!opt.tls) return read(fd, data, size);
+    return tls_result(tls_of[fd], SSL_read(tls_of[fd], data, (int)size));
+}
+
+/* Of a record that was read there is more, which no epoll tells. */
+static int holds_more(int fd) { return opt.tls && SSL_pending(tls_of[fd]) > 0; }
+#else
+static void begin_tls(int fd) { die("expected to be compiled with WITH_TLS for connection %d", fd); }
+static void end_tls(int fd) { (void)fd; }
+static ssize_t send_some(int fd, const uint8_t *data, size_t size) { return write(fd, data, size); }
+static ssize_t receive_some(int fd, uint8_t *data, size_t size) { return read(fd, data, size); }
+static int holds_more(int fd) { (void)fd; return 0; }
+#endif
+
 /* ---- blocking part: connect, handshake, topology -------------------------------------------- */
 
 static void write_all(int fd, const uint8_t *data, size_t size) {
     for (ssize_t sent; size; data += sent, size -= (size_t)sent)
-        if ((sent = write(fd, data, size)) < 0) die("write: %s", strerror(errno));
+        if ((sent = send_some(fd, data, size)) < 0) die("write: %s", strerror(errno));
 }
 
 static void read_all(int fd, uint8_t *data, size_t size) {
     for (ssize_t got; size; data += got, size -= (size_t)got)
-        if ((got = read(fd, data, size)) <= 0) die("the broker closed the connection: %s", got ? strerror(errno) : "end of stream");
+        if ((got = receive_some(fd, data, size)) <= 0) die("the broker closed the connection: %s", got ? strerror(errno) : "end of stream");
 }
 
 static void report_close(uint32_t method, const uint8_t *arguments) {
@@ -209,6 +266,7 @@ static int connect_socket(void) {
     if (fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen)) die("connect to %s:%s: %s", opt.host, opt.port, strerror(errno));
     freeaddrinfo(found);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (opt.tls) begin_tls(fd);
     return fd;
 }
 
@@ -244,6 +302,7 @@ static void prepare_queue(void) {
     at = put32(put8(put_short(put16(a, 0), opt.queue), opt.transient ? 0 : 2), 0);
     send_method(fd, 1, METHOD(50, 10), a, (size_t)(at - a));
     expect(fd, QUEUE_DECLARE_OK);
+    if (opt.tls) end_tls(fd);
     close(fd);
 }
 
@@ -309,7 +368,7 @@ static void want_write(struct link *link, int on) {
 
 static void flush(struct link *link) {
     while (link->out_sent < link->out_used) {
-        ssize_t sent = write(link->fd, link->out + link->out_sent, link->out_used - link->out_sent);
+        ssize_t sent = send_some(link->fd, link->out + link->out_sent, link->out_used - link->out_sent);
         if (sent < 0 && errno == EAGAIN) return want_write(link, 1);
         if (sent < 0) die("write: %s", strerror(errno));
         link->out_sent += (size_t)sent;
@@ -501,7 +560,7 @@ static void on_frame(struct link *link, int type, const uint8_t *payload, uint32
 }
 
 static void receive(struct link *link) {
-    ssize_t got = read(link->fd, link->in + link->in_used, INPUT_BYTES - link->in_used);
+    ssize_t got = receive_some(link->fd, link->in + link->in_used, INPUT_BYTES - link->in_used);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) die("the broker closed the connection: %s", got ? strerror(errno) : "end of stream");
     link->in_used += (size_t)got;
@@ -525,7 +584,7 @@ static void turn(int timeout_ms) {
     for (int i = 0; i < count; i++) {
         struct link *link = events[i].data.ptr;
         if (!link) continue; /* the latency mode's timer; it only wakes us */
-        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(link);
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) do receive(link); while (holds_more(link->fd));
         if (opt.as_client) flush(link);
         if (!link->consumer && !opt.rate && !(opt.as_client && link->out_used)) publish_up_to_window(link);
         flush(link);
@@ -669,7 +728,7 @@ static void usage(void) {
         "  [--count N] [--body BYTES] [--connections C] [--window W] [--consumers C] [--prefetch P]\n"
         "  [--ack-every K] [--rate R] [--seconds S] [--limit S] [--transient] [--keep]\n"
         "  [--ready] [--keys N] [--priorities N] [--batch N] [--reject] [--stream]\n"
-        "  [--as-client] [--mixed]");
+        "  [--as-client] [--mixed] [--tls]");
 }
 
 static void read_options(int count, char **arguments) {
@@ -680,7 +739,7 @@ static void read_options(int count, char **arguments) {
         {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'},
         {"ready", 0, 0, 'R'}, {"keys", 1, 0, 'K'}, {"priorities", 1, 0, 'P'}, {"batch", 1, 0, 'B'},
         {"reject", 0, 0, 'J'}, {"stream", 0, 0, 'S'},
-        {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {0, 0, 0, 0},
+        {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {"tls", 0, 0, 'T'}, {0, 0, 0, 0},
     };
     for (int name; (name = getopt_long(count, arguments, "", names, NULL)) != -1;) {
         switch (name) {
@@ -708,6 +767,7 @@ static void read_options(int count, char **arguments) {
         case 'S': opt.stream = 1; break;
         case 'C': opt.as_client = 1; break;
         case 'M': opt.mixed = 1; break;
+        case 'T': opt.tls = 1; break;
         default: usage();
         }
     }

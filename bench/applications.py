@@ -31,7 +31,13 @@ EXCHANGE: Final = "bench-app"
 
 
 def _sent(
-    mode: str, messages: int, *, mixed: bool, body: int = BODY_BYTES, **options: int
+    mode: str,
+    messages: int,
+    *,
+    mixed: bool,
+    body: int = BODY_BYTES,
+    tls: bool = False,
+    **options: int,
 ) -> Measure:
     """One run of ``mode`` (``drain``: of a queue that was filled before) as a client sends it."""
 
@@ -46,6 +52,8 @@ def _sent(
             if mode == "drain":
                 filled = {"ready": True, "window": FILL_WINDOW, "count": count, **kind}
                 load.run(broker.address, "publish", **filled)
+            if tls:
+                kind["tls"] = True
             return metered(
                 load, broker, mode, count=count, ready=True, as_client=True, **kind, **options
             )
@@ -73,6 +81,16 @@ APPLICATION_ROWS: Final = (
         _sent("publish", 100_000, mixed=True, window=100, connections=50), {"": "≥ 5"}),
     Row("mixed-connections-10", "mixed, 10 connections, window 10", "msg/s",
         _sent("publish", 40_000, mixed=True, window=10, connections=10), {"": "≥ 2"}),
+    Row("mixed-tls-500", "mixed, TLS, window 500", "msg/s",
+        _sent("publish", 60_000, mixed=True, tls=True, window=500), {"": "≥ 2"}, tls=True),
+    Row("mixed-tls-drain", "mixed, TLS, drain, ack each", "msg/s",
+        _sent("drain", 60_000, mixed=True, tls=True, prefetch=PREFETCH), {"": "≥ 2"}, tls=True),
+    Row("mixed-tls-both", "mixed, TLS, publish and consume, prefetch 200", "msg/s",
+        _sent("through", 60_000, mixed=True, tls=True, window=500, prefetch=200), {"": "≥ 2"},
+        tls=True),
+    Row("mixed-tls-connections-10", "mixed, TLS, 10 connections, window 10", "msg/s",
+        _sent("publish", 40_000, mixed=True, tls=True, window=10, connections=10), {"": "≥ 2"},
+        tls=True),
     Row("sent-10", "window 10", "msg/s",
         _sent("publish", 20_000, mixed=False, window=10), {"": "≥ 1.9"}),
     Row("sent-1", "window 1", "msg/s",

@@ -100,8 +100,9 @@ class Running:
         self._process.communicate()
 
 
-def compile_generator(directory: Path) -> LoadGenerator:
-    """Compile both programs into ``directory``. Raises :class:`LoadFailed`."""
+def compile_generator(directory: Path, *, tls: bool = False) -> LoadGenerator:
+    """Compile both programs into ``directory``, the generator ``tls`` and all, for which OpenSSL's
+    headers must be there. Raises :class:`LoadFailed`."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise LoadFailed("expected a C compiler (cc or gcc) on the PATH")
@@ -110,6 +111,8 @@ def compile_generator(directory: Path) -> LoadGenerator:
     for name, program in programs.items():
         source = SOURCE / f"{name}.c"
         command = [compiler, *FLAGS, "-o", str(program), str(source)]
+        if tls and name == "amqp_load":
+            command += ["-DWITH_TLS", "-lssl", "-lcrypto"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LoadFailed(f"compiling {source}:\n{done.stderr}")

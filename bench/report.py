@@ -25,6 +25,7 @@ class Samples:
 
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     cpu_us: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    written: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     limits: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, line: str, broker: str, value: float) -> None:
@@ -32,6 +33,10 @@ class Samples:
 
     def add_cpu(self, row: str, broker: str, value_us: float) -> None:
         self.cpu_us.setdefault(row, {}).setdefault(broker, []).append(value_us)
+
+    def add_written(self, row: str, broker: str, value: float) -> None:
+        """Bytes written for a message."""
+        self.written.setdefault(row, {}).setdefault(broker, []).append(value)
 
     def add_limit(self, line: str, value: float) -> None:
         self.limits.setdefault(line, []).append(value)
@@ -52,6 +57,8 @@ class Line:
     goal: str
     base_cpu_us: float | None
     subject_cpu_us: float | None
+    base_written: float | None
+    subject_written: float | None
     rounds: Mapping[str, list[float]]
 
 
@@ -69,6 +76,7 @@ def _line(row: Row, key: str, samples: Samples) -> Line:
     rounds = samples.figures[key]
     figure = key.removeprefix(row.name).strip()
     cpu_us = {} if figure else samples.cpu_us.get(row.name, {})
+    written = {} if figure else samples.written.get(row.name, {})
     base, subject = _median(rounds.get(BASE)), _median(rounds.get(SUBJECT))
     limit = _median(samples.limits.get(key))
     return Line(
@@ -83,6 +91,8 @@ def _line(row: Row, key: str, samples: Samples) -> Line:
         goal=row.goals.get(figure, ""),
         base_cpu_us=_median(cpu_us.get(BASE)),
         subject_cpu_us=_median(cpu_us.get(SUBJECT)),
+        base_written=_median(written.get(BASE)),
+        subject_written=_median(written.get(SUBJECT)),
         rounds=rounds,
     )
 
@@ -107,6 +117,7 @@ def table(rows: list[Line]) -> str:
         "ratio",
         "goal",
         "CPU µs a message",
+        "bytes written a message",
         "LMDB alone",
         "of that",
     )
@@ -119,6 +130,7 @@ def table(rows: list[Line]) -> str:
             f"{line.ratio:.2f}" if line.ratio else "",
             line.goal,
             _beside(line.base_cpu_us, line.subject_cpu_us),
+            _beside(line.base_written, line.subject_written),
             number(line.limit),
             f"{line.of_limit:.0%}" if line.of_limit else "",
         )
@@ -132,9 +144,9 @@ def table(rows: list[Line]) -> str:
     )
 
 
-def _beside(base_us: float | None, subject_us: float | None) -> str:
-    """RabbitMQ's and Arneb's processor time a message; nothing where it was not measured."""
-    return " / ".join(f"{each:.3g}" for each in (base_us, subject_us) if each is not None)
+def _beside(base: float | None, subject: float | None) -> str:
+    """RabbitMQ's and Arneb's figure; nothing where it was not measured."""
+    return " / ".join(number(each) for each in (base, subject) if each is not None)
 
 
 def number(value: float | None) -> str:

@@ -23,6 +23,9 @@ CPU: Final = "cpu"
 """The figure of a row that says what the broker's process computed a message, in µs: the table has
 a column for it, beside the rate."""
 
+WRITTEN: Final = "written"
+"""The same for the bytes that it had written to disk for a message."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -40,13 +43,19 @@ class Scale:
 def metered(
     load: LoadGenerator, broker: Broker, mode: str, /, *, count: int, **options: float | str | bool
 ) -> Figures:
-    """One run of ``mode`` with ``count`` messages: its rate, and what the broker computed for each.
+    """One run of ``mode`` with ``count`` messages: its rate, what the broker computed for each, and
+    what it had written.
 
     Raises :class:`~bench.load.LoadFailed`.
     """
-    before_s = broker.cpu_s()
-    figures = load.run(broker.address, mode, count=count, **options)
-    return {"": figures["rate"], CPU: (broker.cpu_s() - before_s) / count * 1e6}
+    address = broker.amqps_address if options.get("tls") else broker.address
+    before_s, before_bytes = broker.cpu_s(), broker.written_bytes()
+    figures = load.run(address, mode, count=count, **options)
+    return {
+        "": figures["rate"],
+        CPU: (broker.cpu_s() - before_s) / count * 1e6,
+        WRITTEN: (broker.written_bytes() - before_bytes) / count,
+    }
 
 
 Measure = Callable[[LoadGenerator, Broker, Scale], Figures]
@@ -60,7 +69,8 @@ class Row:
     ``measure`` answers one or more figures by name; each becomes a line of the table, with the
     goal of that name. The only figure of a row has the name "".
     ``lower_is_better`` turns the ratio round, so that above 1 is always good for Arneb.
-    ``fresh`` rows get a broker of their own with an empty data directory, once a run.
+    ``fresh`` rows get a broker of their own with an empty data directory, once a run. ``tls``: the
+    load generator speaks TLS, for which more must be there to compile it.
     """
 
     name: str
@@ -71,6 +81,7 @@ class Row:
     limit: Limit | None = None
     lower_is_better: bool = False
     fresh: bool = False
+    tls: bool = False
 
 
 def _publish(

@@ -16,14 +16,21 @@ from bench.applications import APPLICATION_ROWS
 from bench.chart import draw
 from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, LoadGenerator, compile_generator
-from bench.rows import CPU, ROWS, Row, Scale
-from conformance.brokers.arneb import Arneb
+from bench.rows import CPU, ROWS, WRITTEN, Row, Scale
+from conformance.brokers.arneb import PROTOCOLS, Arneb
+from conformance.brokers.certificates import make_certificate
 from conformance.brokers.process import Broker, BrokerFailed
 from conformance.brokers.rabbitmq import RabbitMQ
 
 QUICK_FACTOR = 0.1
 WARM_UP_MESSAGES = 2000
 ALL_ROWS = APPLICATION_ROWS + ROWS + FEATURE_ROWS
+TLS_SETTINGS = """
+[amqp.tls]
+listen = "127.0.0.1:0"
+certificate = "{certificates}/server.crt"
+key = "{certificates}/server.key"
+"""
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -68,10 +75,11 @@ def _run(
     samples = report.Samples()
     with tempfile.TemporaryDirectory(prefix="arneb-bench-") as place:
         directory = Path(place)
-        load = compile_generator(directory)
+        tls = any(row.tls for row in rows)
+        load = compile_generator(directory, tls=tls)
         steady = [row for row in rows if not row.fresh]
         if steady:
-            with _running(names, directory / "steady", load) as brokers:
+            with _running(names, directory / "steady", load, tls=tls) as brokers:
                 for number in range(rounds):
                     for row in steady:
                         _measure(row, brokers, load, scale, samples, number)
@@ -97,26 +105,49 @@ def _measure(
         cpu_us = figures.pop(CPU, None)
         if cpu_us is not None:
             samples.add_cpu(row.name, broker.name, cpu_us)
+        written = figures.pop(WRITTEN, None)
+        if written is not None:
+            samples.add_written(row.name, broker.name, written)
         for figure, value in figures.items():
             samples.add(f"{row.name} {figure}".strip(), broker.name, value)
         parts = [f"{figure} {report.number(value)}".strip() for figure, value in figures.items()]
         shown = ", ".join(parts)
         used = "" if cpu_us is None else f", {cpu_us:.2f} µs CPU each"
+        used += "" if written is None else f", {written:.0f} bytes written"
         print(
             f"round {number + 1}: {row.name}: {broker.name}: {shown} {row.unit}{used}", flush=True
         )
 
 
+def _broker(name: str, home: Path, certificates: Path | None) -> Broker:
+    """With a listener for TLS if there are certificates."""
+    if name == "rabbitmq":
+        return RabbitMQ(home, certificates)
+    if certificates is None:
+        return Arneb(home)
+    settings = TLS_SETTINGS.format(certificates=certificates)
+    return Arneb(home, listeners=[*PROTOCOLS, "amqp-tls"], settings=settings)
+
+
 @contextmanager
 def _running(
-    names: Sequence[str], directory: Path, load: LoadGenerator, *, warm_up: bool = True
+    names: Sequence[str],
+    directory: Path,
+    load: LoadGenerator,
+    *,
+    tls: bool = False,
+    warm_up: bool = True,
 ) -> Iterator[list[Broker]]:
     """The named brokers, each on an empty directory."""
+    certificates: Path | None = None
+    if tls:
+        certificates = directory / "certificates"
+        certificates.mkdir(parents=True)
+        make_certificate(certificates, "server", make_certificate(certificates, "root"))
     with ExitStack() as stack:
         brokers: list[Broker] = []
         for name in names:
-            home = directory / name
-            broker: Broker = Arneb(home) if name == "arneb" else RabbitMQ(home)
+            broker = _broker(name, directory / name, certificates)
             stack.callback(broker.stop)
             brokers.append(broker.start())
             if warm_up:

@@ -12,6 +12,8 @@ from typing import Final, cast
 
 import trio
 
+from arneb_core.api.tls_records import TlsRecords
+
 THREADS: Final = 2
 """Handshakes worked at at once. With a key of 4096 bits each takes 8 ms of a processor, which the
 event loop needs too; whoever else comes waits in line, and only for those."""
@@ -43,14 +45,24 @@ class Handshakes:
         context = cast(ssl.SSLContext, begun)
         # Clients close without a word, which HTTP's are known for.
         stream = trio.SSLStream(transport, context, server_side=True, https_compatible=True)
+        await self._shake(begun, transport)
+        await stream.do_handshake()
+        return stream
+
+    async def records(self, transport: trio.SocketStream) -> TlsRecords:
+        """The same for whoever reads and writes the socket itself."""
+        begun = _Begun(self._context)
+        begun.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+        await self._shake(begun, transport)
+        return TlsRecords(begun.tls, begun.incoming, begun.outgoing)
+
+    async def _shake(self, begun: "_Begun", transport: trio.SocketStream) -> None:
         while not await self._step(begun, transport):
             data = await transport.receive_some(READ_BYTES)
             if not data:
                 raise trio.BrokenResourceError("the client left before it had shaken hands")
             begun.incoming.write(data)
             _acknowledge_now(transport.socket)
-        await stream.do_handshake()
-        return stream
 
     async def _step(self, begun: "_Begun", transport: trio.SocketStream) -> bool:
         """Do what can be done with what has come; whether that was the last of it."""
@@ -85,7 +97,7 @@ class _Begun:
         incoming: ssl.MemoryBIO,
         outgoing: ssl.MemoryBIO,
         server_side: bool,
-        server_hostname: str | None,
+        server_hostname: str | None = None,
     ) -> ssl.SSLObject:
         """The session over these."""
         self.incoming, self.outgoing = incoming, outgoing

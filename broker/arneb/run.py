@@ -114,7 +114,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         from arneb_amqp.server.tls import SecuredListener
 
         handshakes = shared.certificates.handshakes("amqp")
-        listeners += [SecuredListener(each, handshakes.secure) for each in secured]
+        listeners += [SecuredListener(each, handshakes.records) for each in secured]
     config = shared.config.amqp
     shared.topology = await Topology.open(shared.core, shared.catalogue, config)
     shared.topology.events.node = node_name()

@@ -59,6 +59,11 @@ class Broker(Protocol):
         ...
 
     @property
+    def amqps_address(self) -> Address:
+        """Where it speaks AMQP over TLS, if it was told to."""
+        ...
+
+    @property
     def pid(self) -> int: ...
 
     def start(self) -> Self:
@@ -77,6 +82,10 @@ class Broker(Protocol):
 
     def cpu_s(self) -> float:
         """The processor time that it has used since it was started, all threads together."""
+        ...
+
+    def written_bytes(self) -> int:
+        """What it has had written to disk since it was started."""
         ...
 
     def alarm(self, resource: str, on: bool) -> None:
@@ -185,6 +194,10 @@ class OwnProcess:
         """The processor time that it has used since it was started, all threads together."""
         return read_cpu_s(self.pid)
 
+    def written_bytes(self) -> int:
+        """What it has had written to disk since it was started."""
+        return read_written_bytes(self.pid)
+
     def _running(self) -> Process:
         if self._process is None:
             raise BrokerFailed(f"expected {self!r} to be started")
@@ -195,6 +208,13 @@ def read_cpu_s(pid: int) -> float:
     """The processor time that a process has used. Raises OSError when there is none of that pid."""
     # Linux gives each process a clock of its processor time: clock_getcpuclockid(3).
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def read_written_bytes(pid: int) -> int:
+    """What a process has had written to disk: proc(5), ``write_bytes`` of ``/proc/PID/io``."""
+    with open(f"/proc/{pid}/io") as counts:
+        fields = dict(line.split(":", 1) for line in counts)
+    return int(fields["write_bytes"])
 
 
 def read_memory(pid: int) -> Memory:

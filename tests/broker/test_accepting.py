@@ -5,7 +5,6 @@ import logging
 import os
 import resource
 import socket
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +18,6 @@ from arneb.accepting import (
     RefusalLog,
     is_reserved,
 )
-from arneb_amqp.server.tls import serve_secured
 
 
 class ScriptedListener:
@@ -114,20 +112,6 @@ async def test_another_error_is_not_taken_for_a_want_of_descriptors() -> None:
     )
     with pytest.raises(OSError, match="no disk"):
         await listener.accept()
-
-
-async def test_tls_without_a_descriptor_for_its_inside_ends_that_client_only() -> None:
-    ours, theirs = a_stream()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    secured = trio.SSLStream(ours, context, server_side=True)
-
-    async def serve(sock: socket.socket) -> None:
-        raise AssertionError("there is nothing to serve")
-
-    with descriptors_left(1):
-        await serve_secured(secured, 5, serve)
-    assert theirs.recv(1) == b""
-    close((ours, theirs))
 
 
 async def test_a_crowd_is_accepted_in_a_few_passes_of_the_loop() -> None:

@@ -144,7 +144,7 @@ def serve(path: Path, authority: Authority, clients: Callable[[int], None]) -> N
                 edit.set_permissions("known", "/", "", "", "")
             topology = await Topology.open(core, catalogue, config)
             plain = await trio.open_tcp_listeners(0, host="127.0.0.1")
-            secure = Handshakes(context).secure
+            secure = Handshakes(context).records
 
             async def start(task_status: trio.TaskStatus[None]) -> None:
                 listeners = [SecuredListener(each, secure) for each in plain]

@@ -479,8 +479,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "a batch is cut in two, each with its commit",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "                if size == FIRST_READ_BYTES:",
-        "                if size > RECEIVE_BYTES_MAX:",
+        "                if link.filled:",
+        "                if link.filled and size > RECEIVE_BYTES_MAX:",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
     Mutant(

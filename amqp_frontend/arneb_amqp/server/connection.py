@@ -16,8 +16,9 @@ from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.link import RECEIVE_BYTES_MAX
 from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.secured_link import link_of
 from arneb_amqp.server.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import ConsumerId
@@ -30,6 +31,7 @@ from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
 from arneb_core.api.resource_alarms import Short
 from arneb_core.api.supervision import contain
+from arneb_core.api.tls_records import TlsRecords
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -53,12 +55,12 @@ REATTACH_TRIES: Final = 100
 
 class Connection:
     """One client. Invariants: ``_its_turn`` while the client is waited for and not the broker;
-    ``_behind_deliveries`` while the core is to call :meth:`_dispatched`.
-    """
+    ``_behind_deliveries`` while the core is to call :meth:`_dispatched`."""
 
     def __init__(
-        self, server: ServerContext, id_: ConnectionId, sock: socket.socket, peer: Remote
-    ) -> None:
+        self, server: ServerContext, id_: ConnectionId, peer: Remote,
+        sock: socket.socket, records: TlsRecords | None,
+    ) -> None:  # fmt: skip
         config = server.config
         self._server = server
         self._core = server.core
@@ -72,7 +74,7 @@ class Connection:
         self.told = context.told
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
-        self.link = Link(sock, server.nursery, self._low, self._drained)
+        self.link = link_of(sock, records, server.nursery, self._low, self._drained)
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -80,13 +82,11 @@ class Connection:
         self._unblock: trio.Event | None = None
         self._caught_up: trio.Event | None = None
         self._room_made: trio.Event | None = None
-        self._mark = Token(0)
-        self._since_mark = 0
+        self._mark, self._since_mark = Token(0), 0
         self._its_turn = True
         self._behind_deliveries = self._answer_follows = False
         self._delivered: trio.Event | None = None
-        self._disconnecting = False
-        self._peer_first = False
+        self._disconnecting = self._peer_first = False
         self._lingering = trio.CancelScope()
 
     def __repr__(self) -> str:
@@ -165,8 +165,8 @@ class Connection:
         self.flush()
 
     def _goes_behind_deliveries(self) -> bool:
-        """Whether a confirm waits for the deliveries that are about to be made: what a connection
-        publishes to itself comes before the confirm, in the same write, as from RabbitMQ."""
+        """Whether a confirm waits for deliveries that are about to be made: what a connection
+        publishes to itself comes first, in the same write, as from RabbitMQ."""
         if not self._behind_deliveries and self.consumers.attached:
             self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         return self._behind_deliveries
@@ -311,7 +311,7 @@ class Connection:
             size = len(data)
             if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:
                 await long_turns.begin()
-                if size == FIRST_READ_BYTES:  # a batch cut in two would be two commits, and stay so
+                if link.filled:  # a batch cut in two would be two commits, and stay so
                     data += link.receive_now(RECEIVE_BYTES_MAX - size)
                     size = len(data)
             if size >= FIRST_READ_BYTES:

@@ -48,6 +48,8 @@ class Link:
         self.received_bytes = self.sent_bytes = 0
         """Since it began; of those sent, some may wait still."""
         self.reads = self.writes = 0
+        self.filled = False
+        """The last :meth:`receive` took as much as it may: there may be more."""
         self._writing = False
         self._finishing = False
         self._broken = False
@@ -67,8 +69,10 @@ class Link:
             try:
                 await trio.lowlevel.wait_readable(self._socket)
                 data = self._socket.recv(size)
-                self.received_bytes += len(data)
+                taken = len(data)
+                self.received_bytes += taken
                 self.reads += 1
+                self.filled = taken == size
                 return data
             except BlockingIOError:
                 continue

@@ -18,7 +18,7 @@ from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.server.remote import Remote, remote_of
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.server.timers import Timers
-from arneb_amqp.server.tls import Agreed, Unsecured, serve_secured
+from arneb_amqp.server.tls import Unsecured, serve_secured
 from arneb_amqp.session.events import AccessChanged, Shutdown
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.seeding import open_catalogue
@@ -32,6 +32,7 @@ from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.resource_alarms import ResourceAlarms
 from arneb_core.api.supervision import shielded_nursery, supervise
+from arneb_core.api.tls_records import TlsRecords
 
 STOP: Final = Shutdown()
 
@@ -51,10 +52,13 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server {len(self._roster)} connections>"
 
-    async def serve(self, peer: Remote, sock: socket.socket) -> None:
-        """Serve one client; never raises because of anything that the client does."""
+    async def serve(
+        self, peer: Remote, sock: socket.socket, records: TlsRecords | None = None
+    ) -> None:
+        """Serve one client, by TLS if there are ``records``; never raises because of anything that
+        the client does."""
         id_ = ConnectionId(next(self._ids))
-        connection = Connection(self._context, id_, sock, peer)
+        connection = Connection(self._context, id_, peer, sock, records)
         self._roster.enter(id_, connection, peer)
         try:
             await connection.run()
@@ -166,11 +170,11 @@ async def _accepted(
         return
     if isinstance(stream, Unsecured):
 
-        async def serve(inside: socket.socket, agreed: Agreed) -> None:
+        async def serve(sock: socket.socket, records: TlsRecords) -> None:
             secured = replace(
-                peer, certificate=agreed.certificate, cipher=agreed.cipher, secured=True
+                peer, certificate=records.certificate, cipher=records.cipher, secured=True
             )
-            await server.serve(secured, inside)
+            await server.serve(secured, sock, records)
 
         await serve_secured(stream, config.handshake_s, serve)
         return

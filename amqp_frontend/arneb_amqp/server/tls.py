@@ -1,43 +1,23 @@
-"""Connections by TLS: what is inside goes to a connection as any other, over a pair of sockets.
+"""Clients by TLS: who has come and has not shaken hands yet.
 
-The rule: a connection works on a bare socket, as fast as that goes; TLS is taken off before it
-and costs nobody else anything. Either side's end is passed on, so nothing is left behind.
+The rule: hands are shaken when a client is served and not before, within the time that a handshake
+may take. What is inside is a connection as any other, whose link takes TLS off
+(:mod:`arneb_amqp.server.secured_link`).
 """
 
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 import trio
 
-from arneb_amqp.server.link import acknowledge_now
+from arneb_core.api.tls_records import TlsRecords
 
 LOGGER: Final = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 128 * 1024
-"""Passed on at once."""
-
-OPENING_READS: Final = 8
-"""In so many at least a client opens its connection."""
-
-FAREWELL_S: Final = 2.0
-"""How long a client may take to read what is left when its connection has ended."""
-
-SecuredStream = trio.SSLStream[trio.SocketStream]
-Secure = Callable[[trio.SocketStream], Awaitable[SecuredStream]]
+Secure = Callable[[trio.SocketStream], Awaitable[TlsRecords]]
 """Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Agreed:
-    """What a handshake came to."""
-
-    cipher: tuple[str, str]
-    """The suite by OpenSSL's name, and the version of TLS."""
-    certificate: bytes | None
-    """The client's that was verified, in DER, if there is one."""
 
 
 class Unsecured(trio.abc.AsyncResource):
@@ -77,66 +57,14 @@ class SecuredListener(trio.abc.Listener[Unsecured]):
 async def serve_secured(
     client: Unsecured,
     handshake_s: float,
-    serve: Callable[[socket.socket, Agreed], Awaitable[None]],
+    serve: Callable[[socket.socket, TlsRecords], Awaitable[None]],
 ) -> None:
-    """Take TLS off what ``client`` says and have ``serve`` serve what is inside, given what was
-    agreed on."""
-    # Made at once, so that who decides whether to accept one more knows what the others take.
+    """Shake hands with ``client`` and have ``serve`` serve it, which closes the socket."""
     try:
-        ours, theirs = socket.socketpair()
-    except OSError as error:
-        LOGGER.info("TLS handshake failed: %s", error)
+        with trio.fail_after(handshake_s):
+            records = await client.secure(client.transport)
+    except (trio.BrokenResourceError, trio.TooSlowError) as error:
+        LOGGER.info("TLS handshake failed: %s", error.__cause__ or error)
         await trio.aclose_forcefully(client)
         return
-    with ours, theirs:
-        try:
-            with trio.fail_after(handshake_s):
-                stream = await client.secure(client.transport)
-        except (trio.BrokenResourceError, trio.TooSlowError) as error:
-            LOGGER.info("TLS handshake failed: %s", error.__cause__ or error)
-            await trio.aclose_forcefully(client)
-            return
-        theirs.setblocking(False)
-        inner = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_inwards, stream, inner)
-                nursery.start_soon(_outwards, inner, stream, nursery.cancel_scope)
-                await serve(theirs, _agreed(stream))
-                nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
-        finally:
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(inner)
-                await trio.aclose_forcefully(stream)
-
-
-def _agreed(stream: SecuredStream) -> Agreed:
-    suite, version, _ = stream.cipher() or ("", "", 0)
-    return Agreed((suite, version), stream.getpeercert(binary_form=True))
-
-
-async def _inwards(stream: SecuredStream, inner: trio.SocketStream) -> None:
-    """What the client says, until it leaves."""
-    try:
-        reads = 0
-        while data := await stream.receive_some(PIECE_BYTES):
-            await inner.send_all(data)
-            if reads < OPENING_READS:
-                reads += 1
-                acknowledge_now(stream.transport_stream.socket)
-        await inner.send_eof()
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        await inner.aclose()
-
-
-async def _outwards(
-    inner: trio.SocketStream, stream: SecuredStream, everything: trio.CancelScope
-) -> None:
-    """What the broker says, until it has no more to say."""
-    try:
-        while data := await inner.receive_some(PIECE_BYTES):
-            await stream.send_all(data)
-        await stream.aclose()
-        everything.cancel()
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        await inner.aclose()
+    await serve(socket.socket(fileno=client.transport.socket.detach()), records)

@@ -40,7 +40,7 @@ from arneb_core.api.entry import HEADER_BYTES
 HINT_AT: Final = 36
 """Where an entry's header keeps the length of its route."""
 
-_HINT: Final = slice(HINT_AT, HINT_AT + 2)
+HINT_END: Final = HINT_AT + 2
 _BODY_OF: Final = itemgetter(slice(HEADER_BYTES, None))
 
 _METHOD_START: Final = Struct(">BHIHH")
@@ -89,7 +89,7 @@ class DeliverEncoder:
         )
         if count < _RUN_MIN or max(map(len, entries)) > self._frame_bytes_max:
             return self._encode_each(first_tag, entries, bits)
-        prefix, route_end = self._prefix(entries[0][_HINT])
+        prefix, route_end = self._prefix(entries[0][HINT_AT:HINT_END])
         # All that matters before the properties: hint, route, 0xCE, type, channel, header size.
         shared = set(map(itemgetter(slice(HINT_AT, route_end + 8)), entries))
         start = shared.pop()
@@ -122,7 +122,9 @@ class DeliverEncoder:
         known = self._prefixes.get
         tags = map(_TAG.pack, range(first_tag, first_tag + len(entries)))
         for tag, entry, bit in zip(tags, entries, bits, strict=True):
-            prefix, route_end = known(entry[_HINT]) or self._prefix(entry[_HINT])
+            prefix, route_end = known(entry[HINT_AT:HINT_END]) or self._prefix(
+                entry[HINT_AT:HINT_END]
+            )
             if len(entry) > entry_bytes_max:
                 chunks += (prefix, tag, bit, entry[HEADER_BYTES:route_end])
                 chunks += readdress(entry, route_end, self._channel, entry_bytes_max)
@@ -157,7 +159,7 @@ def encode_get_ok(
     frame_bytes_max: int,
 ) -> list[bytes]:
     """``basic.get-ok`` with the content of ``entry``, as chunks to join."""
-    route_end = HEADER_BYTES + int.from_bytes(entry[_HINT], "big")
+    route_end = HEADER_BYTES + int.from_bytes(entry[HINT_AT:HINT_END], "big")
     size = 4 + 9 + route_end - HEADER_BYTES + 4
     return [
         _METHOD_START.pack(FRAME_METHOD, channel, size, CLASS_BASIC, _GET_OK),

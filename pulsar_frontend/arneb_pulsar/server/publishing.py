@@ -151,17 +151,18 @@ class Publishing:
             return
         if (onlooker := context.onlooking.onlooker) is not None:
             onlooker.sent(client_of(self._connection), topic.name, run.entries)
+        size = sum(map(len, run.entries))
         throttle = context.throttles.of(topic)
         self.receive_bytes = RECEIVE_BYTES if throttle is None else THROTTLED_RECEIVE_BYTES
         if throttle is not None:
-            self._slow_down(throttle, run)
+            self._slow_down(throttle, run, size)
             if throttle.limits is not NO_LIMITS:
                 self._keep_limits(throttle.limits, run)
                 if not run.entries:
                     return
+                size = sum(map(len, run.entries))
         if run.delayed:
             context.core.expect_delays(topic)
-        size = sum(map(len, run.entries))
         if len(run.sends) == 1:
             counts = opened[1].holder.counts
             counts.messages += run.messages
@@ -245,9 +246,9 @@ class Publishing:
         if refused:
             self._connection.tell(events.SendsSorted(sort_refused(run, refused)))
 
-    def _slow_down(self, throttle: Throttle, run: effects.AppendRun) -> None:
+    def _slow_down(self, throttle: Throttle, run: effects.AppendRun, size: int) -> None:
         """The topic has a rate: what comes next is read when its time has come."""
-        now, size = self._context.clock.now(), sum(map(len, run.entries))
+        now = self._context.clock.now()
         wait_until = throttle.spend(run.messages, size, now)
         if wait_until > now:
             self.silent_until = max(self.silent_until, wait_until)

@@ -1,4 +1,4 @@
-"""TLS taken off before a connection, over pairs of sockets."""
+"""Links by TLS: what is inside goes both ways until an end, and a read is one piece."""
 
 import datetime as dt
 import socket
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,8 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from arneb.handshakes import Handshakes
-from arneb_amqp.server import tls as tls_module
-from arneb_amqp.server.tls import Agreed, SecuredListener, serve_secured
+from arneb_amqp.server.secured_link import SecuredLink
+from arneb_amqp.server.tls import SecuredListener, serve_secured
+from arneb_core.api.tls_records import TlsRecords
 
 HANDSHAKE_S = 5.0
 
@@ -45,18 +47,28 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return server, ssl.create_default_context(cafile=file)
 
 
-async def echo(sock: socket.socket, _: Agreed) -> None:
+def nobody_waits() -> None:
+    """There is room again."""
+
+
+async def echo(sock: socket.socket, records: TlsRecords) -> None:
     """Says what it hears until it hears the end."""
-    stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-    async with stream:
-        async for data in stream:
-            await stream.send_all(data)
+    async with trio.open_nursery() as nursery:
+        link = SecuredLink(sock, nursery, 0, nobody_waits, records)
+        while data := await link.receive():
+            link.send(data)
+            await link.room()
+        link.finish()
+        link.close()
 
 
-async def refuse(sock: socket.socket, _: Agreed) -> None:
+async def refuse(sock: socket.socket, records: TlsRecords) -> None:
     """Says one thing and ends."""
-    sock.send(b"no")
-    sock.close()
+    async with trio.open_nursery() as nursery:
+        link = SecuredLink(sock, nursery, 0, nobody_waits, records)
+        link.send(b"no")
+        link.finish()
+        link.close()
 
 
 @pytest.mark.real_time
@@ -65,7 +77,7 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
 ) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).secure)
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
     for serve in (echo, refuse):
         async with trio.open_nursery() as nursery:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
@@ -88,31 +100,92 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
     await secured.aclose()
 
 
-async def flood(sock: socket.socket, _: Agreed) -> None:
-    """Says more than anybody takes, then ends."""
-    with trio.move_on_after(0.2), trio.socket.from_stdlib_socket(sock) as ours:
-        while True:
-            await ours.send(bytes(1 << 20))
+@pytest.mark.real_time
+async def test_records_that_came_together_are_one_piece(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    """A client library writes a record for each message: to hand on one at a time would be as many
+    reads, runs and commits. What came in the breath of the handshake is not forgotten."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
+    links, over = list[SecuredLink](), trio.Event()
+
+    async def serve(sock: socket.socket, records: TlsRecords) -> None:
+        async with trio.open_nursery() as nursery:
+            links.append(SecuredLink(sock, nursery, 0, nobody_waits, records))
+            await over.wait()
+
+    def client() -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as plain,
+            contexts[1].wrap_socket(plain, server_hostname="localhost") as tls,
+        ):
+            for number in range(100):
+                tls.sendall(b"message %03d" % number)
+            tls.recv(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, client)
+        nursery.start_soon(serve_secured, await secured.accept(), HANDSHAKE_S, serve)
+        heard = b""
+        with trio.fail_after(20):
+            while not links:
+                await trio.testing.wait_all_tasks_blocked()
+            [link] = links
+            while not heard:
+                heard += await link.receive(1 << 20)
+            while len(heard) < 1_100:
+                heard += await link.receive(1 << 20)
+        assert heard == b"".join(b"message %03d" % number for number in range(100))
+        link.send(b"x")
+        assert await link.receive() == b"", "the client's farewell is the end"
+        link.close()
+        over.set()
+    await secured.aclose()
 
 
 @pytest.mark.real_time
-async def test_a_client_that_reads_nothing_is_left(
-    contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+async def test_hundreds_of_records_are_a_read_as_full_as_it_may_be(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
-    monkeypatch.setattr(tls_module, "FAREWELL_S", 0.05)
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listeners[0].socket.getsockname()[1]
-    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).secure)
-    with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            plain = await trio.open_tcp_stream("127.0.0.1", port)
-            nursery.start_soon(serve_secured, await secured.accept(), HANDSHAKE_S, flood)
-            client = trio.SSLStream(
-                plain, contexts[1], server_hostname="localhost", https_compatible=True
-            )
-            await client.do_handshake()
-    await plain.aclose()
-    await secured.aclose()
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = contexts[1].wrap_bio(incoming, outgoing, server_hostname="localhost")
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+
+    async def shake() -> None:
+        while True:
+            try:
+                tls.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                theirs.send(outgoing.read())
+                await trio.lowlevel.wait_readable(theirs)
+                incoming.write(theirs.recv(1 << 16))
+            finally:
+                if outgoing.pending:
+                    theirs.send(outgoing.read())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shake)
+        records = await Handshakes(contexts[0]).records(stream)
+    for _ in range(200):
+        tls.write(bytes(100))
+    theirs.send(outgoing.read())
+    async with trio.open_nursery() as nursery:
+        link = SecuredLink(
+            socket.socket(fileno=stream.socket.detach()), nursery, 0, nobody_waits, records
+        )
+        said = await link.receive(16 * 1024)
+        assert link.reads == 1
+        assert link.filled, "there is more, and it is asked for"
+        assert 12_000 < len(said) < 16 * 1024
+        said += link.receive_now(1 << 20)
+        assert said == bytes(20_000)
+        link.close()
+    theirs.close()
 
 
 @pytest.mark.real_time
@@ -121,7 +194,7 @@ async def test_a_client_that_goes_without_a_word_leaves_nothing(
 ) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).secure)
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
     for says in (b"", b"no handshake at all" * 20):
         async with trio.open_nursery() as nursery:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
