@@ -20,6 +20,8 @@ FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",
 CONSUMER_TESTS: Final = ("tests/pulsar_frontend/client/consumer/test_machine.py",)
 PIECES_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_pieces.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",)
+MAKING_TESTS: Final = ("tests/pulsar_frontend/client/test_making.py",)
+BOUNDS_TESTS: Final = ("tests/pulsar_frontend/client/test_bounds.py",)
 SEEKING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_seeking.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
@@ -450,5 +452,83 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "            single = self._pieces.get(entry, pieces)[:-1]\n",
         "            single = pieces[:0]\n",
         PIECES_TESTS,
+    ),
+    Mutant(
+        "a reader that is not told the last message stays at that broker",
+        CLIENT + "consumer/link.py",
+        "            if is_there or isinstance(error",
+        "            if isinstance(error",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "a reader that is not told the last message hears of that broker for ever",
+        CLIENT + "consumer/link.py",
+        "            wire.receivers.pop(self._id, None)\n            if is_there",
+        "            if not is_there:\n                wire.receivers.pop(self._id, None)\n"
+        "            if is_there",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "consumers of a pattern that nobody waits for stay",
+        CLIENT + "client.py",
+        "            self._context.tasks.start_soon(part.close)\n",
+        "",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "a table view that cannot be read is complete",
+        CLIENT + "table_view.py",
+        "        if self._failure is not None:\n            raise self._failure\n",
+        "",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "letters wait for a producer that has ended",
+        CLIENT + "consumer/dead_letters.py",
+        "        if found is None or found.is_closed:\n            async with",
+        "        if found is None:\n            async with",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "the producers of letters outlive their consumer",
+        CLIENT + "consumer/link.py",
+        "            self._letters.close()\n",
+        "            pass\n",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "negative acknowledgements know one precision",
+        CLIENT + "consumer/acknowledging.py",
+        "            precision_bits=options.negative_ack_precision_bits,\n",
+        "",
+        MAKING_TESTS,
+    ),
+    Mutant(
+        "producers stand still for what consumers have not taken",
+        CLIENT + "room.py",
+        " <= self.limit or not self.used\n",
+        " <= self.limit or not self.used + self.held\n",
+        BOUNDS_TESTS,
+    ),
+    Mutant(
+        "queues grow however short memory is",
+        CLIENT + "consumer/machine.py",
+        "self._memory is None or self._memory.is_roomy",
+        "True",
+        BOUNDS_TESTS,
+    ),
+    Mutant(
+        "nobody fetches less when memory gets short",
+        CLIENT + "room.py",
+        "            for each in tuple(self.on_short):\n                each()\n",
+        "            pass\n",
+        BOUNDS_TESTS,
+    ),
+    Mutant(
+        "memory of what was fetched in vain is never given back",
+        CLIENT + "consumer/machine.py",
+        "            self._memory.hold(-_bytes_of(dropped))\n",
+        "            pass\n",
+        BOUNDS_TESTS,
     ),
 )

@@ -3,7 +3,8 @@
 The rule: what cannot be meant is refused before anything is asked of a broker.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar, overload
@@ -131,12 +132,8 @@ class Client:
         delay_s = options.batching.delay_s if options.batching else 0.0
         chosen = router or RoundRobin(self._context.random.randrange(partitions), delay_s)
         found = PartitionedProducer(self._context, name, chosen, make)
-        try:
+        async with self._closed_unless_made(found):
             await found.grow(partitions)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await found.close()
-            raise
         self._context.tasks.start_soon(found.watch, partition_poll_s)
         return self._keep(found)
 
@@ -185,13 +182,9 @@ class Client:
             for each in names:
                 await found.add_partitions(each, await self._partitions(each))
 
-        try:
+        async with self._closed_unless_made(found):
             for each, partitions in counts.items():
                 await found.add_partitions(each, partitions)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await found.close()
-            raise
         self._context.tasks.start_soon(found.watch, wanted.partition_poll_s, look)
         return self._keep(found)
 
@@ -229,7 +222,8 @@ class Client:
         found: PatternConsumer[Any] = PatternConsumer(
             self._context, subscription, make, namespace, domain, text
         )
-        await patiently(self._context, found.refresh)
+        async with self._closed_unless_made(found):
+            await patiently(self._context, found.refresh)
         self._context.tasks.start_soon(found.follow, wanted.partition_poll_s)
         return self._keep(found)
 
@@ -283,7 +277,8 @@ class Client:
         )
         view: TableView[Any] = TableView(reader)
         self._context.tasks.start_soon(view.follow)
-        await view.refresh()
+        async with self._closed_unless_made(view):
+            await view.refresh()
         return view
 
     async def begin_transaction(self, timeout_s: float = TRANSACTION_TIMEOUT_S) -> Transaction:
@@ -368,6 +363,19 @@ class Client:
             self._made_max = max(MADE_MIN, 2 * len(self._made))
         self._made.add(made)
         return made
+
+    @asynccontextmanager
+    async def _closed_unless_made(self, part: Closing) -> AsyncIterator[None]:
+        """What is half made when its making fails is not left behind; nobody who is cancelled waits
+        for that."""
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            self._context.tasks.start_soon(part.close)
+            raise
+        except BaseException:
+            await part.close()
+            raise
 
     def _check_open(self) -> None:
         if self._closed:

@@ -123,8 +123,9 @@ def make_consumer(context: ClientContext, topic: TopicName, parts: ConsumerParts
         decryptor=Decryptor(parts.key_reader) if parts.key_reader else None,
         crypto_failure=options.crypto_failure,
     )
+    memory = context.memory if options.auto_scaled_queue else None
     machine = ConsumerMachine(
-        number, str(topic), options, _acks(topic, options), queue, chunks, unpacker
+        number, str(topic), options, _acks(topic, options), queue, chunks, unpacker, memory
     )
     letters: DeadLetters[T] | None = None
     if options.dead_letters is not None and parts.make_letter_producer is not None:

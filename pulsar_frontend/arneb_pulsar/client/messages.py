@@ -7,10 +7,13 @@ middle of a batch.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Final
 
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import MessageId
+
+MESSAGE_OVERHEAD_BYTES: Final = 64
+"""What a message without a payload counts in the client's memory."""
 
 SendCallback = Callable[[MessageId | None, Exception | None], None]
 """Told once a message is stored, or failed: exactly one of the two is given."""

@@ -79,12 +79,12 @@ class TableView(Closing, Mapping[str, T], Generic[T]):
 
     async def refresh(self) -> None:
         """Until all is read that has been sent. Raises what ended it."""
-        while self._failure is None:
-            if not await self._reader.has_message_available():
-                return
+        while self._failure is None and await self._reader.has_message_available():
             with anyio.move_on_after(LOOK_AGAIN_S):
                 await self._read.wait()
-        raise self._failure
+        # What was read meanwhile may have ended it.
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def is_closed(self) -> bool:

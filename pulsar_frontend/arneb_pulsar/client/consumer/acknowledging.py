@@ -64,7 +64,9 @@ class Acknowledging:
         self._topic = topic
         self._counts = counts
         self._nacks = NegativeAcksTracker(
-            delay_s=options.negative_ack_delay_s, backoff=options.negative_ack_backoff
+            delay_s=options.negative_ack_delay_s,
+            backoff=options.negative_ack_backoff,
+            precision_bits=options.negative_ack_precision_bits,
         )
         self._given_back: dict[EntryId, int] = {}
         self._unacked: UnackedMessageTracker | None = None

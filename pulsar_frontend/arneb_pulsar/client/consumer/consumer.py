@@ -318,8 +318,6 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         except PulsarError:
             pass  # it is gone either way
         finally:
-            if self._letters is not None:
-                self._letters.close()
             self._end(ClientClosed(f"the consumer of {self._topic} was closed"))
 
     def abort(self, error: PulsarError) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
+import anyio
+
 from arneb_pulsar.client.consumer.machine import ConsumerMachine
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import ConsumerOptions, DeadLetterPolicy
@@ -74,6 +76,7 @@ class DeadLetters(Generic[T]):
         self._policy = policy
         self._make = make
         self._producers: dict[str, Producing[bytes]] = {}
+        self._making = anyio.Lock()
         self._burying = False
         self._closed = False
 
@@ -110,8 +113,10 @@ class DeadLetters(Generic[T]):
         )
 
     def close(self) -> None:
-        """No more; what is under way is given up."""
+        """No more; what is under way is given up, and the producers go by themselves."""
         self._closed = True
+        for each in self._producers.values():
+            self._context.tasks.start_soon(each.close)
 
     async def _bury(self, machine: ConsumerMachine[T], changed: Callable[[], None]) -> None:
         try:
@@ -153,6 +158,11 @@ class DeadLetters(Generic[T]):
 
     async def _producer(self, topic: str, subscription: str) -> Producing[bytes]:
         found = self._producers.get(topic)
-        if found is None:
-            found = self._producers[topic] = await self._make(topic, subscription)
+        if found is None or found.is_closed:
+            async with self._making:
+                found = self._producers.get(topic)
+                if found is None or found.is_closed:
+                    found = self._producers[topic] = await self._make(topic, subscription)
+                    if self._closed:
+                        await found.close()
         return found

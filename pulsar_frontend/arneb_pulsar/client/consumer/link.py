@@ -87,6 +87,8 @@ class ConsumerLink(Receiving[T]):
         self._closed_while_seeking: str | None = None
         self._made_at = context.clock.now()
         self._subscribed = False
+        if options.auto_scaled_queue:
+            context.memory.on_short.add(machine.shrink)
         self._attachment = Attachment(context, topic, self._attach, self._end)
 
     def __repr__(self) -> str:
@@ -110,22 +112,25 @@ class ConsumerLink(Receiving[T]):
         wire.receivers[self._id] = self
         what = f"subscription {self._subscription!r} to {self._topic}"
         limit_s = self._context.operation_timeout_s
+        is_there = False
         try:
             await connection.request(self._subscribe(), what, limit_s)
+            is_there = True
+            rolls_back = self._options.start_rollback_s and not self._subscribed
+            if not self._options.durable and (self._machine.start == LATEST or rolls_back):
+                ask = CommandGetLastMessageId(consumer_id=self._id)
+                found = await connection.request(ask, what, limit_s)
+                if found.HasField("consumer_mark_delete_position"):
+                    place = found.consumer_mark_delete_position
+                    self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
         except BaseException as error:
+            # Else it would be told of a connection that it has left, and the broker keep it.
             wire.receivers.pop(self._id, None)
-            if isinstance(error, TimedOut | anyio.get_cancelled_exc_class()):
+            if is_there or isinstance(error, TimedOut | anyio.get_cancelled_exc_class()):
                 close = CommandCloseConsumer(consumer_id=self._id)
                 wire.request(close, what, lambda _reply, _error: None)
                 connection.flush()
             raise
-        rolls_back = self._options.start_rollback_s and not self._subscribed
-        if not self._options.durable and (self._machine.start == LATEST or rolls_back):
-            ask = CommandGetLastMessageId(consumer_id=self._id)
-            found = await connection.request(ask, what, limit_s)
-            if found.HasField("consumer_mark_delete_position"):
-                place = found.consumer_mark_delete_position
-                self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
         self._subscribed = True
         if wire.receivers.get(self._id) is not self:
             # Its answer was read, and its end as well: what is sent now would go nowhere.
@@ -178,6 +183,9 @@ class ConsumerLink(Receiving[T]):
             connection.machine.receivers.pop(self._id, None)
         self._attachment.stop()
         self._timer.set(None)
+        self._context.memory.on_short.discard(self._machine.shrink)
+        if self._letters is not None:
+            self._letters.close()
         for receipt in self._machine.close():
             receipt(error)
         self._arrived.ring()

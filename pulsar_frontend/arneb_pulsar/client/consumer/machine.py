@@ -6,13 +6,14 @@ broker sent them; acknowledgements outlive connections, what was fetched in adva
 
 import logging
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from arneb_pulsar.client.consumer.acknowledging import Acknowledging
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.consumer.unpacking import Unpacked, Unpacker, permits_of
 from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
+from arneb_pulsar.client.messages import MESSAGE_OVERHEAD_BYTES
 from arneb_pulsar.client.statistics import ReceiveCounts
 from arneb_pulsar.client.trackers.ack_grouping import (
     AckTracker,
@@ -34,6 +35,17 @@ LOG = logging.getLogger("arneb_pulsar.client")
 T = TypeVar("T")
 
 
+class Memory(Protocol):
+    """A client's memory, as far as its consumers fill it."""
+
+    @property
+    def is_roomy(self) -> bool:
+        """More may be fetched in advance."""
+
+    def hold(self, size: int) -> None:
+        """So many bytes more wait here, or less."""
+
+
 class ConsumerMachine(Generic[T]):
     """One consumer of one topic. :attr:`acks` has what to send while it is attached."""
 
@@ -46,7 +58,9 @@ class ConsumerMachine(Generic[T]):
         queue: "ReceiverQueue[Message[T]]",
         chunks: ChunkAssembler,
         unpacker: Unpacker[T],
+        memory: Memory | None = None,
     ) -> None:
+        """``memory`` is that of a queue that scales itself: what waits in it counts there."""
         self.consumer_id = consumer_id
         self.topic = topic
         self.counts = ReceiveCounts()
@@ -68,6 +82,7 @@ class ConsumerMachine(Generic[T]):
         self._queue = queue
         self._chunks = chunks
         self._unpacker = unpacker
+        self._memory = memory
         self.last_taken: Message[T] | None = None
         """The last that the application got on this connection."""
         self._anchor: MessageId | None = None
@@ -100,7 +115,7 @@ class ConsumerMachine(Generic[T]):
     def detach(self) -> None:
         """Its connection is gone: what was fetched in advance comes again."""
         self.attached = False
-        self._queue.clear()
+        self._drop()
         self._chunks.clear()
         self.given_up.clear()
         self.acks.detach()
@@ -161,6 +176,8 @@ class ConsumerMachine(Generic[T]):
             return 0
         self.last_version = messages[0].entry.metadata.schema_version
         self._queue.push(messages)
+        if self._memory is not None:
+            self._memory.hold(_bytes_of(messages))
         return len(messages)
 
     def _wanted(self, found: Unpacked[T], now: float) -> list[Message[T]]:
@@ -241,6 +258,8 @@ class ConsumerMachine(Generic[T]):
             return None
         if queue.earned >= queue.half:
             self._flow(queue.take_flow())
+        if self._memory is not None:
+            self._memory.hold(-_bytes_of([message]))
         counts = self.counts
         counts.messages += 1
         counts.bytes += len(message.data)
@@ -255,11 +274,16 @@ class ConsumerMachine(Generic[T]):
     def wait(self) -> None:
         """The application waits, and there is nothing."""
         if self.attached:
-            self._flow(self._queue.waiting())
+            may_grow = self._memory is None or self._memory.is_roomy
+            self._flow(self._queue.waiting(may_grow=may_grow))
 
     def stop_waiting(self) -> None:
         """It waits no more, and has got nothing."""
         self._queue.stopped_waiting()
+
+    def shrink(self) -> None:
+        """Memory is short: fetch less in advance."""
+        self._queue.shrink()
 
     def pause(self) -> None:
         """Ask for no more messages."""
@@ -309,9 +333,8 @@ class ConsumerMachine(Generic[T]):
             self.epoch += 1
             command.consumer_epoch = self.epoch
         self.acks.put_down()
-        dropped = self._queue.clear()
+        self.counts.redeliveries += self._drop()
         self._chunks.begin_again()
-        self.counts.redeliveries += len(dropped)
         if self.attached:
             self.acks.output.append(command)
             self._flow(self._queue.take_flow())
@@ -329,7 +352,7 @@ class ConsumerMachine(Generic[T]):
         if not done:
             return []
         self.start, self.last_given, self.last_taken = start, None, None
-        self._queue.clear()
+        self._drop()
         self._chunks.clear()
         return self.acks.forget()
 
@@ -352,8 +375,19 @@ class ConsumerMachine(Generic[T]):
         self.detach()
         return self.acks.forget()
 
+    def _drop(self) -> int:
+        """What was fetched in advance is not for the application; how many messages."""
+        dropped = self._queue.clear()
+        if self._memory is not None:
+            self._memory.hold(-_bytes_of(dropped))
+        return len(dropped)
+
     def _flow(self, permits: int) -> None:
         if permits > 0 and self.attached:
             self.acks.output.append(
                 CommandFlow(consumer_id=self.consumer_id, messagePermits=permits)
             )
+
+
+def _bytes_of(messages: Sequence[Message[T]]) -> int:
+    return sum([len(each.data) for each in messages]) + MESSAGE_OVERHEAD_BYTES * len(messages)

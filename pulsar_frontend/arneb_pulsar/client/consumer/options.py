@@ -11,6 +11,7 @@ from typing import Any, Final
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.messages import check_name, checked_properties
+from arneb_pulsar.client.trackers.negative_acks import PRECISION_BITS, check_precision
 from arneb_pulsar.client.trackers.redelivery import RedeliveryBackoff
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -110,6 +111,9 @@ class ConsumerOptions:
     ack_timeout_backoff: RedeliveryBackoff | None = None
     negative_ack_delay_s: float = 60.0
     negative_ack_backoff: RedeliveryBackoff | None = None
+    negative_ack_precision_bits: int = PRECISION_BITS
+    """What is negatively acknowledged waits for ticks of 2 to the power of it, in ms; all that is
+    due at one tick is asked for together."""
     dead_letters: DeadLetterPolicy | None = None
     retry: bool = False
     """Consume the retry topic as well, as ``reconsume_later`` wants it."""
@@ -149,6 +153,7 @@ class ConsumerOptions:
             raise ConfigurationError(f"expected a queue of 0 or more, got {self.queue_size}")
         if self.ack_timeout_s < 0 or self.ack_group_s < 0 or self.negative_ack_delay_s < 0:
             raise ConfigurationError("expected times of 0 s or more")
+        check_precision(self.negative_ack_precision_bits)
         check_name(self.name)
         checked_properties(self.properties)
         checked_properties(self.subscription_properties)

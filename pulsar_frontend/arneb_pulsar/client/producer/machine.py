@@ -20,7 +20,12 @@ from arneb_pulsar.client.errors import (
     refusal,
 )
 from arneb_pulsar.client.ids import EntryId, MessageId
-from arneb_pulsar.client.messages import Fate, OutgoingMessage, TransactionId
+from arneb_pulsar.client.messages import (
+    MESSAGE_OVERHEAD_BYTES,
+    Fate,
+    OutgoingMessage,
+    TransactionId,
+)
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packed, Packer, unsendable
 from arneb_pulsar.client.producer.pending import Pending, place_of, with_pieces
@@ -33,9 +38,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 LOG = logging.getLogger("arneb_pulsar.client")
-
-MESSAGE_OVERHEAD_BYTES: Final = 64
-"""What a message without a payload counts in the client's memory."""
 
 LOST_ENTRY: Final = (1 << 64) - 1
 """The entry id in the receipt of a duplicate."""

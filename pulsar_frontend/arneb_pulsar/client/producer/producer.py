@@ -18,10 +18,14 @@ from arneb_pulsar.client.errors import (
 )
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.interceptors import guarded
-from arneb_pulsar.client.messages import Fate, OutgoingMessage, SendCallback
+from arneb_pulsar.client.messages import (
+    MESSAGE_OVERHEAD_BYTES,
+    Fate,
+    OutgoingMessage,
+    SendCallback,
+)
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.link import ProducerLink
-from arneb_pulsar.client.producer.machine import MESSAGE_OVERHEAD_BYTES
 from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.client.statistics import ProducerStatistics
 from arneb_pulsar.client.waiting import Outcome

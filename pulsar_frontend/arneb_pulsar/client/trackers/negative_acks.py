@@ -43,10 +43,7 @@ class NegativeAcksTracker:
         precision_bits: int = PRECISION_BITS,
         entries_max: int = ENTRIES_MAX,
     ) -> None:
-        if not 0 <= precision_bits <= PRECISION_BITS_MAX:
-            raise ConfigurationError(
-                f"expected 0 to {PRECISION_BITS_MAX} precision bits, got {precision_bits}"
-            )
+        check_precision(precision_bits)
         if delay_s < 0 or entries_max < 1:
             raise ConfigurationError(
                 f"expected a delay and a bound, got {delay_s} s and {entries_max} entries"
@@ -104,3 +101,9 @@ class NegativeAcksTracker:
                 " without their delay; use reconsume_later for many messages that wait for long",
                 self._entries_max,
             )
+
+
+def check_precision(bits: int) -> None:
+    """Raises :class:`ConfigurationError`."""
+    if not 0 <= bits <= PRECISION_BITS_MAX:
+        raise ConfigurationError(f"expected 0 to {PRECISION_BITS_MAX} precision bits, got {bits}")

@@ -95,10 +95,10 @@ class ReceiverQueue(Generic[T]):
         are parts of a larger one."""
         self.earned += count
 
-    def waiting(self) -> int:
+    def waiting(self, *, may_grow: bool = True) -> int:
         """The application waits and the queue is empty: permits to give now."""
         self._is_waiting = True
-        if self._is_auto_scaled and self._was_full and self._target < self._size_max:
+        if may_grow and self._is_auto_scaled and self._was_full and self._target < self._size_max:
             self._grow()
         return self.take_flow()
 

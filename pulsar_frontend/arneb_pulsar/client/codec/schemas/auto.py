@@ -1,13 +1,14 @@
 """Values of whatever schema the topic has.
 
-The rule: only for reading. What is read is what its writer meant: text, dicts of records, or bytes
-where the type has no meaning here.
+The rule: only for reading. What is read is what its writer meant: text, dicts of records, messages
+of Protocol Buffers, or bytes where the type has no meaning here.
 """
 
 import json
 from typing import Any
 
 from arneb_pulsar.client.codec.schemas.avro_schema import parse_definition, read_avro
+from arneb_pulsar.client.codec.schemas.protobuf_schema import read_protobuf
 from arneb_pulsar.client.codec.schemas.schema import SchemaInfo, StringSchema
 from arneb_pulsar.client.errors import SchemaError
 from arneb_pulsar.wire.proto.pulsar_pb2 import Schema as WireSchema
@@ -35,4 +36,6 @@ class AutoConsumeSchema:
                 raise SchemaError(f"expected JSON, got {len(data)} bytes: {error}") from error
         if writer.type == WireSchema.Avro:
             return read_avro(data, parse_definition(writer.data))
+        if writer.type == WireSchema.ProtobufNative:
+            return read_protobuf(data, writer.data)
         return data

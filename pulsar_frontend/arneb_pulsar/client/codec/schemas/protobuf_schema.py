@@ -1,22 +1,29 @@
 """Messages of Protocol Buffers in their own form, with the descriptors that explain them.
 
 The rule: a topic is told the message's file with all that it imports, as Java's client tells it, so
-that readers without the class can be written. Evolution is Protocol Buffers' own: by field numbers.
+that readers without the class read what was written. Evolution is Protocol Buffers' own: by field
+numbers.
 """
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import Final, Generic, Protocol, TypeVar
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 
 from arneb_pulsar.client.codec.schemas.schema import SchemaInfo
 from arneb_pulsar.client.errors import ConfigurationError, SchemaError
 from arneb_pulsar.wire.proto.pulsar_pb2 import Schema as WireSchema
 
 T = TypeVar("T", bound=Message)
+
+CLASSES_MAX: Final = 64
+"""Definitions of others whose classes are kept: a topic has a few versions."""
 
 
 class _File(Protocol):
@@ -79,3 +86,27 @@ def _collect(file: _File, files: FileDescriptorSet, known: set[str]) -> None:
     made = FileDescriptorProto()
     file.CopyToProto(made)
     files.file.append(made)
+
+
+def read_protobuf(data: bytes, definition: bytes) -> Message:
+    """What was written with a definition of somebody else. Raises :class:`SchemaError`."""
+    try:
+        return _class_of(definition).FromString(data)
+    except DecodeError as error:
+        raise SchemaError(f"expected what its writer's descriptors say: {error}") from error
+
+
+@lru_cache(CLASSES_MAX)
+def _class_of(definition: bytes) -> type[Message]:
+    try:
+        said = json.loads(definition)
+        files = FileDescriptorSet.FromString(b64decode(said["fileDescriptorSet"]))
+        pool = DescriptorPool()
+        for each in files.file:
+            pool.Add(each)
+        made: type[Message] = GetMessageClass(
+            pool.FindMessageTypeByName(said["rootMessageTypeName"])
+        )
+    except (ValueError, KeyError, TypeError, DecodeError, RecursionError) as error:
+        raise SchemaError(f"expected descriptors of a message, got {error!r}") from error
+    return made

@@ -2,14 +2,14 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
 import pytest
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -261,7 +261,32 @@ def test_whoever_takes_everything_reads_what_the_writer_meant() -> None:
     for schema in (AvroSchema(Ear), JsonSchema(Ear)):
         assert auto.decode(schema.encode(ear), schema.info) == {"length": 2.5, "marks": ["x"]}
     assert auto.decode(b"text", StringSchema().info) == "text"
-    assert auto.decode(b"\x00", ProtobufNativeSchema(FileDescriptorSet).info) == b"\x00"
+    native = ProtobufNativeSchema(Timestamp)
+    read = auto.decode(native.encode(Timestamp(seconds=5, nanos=7)), native.info)
+    assert (read.seconds, read.nanos) == (5, 7)
     assert auto.decode(b"\x00") == b"\x00"
     with pytest.raises(SchemaError, match="JSON"):
         auto.decode(b"{", JsonSchema(Ear).info)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"fileDescriptorSet": "", "rootMessageTypeName": "a.B"}',
+        b'{"fileDescriptorSet": "/w==", "rootMessageTypeName": "a.B"}',
+        b'{"fileDescriptorSet": 7, "rootMessageTypeName": "a.B"}',
+        b'{"fileDescriptorSet": "CgUKA2EuYg==", "rootMessageTypeName": null}',
+    ],
+)
+def test_descriptors_that_are_none_are_said_to_be_so(definition: bytes) -> None:
+    written = replace(ProtobufNativeSchema(Timestamp).info, data=definition)
+    with pytest.raises(SchemaError, match="expected descriptors of a message"):
+        AutoConsumeSchema().decode(b"", written)
+
+
+def test_what_is_no_message_of_its_writer_is_said_to_be_so() -> None:
+    with pytest.raises(SchemaError, match="expected what its writer's descriptors say"):
+        AutoConsumeSchema().decode(b"\xff", ProtobufNativeSchema(Timestamp).info)
