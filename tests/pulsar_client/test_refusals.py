@@ -17,7 +17,7 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
-from arneb_pulsar.client.admin import administer
+from arneb_pulsar.client.admin import Admin, administer
 from arneb_pulsar.client.codec.encryption import KeyFiles
 from arneb_pulsar.client.errors import (
     ChecksumRefused,
@@ -48,12 +48,12 @@ def early(kind: SubscriptionType = SHARED, **more: Any) -> ConsumerOptions:
 
 
 @asynccontextmanager
-async def namespace_of(broker: Broker, topic: str) -> AsyncIterator[str]:
+async def namespace_of(broker: Broker, topic: str) -> AsyncIterator[tuple[str, str, Admin]]:
     """One of the test's own, and a topic in it."""
     name = f"public/{parse_topic(topic).local}"
     async with administer(broker.http_url) as admin:
         await admin.create_namespace(name)
-    yield f"persistent://{name}/topic"
+        yield name, f"persistent://{name}/topic", admin
 
 
 async def test_who_is_not_alone_does_not_remove_a_subscription(broker: Broker, topic: str) -> None:
@@ -89,42 +89,44 @@ async def test_ranges_of_hashes_that_somebody_has(broker: Broker, topic: str) ->
 
 
 async def test_a_subscription_that_nobody_may_make(broker: Broker, topic: str) -> None:
-    async with namespace_of(broker, topic) as own, connect(broker.pulsar_url) as client:
-        async with administer(broker.http_url) as admin:
-            await (await client.create_producer(own)).close()
-            path = "autoSubscriptionCreation"
-            await admin.set_policy(
-                str(parse_topic(own).namespace), path, {"allowAutoSubscriptionCreation": False}
-            )
-            with anyio.fail_after(60):
-                with pytest.raises(SubscriptionNotFound, match=own):
-                    while True:
-                        # A policy takes effect soon, not at once.
-                        consumer = await client.subscribe(own, "new", early())
-                        await consumer.unsubscribe()
-            await admin.create_subscription(own, "made")
-            await client.subscribe(own, "made", early())
+    async with (
+        namespace_of(broker, topic) as (namespace, own, admin),
+        connect(broker.pulsar_url) as client,
+    ):
+        await (await client.create_producer(own)).close()
+        path = "autoSubscriptionCreation"
+        await admin.set_policy(namespace, path, {"allowAutoSubscriptionCreation": False})
+        with anyio.fail_after(60):
+            with pytest.raises(SubscriptionNotFound, match=own):
+                while True:
+                    # A policy takes effect soon, not at once.
+                    consumer = await client.subscribe(own, "new", early())
+                    await consumer.unsubscribe()
+        await admin.create_subscription(own, "made")
+        await client.subscribe(own, "made", early())
 
 
 async def test_a_topic_that_nobody_may_make(broker: Broker, topic: str) -> None:
-    async with namespace_of(broker, topic) as own, connect(broker.pulsar_url) as client:
-        async with administer(broker.http_url) as admin:
-            await admin.set_policy(
-                str(parse_topic(own).namespace),
-                "autoTopicCreation",
-                {"allowAutoTopicCreation": False},
-            )
-            for ask in (
-                lambda: client.create_producer(own),
-                lambda: client.subscribe(own, "s", early()),
-            ):
-                with pytest.raises(TopicNotFound, match=own):
-                    await ask()
-            await admin.create_topic(own)
-            producer = await client.create_producer(own)
-            consumer = await client.subscribe(own, "s", early())
-            await producer.send(b"x")
-            assert (await consumer.receive(10)).data == b"x"
+    async with (
+        namespace_of(broker, topic) as (namespace, own, admin),
+        connect(broker.pulsar_url) as client,
+    ):
+        await admin.set_policy(
+            namespace,
+            "autoTopicCreation",
+            {"allowAutoTopicCreation": False},
+        )
+        for ask in (
+            lambda: client.create_producer(own),
+            lambda: client.subscribe(own, "s", early()),
+        ):
+            with pytest.raises(TopicNotFound, match=own):
+                await ask()
+        await admin.create_topic(own)
+        producer = await client.create_producer(own)
+        consumer = await client.subscribe(own, "s", early())
+        await producer.send(b"x")
+        assert (await consumer.receive(10)).data == b"x"
 
 
 async def test_a_message_that_was_damaged_on_its_way_fails_alone(
@@ -191,36 +193,38 @@ async def test_keys_that_cannot_be_had(broker: Broker, topic: str, tmp_path: Any
 
 async def test_a_quota_refuses_producers_as_its_policy_says(broker: Broker, topic: str) -> None:
     """Who has a producer is thrown out, and comes back when the backlog is gone."""
-    async with namespace_of(broker, topic) as own, connect(broker.pulsar_url) as client:
-        async with administer(broker.http_url) as admin:
-            consumer = await client.subscribe(own, "s", early())
-            producer = await client.create_producer(own, SINGLE)
-            await admin.set_policy(
-                str(parse_topic(own).namespace),
-                "backlogQuota",
-                {"limitSize": 5_000, "limitTime": -1, "policy": "producer_exception"},
-            )
-            for _ in range(20):
-                await producer.send(bytes(1_000))
-            await producer.close()
-            refused: ServerRefused | None = None
-            with anyio.fail_after(100):
-                while refused is None:
-                    # Quotas are looked at now and then.
-                    try:
-                        await (await client.create_producer(own)).close()
-                        await anyio.sleep(0.5)
-                    except ServerRefused as error:
-                        refused = error
-            assert type(refused).__name__ == "ProducerQuotaExceeded"
-            assert own in str(refused)
-            for _ in range(20):
-                await consumer.acknowledge_stored(await consumer.receive(10))
-            with anyio.fail_after(100):
-                while True:
-                    try:
-                        again = await client.create_producer(own)
-                        break
-                    except ServerRefused:
-                        await anyio.sleep(0.5)
-            await again.send(b"there is room")
+    async with (
+        namespace_of(broker, topic) as (namespace, own, admin),
+        connect(broker.pulsar_url) as client,
+    ):
+        consumer = await client.subscribe(own, "s", early())
+        producer = await client.create_producer(own, SINGLE)
+        await admin.set_policy(
+            namespace,
+            "backlogQuota",
+            {"limitSize": 5_000, "limitTime": -1, "policy": "producer_exception"},
+        )
+        for _ in range(20):
+            await producer.send(bytes(1_000))
+        await producer.close()
+        refused: ServerRefused | None = None
+        with anyio.fail_after(100):
+            while refused is None:
+                # Quotas are looked at now and then.
+                try:
+                    await (await client.create_producer(own)).close()
+                    await anyio.sleep(0.5)
+                except ServerRefused as error:
+                    refused = error
+        assert type(refused).__name__ == "ProducerQuotaExceeded"
+        assert own in str(refused)
+        for _ in range(20):
+            await consumer.acknowledge_stored(await consumer.receive(10))
+        with anyio.fail_after(100):
+            while True:
+                try:
+                    again = await client.create_producer(own)
+                    break
+                except ServerRefused:
+                    await anyio.sleep(0.5)
+        await again.send(b"there is room")

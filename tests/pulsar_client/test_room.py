@@ -1,6 +1,7 @@
 """How much a client takes: of memory, of connections, of attempts to come back."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -170,7 +171,7 @@ async def test_pauses_between_attempts_double_up_to_the_cap(
         await producer.flush()
         assert anyio.current_time() - began < cap + 5
         tried = line.attempts
-        pauses = [after - before for before, after in zip(tried, tried[1:], strict=False)]
+        pauses = [after - before for before, after in pairwise(tried)]
         expected = [min(initial * 2**number, cap) for number in range(len(pauses))]
         # A busy machine makes them longer, never shorter.
         assert all(
