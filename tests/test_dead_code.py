@@ -62,8 +62,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     **{
         f"pulsar_frontend/arneb_pulsar/client/errors.py: {name}": "found by its code"
         for name in (
-            "ConsumerAssignFailed", "InvalidTopicRefused", "ProducerBlockedQuotaExceeded",
-            "ProducerQuotaExceeded", "UnsupportedVersion",
+            "InvalidTopicRefused", "UnsupportedVersion",
         )
     },
     "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,

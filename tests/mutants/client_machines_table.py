@@ -531,4 +531,12 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "            pass\n",
         BOUNDS_TESTS,
     ),
+    Mutant(
+        "a commit that is asked for again is asked for twice at a time",
+        CLIENT + "transactions.py",
+        "        if self._asked is None:\n            self._asked = Outcome()\n"
+        "            self._coordinators",
+        "        if True:\n            self._asked = Outcome()\n            self._coordinators",
+        TRANSACTION_TESTS,
+    ),
 )

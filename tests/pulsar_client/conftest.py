@@ -76,6 +76,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "lean(why): played on trio alone, unless all backends are asked for"
     )
+    config.addinivalue_line(
+        "markers",
+        "thorough(why): played where all backends are asked for, as make client-suite does",
+    )
     config.addinivalue_line("markers", "not_at(broker): of what that broker does not have")
 
 
@@ -93,7 +97,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--client-backends",
         default="lean",
         choices=("lean", "all"),
-        help="lean: what is marked so is played on trio alone",
+        help="lean: what is marked so is played on trio alone, and what is thorough not at all",
     )
     parser.addoption("--client-seed", type=int, default=1, help="of the disturbance")
 
@@ -106,14 +110,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a broker does not have, and what a disturbance would rightly change."""
+    """Leave out what a broker does not have, what a disturbance would rightly change, and what
+    takes long where it was not asked for."""
     is_disturbed = config.getoption("--client-disturb", "none") != "none"
+    is_lean = config.getoption("--client-backends", "lean") == "lean"
     left_out = [
         each
         for each in items
         if isinstance(each, pytest.Function)
         and each.path.is_relative_to(HERE)
-        and (_is_elsewhere(each) or (is_disturbed and _is_peaceful(each)))
+        and (
+            _is_elsewhere(each)
+            or (is_disturbed and _is_peaceful(each))
+            or (is_lean and each.get_closest_marker("thorough") is not None)
+        )
     ]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [each for each in items if each not in left_out]

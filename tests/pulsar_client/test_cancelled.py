@@ -111,6 +111,7 @@ async def ended(client: Client, producer: Any, consumer: Any) -> None:
         await transaction.acknowledge(consumer, message)
 
 
+@pytest.mark.thorough("takes seconds")
 async def test_whatever_is_cancelled_leaves_no_task_and_the_client_goes_on(
     broker: Broker, topic: str, backend: str
 ) -> None:
@@ -129,6 +130,7 @@ async def test_whatever_is_cancelled_leaves_no_task_and_the_client_goes_on(
     assert tasks_of(backend) == before
 
 
+@pytest.mark.lean("asks a coordinator often")
 async def test_a_transaction_whose_commit_is_cancelled_can_be_asked_for_again(
     broker: Broker, topic: str
 ) -> None:

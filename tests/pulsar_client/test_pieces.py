@@ -22,7 +22,7 @@ from arneb_pulsar.client.producer.producer import Producer
 
 pytestmark = [
     pytest.mark.in_peace("counts what is left of messages"),
-    pytest.mark.lean("waits for times to be up"),
+    pytest.mark.thorough("waits for times to be up"),
 ]
 
 PIECE_BYTES = 1_000

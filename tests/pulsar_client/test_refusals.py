@@ -27,6 +27,8 @@ from arneb_pulsar.client.errors import (
     CryptoError,
     MetadataError,
     NotAllowed,
+    ProducerBlockedQuotaExceeded,
+    ProducerQuotaExceeded,
     ServerRefused,
     SubscriptionNotFound,
     TopicNotFound,
@@ -141,16 +143,21 @@ async def test_a_message_that_was_damaged_on_its_way_fails_alone(
         send = connection.machine.send_frames
 
         def damaging(frames: Iterable[bytes]) -> None:
-            send([each[:-1] + bytes([each[-1] ^ 1]) if b"bad" in each else each for each in frames])
+            send(
+                [
+                    each[:-1] + bytes([each[-1] ^ 1]) if b"damaged" in each else each
+                    for each in frames
+                ]
+            )
 
         connection.machine.send_frames = damaging  # type: ignore[method-assign]
         told: list[Exception | None] = []
-        for value in (b"before", b"bad", b"after"):
+        for value in (b"before", b"damaged", b"after"):
             producer.send_nowait(value, callback=lambda _found, error: told.append(error))
         await producer.flush()
         assert [type(each) for each in told if each is not None] == [ChecksumRefused]
         with pytest.raises(ChecksumRefused, match=topic):
-            await producer.send(b"bad again")
+            await producer.send(b"damaged again")
         await producer.send(b"last")
         found = [(await consumer.receive(10)).data for _ in range(3)]
         assert found == [b"before", b"after", b"last"]
@@ -191,7 +198,17 @@ async def test_keys_that_cannot_be_had(broker: Broker, topic: str, tmp_path: Any
             await producer.send(b"x")
 
 
-async def test_a_quota_refuses_producers_as_its_policy_says(broker: Broker, topic: str) -> None:
+@pytest.mark.thorough("quotas are looked at now and then")
+@pytest.mark.parametrize(
+    ("policy", "kind"),
+    [
+        ("producer_exception", ProducerQuotaExceeded),
+        ("producer_request_hold", ProducerBlockedQuotaExceeded),
+    ],
+)
+async def test_a_quota_refuses_producers_as_its_policy_says(
+    broker: Broker, topic: str, policy: str, kind: type[ServerRefused]
+) -> None:
     """Who has a producer is thrown out, and comes back when the backlog is gone."""
     async with (
         namespace_of(broker, topic) as (namespace, own, admin),
@@ -202,7 +219,7 @@ async def test_a_quota_refuses_producers_as_its_policy_says(broker: Broker, topi
         await admin.set_policy(
             namespace,
             "backlogQuota",
-            {"limitSize": 5_000, "limitTime": -1, "policy": "producer_exception"},
+            {"limitSize": 5_000, "limitTime": -1, "policy": policy},
         )
         for _ in range(20):
             await producer.send(bytes(1_000))
@@ -216,7 +233,7 @@ async def test_a_quota_refuses_producers_as_its_policy_says(broker: Broker, topi
                     await anyio.sleep(0.5)
                 except ServerRefused as error:
                     refused = error
-        assert type(refused).__name__ == "ProducerQuotaExceeded"
+        assert type(refused) is kind
         assert own in str(refused)
         for _ in range(20):
             await consumer.acknowledge_stored(await consumer.receive(10))

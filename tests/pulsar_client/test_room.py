@@ -73,11 +73,12 @@ async def filled(client: Client, topic: str, count: int) -> None:
     await producer.close()
 
 
-@pytest.mark.parametrize(("memory", "most"), [(8_000, 12), (0, 256)])
+@pytest.mark.thorough("takes seconds")
+@pytest.mark.parametrize(("memory", "most"), [(8_000, 16), (0, 256)])
 async def test_a_queue_that_scales_itself_grows_as_far_as_memory_goes(
     broker: Broker, topic: str, memory: int, most: int
 ) -> None:
-    """By doubling; the last time while less than three quarters of the memory are used."""
+    """By doubling while less than three quarters of the memory are used, and back again."""
     options = ClientOptions(memory_bytes_max=memory)
     async with connect(broker.pulsar_url) as other:
         await filled(other, topic, 1_000)
@@ -93,7 +94,7 @@ async def test_a_queue_that_scales_itself_grows_as_far_as_memory_goes(
                 await anyio.sleep(0.05)
         assert 4 <= seen <= most
         if not memory:
-            assert seen > 12
+            assert seen > 16
 
 
 async def addresses(admin: Admin, topic: str) -> tuple[set[str], set[str]]:
@@ -105,6 +106,7 @@ async def addresses(admin: Admin, topic: str) -> tuple[set[str], set[str]]:
     }
 
 
+@pytest.mark.thorough("takes seconds")
 @pytest.mark.parametrize("connections", [1, 3])
 async def test_producers_and_consumers_share_as_many_connections_as_were_asked_for(
     broker: Broker, topic: str, connections: int
@@ -152,6 +154,7 @@ class Line:
             await anyio.aclose_forcefully(each)
 
 
+@pytest.mark.thorough("takes seconds")
 @pytest.mark.parametrize(("initial", "cap"), [(0.1, 0.2), (0.2, 0.8)])
 async def test_pauses_between_attempts_double_up_to_the_cap(
     broker: Broker, topic: str, initial: float, cap: float

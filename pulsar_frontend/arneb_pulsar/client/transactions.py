@@ -21,6 +21,7 @@ from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
+    ClientClosed,
     ConnectError,
     PulsarError,
     TopicNotFound,
@@ -31,6 +32,7 @@ from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.producing import Producing
+from arneb_pulsar.client.waiting import Outcome
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -79,6 +81,7 @@ class Coordinators:
     """The coordinators of a service, and a connection to each that is needed."""
 
     def __init__(self, context: ClientContext) -> None:
+        self.tasks = context.tasks
         self._context = context
         self._count = 0
         self._next = 0
@@ -142,6 +145,8 @@ class Transaction:
         self._lock = anyio.Lock()
         self._under_way = 0
         self._settled = anyio.Condition()
+        self._asked: Outcome[None] | None = None
+        """The end, while it is asked for."""
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id} {self.state.name}, {self._under_way} under way>"
@@ -187,9 +192,10 @@ class Transaction:
         await self._do(lambda: self._acknowledge(consumer, message, cumulative))
 
     async def commit(self) -> None:
-        """Have all of it count. Raises :class:`TransactionEnded`, and what the coordinator says;
-        cancelled or timed out, or when an answer was lost and the coordinator then knows the
-        transaction no more (:class:`TransactionNotFound`), it may count or not."""
+        """Have all of it count. Cancelled, it goes its way, and may be asked for again. Raises
+        :class:`TransactionEnded`, and what the coordinator says; timed out, or when an answer was
+        lost and the coordinator then knows the transaction no more
+        (:class:`TransactionNotFound`), it may count or not."""
         await self._end(State.COMMITTING, State.COMMITTED, pb.COMMIT)
 
     async def abort(self) -> None:
@@ -202,15 +208,31 @@ class Transaction:
             while self._under_way:
                 await self._settled.wait()
         self._move(ending)
+        if self._asked is None:
+            self._asked = Outcome()
+            self._coordinators.tasks.start_soon(self._ask_for_end, self._asked, ended, action)
+        await self._asked.wait()
+
+    async def _ask_for_end(
+        self, asked: "Outcome[None]", ended: State, action: "pb.TxnAction"
+    ) -> None:
+        """In a task of its own: whoever waits for the answer may be cancelled and ask again, and a
+        coordinator that is asked twice at a time refuses the second."""
         command = CommandEndTxn(
             txnid_most_bits=self.id.most_bits,
             txnid_least_bits=self.id.least_bits,
             txn_action=action,
         )
-        await self._ask(command, f"end of transaction {self.id}")
-        # Who asked twice at the same time is answered twice.
-        if self.state is ending:
+        try:
+            await self._ask(command, f"end of transaction {self.id}")
+        except PulsarError as error:
+            asked.fail(error)
+        else:
             self._move(ended)
+            asked.set(None)
+        finally:
+            self._asked = None
+            asked.fail(ClientClosed(f"the client of transaction {self.id} was closed"))
 
     async def _do(self, do: Callable[[], Awaitable[T]]) -> T:
         self._check(State.FAILED)  # as only one that is open can

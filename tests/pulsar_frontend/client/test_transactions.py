@@ -11,6 +11,7 @@ from tests.pulsar_frontend.client.in_memory import client_of, early, produce, sa
 from arneb_pulsar.client import Batching, Client, ProducerOptions, SubscriptionType
 from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.errors import (
+    ClientClosed,
     NotAllowed,
     TimedOut,
     TransactionConflict,
@@ -165,6 +166,49 @@ async def test_a_commit_whose_answer_was_lost_may_be_asked_for_again() -> None:
         it.broker.is_down = False
         await transaction.commit()
         assert await it.all_that_comes() == [b"x"]
+
+
+async def test_a_commit_that_is_cancelled_goes_its_way_and_is_asked_for_once() -> None:
+    """A coordinator that is asked twice at a time refuses the second."""
+    async with shop(0) as it:
+        transaction = await it.client.begin_transaction()
+        await transaction.send(it.producer, b"in it")
+        it.broker.faults.delay_s_max = 10.0
+        for _ in range(3):
+            with anyio.move_on_after(0.001):
+                await transaction.commit()
+        assert transaction.state is State.COMMITTING
+        await transaction.commit()
+        assert said(it.broker, "endTxn") == 1
+        it.broker.faults.delay_s_max = 1.0
+        again = await it.client.begin_transaction()
+        await again.send(it.producer, b"as well")
+        with anyio.move_on_after(0.001):
+            await again.commit()
+        await anyio.sleep(30)
+        assert again.state is State.COMMITTED
+        it.broker.faults.delay_s_max = 0.0
+        assert await it.all_that_comes() == [b"in it", b"as well"]
+
+
+async def test_a_client_that_is_closed_waits_for_no_commit() -> None:
+    async with shop(0) as it:
+        transaction = await it.client.begin_transaction()
+        await transaction.send(it.producer, b"in it")
+        it.broker.faults.delay_s_max = 3_600.0
+        refused: list[ClientClosed] = []
+
+        async def commit() -> None:
+            try:
+                await transaction.commit()
+            except ClientClosed as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(commit)
+            await anyio.sleep(0.001)
+            it.client._context.pool.close()
+        assert len(refused) == 1
 
 
 async def test_a_service_without_coordinators_says_so() -> None:

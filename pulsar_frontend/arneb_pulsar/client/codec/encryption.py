@@ -136,7 +136,9 @@ class Encryptor:
         try:
             found = self._reader.public_key(name, {})
         except Exception as error:
-            raise CryptoError(f"expected the public key {name!r}: {error!r}") from error
+            raise CryptoError(
+                f"expected the public key {name!r}: {type(error).__name__}: {error}"
+            ) from error
         value = _public_key(name, found.pem).encrypt(data_key, WRAPPING)
         pairs = [KeyValue(key=key, value=value) for key, value in found.metadata.items()]
         return EncryptionKeys(key=name, value=value, metadata=pairs)
@@ -179,7 +181,9 @@ class Decryptor:
         try:
             found = self._reader.private_key(name, metadata)
         except Exception as error:
-            raise CryptoError(f"expected the private key {name!r}: {error!r}") from error
+            raise CryptoError(
+                f"expected the private key {name!r}: {type(error).__name__}: {error}"
+            ) from error
         try:
             cipher = AESGCM(self._private_key(name, found.pem).decrypt(wrapped.value, WRAPPING))
         except ValueError as error:
