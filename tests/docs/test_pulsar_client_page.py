@@ -11,8 +11,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from conformance.brokers.arneb import Arneb
 
+from arneb_pulsar.client.connecting import MEMORY_BYTES_MAX, ClientOptions
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.producer.options import Batching
+from arneb_pulsar.client.room import ROOMY, SHORT
 from arneb_pulsar.client.trackers.ack_grouping import OPEN_BATCHES_MAX
 from arneb_pulsar.client.trackers.chunks import NOTED_MAX
 from arneb_pulsar.client.trackers.negative_acks import ENTRIES_MAX
@@ -61,6 +63,14 @@ def test_the_bounds_are_those_of_the_code() -> None:
             f"{options.ack_group_max:,}, or those of {options.ack_group_s} s"
         ),
         "batches of which a part is acknowledged": f"{OPEN_BATCHES_MAX:,}",
+        "what a client holds: messages without a receipt, and what waits in queues with "
+        "`auto_scaled_queue`": (
+            f"{MEMORY_BYTES_MAX >> 20} MiB; such queues grow below {100 * ROOMY:.0f} % of it, and "
+            f"are halved at {100 * SHORT:.0f} %"
+        ),
+        "connections to one broker": (
+            f"{ClientOptions().connections_per_broker}, and one for each fencing producer"
+        ),
         "negative acknowledgements that wait": f"{ENTRIES_MAX:,}",
         "entries in one request for redelivery": f"{REDELIVERED_IDS_MAX:,}",
         "large messages of which chunks are missing": (
