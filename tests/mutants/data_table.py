@@ -358,6 +358,13 @@ DATA_MUTANTS: Final = (
         LEFTOVERS,
     ),
     Mutant(
+        "a query is still known when its last stage is gone",
+        DATA + "stages.py",
+        "            self._numbers[query].remove(number)\n",
+        "            pass\n",
+        WRITING,
+    ),
+    Mutant(
         "a log that never got a stage stays for ever",
         DATA + "stages.py",
         "        known = self._batches.keys() | self._logs\n",

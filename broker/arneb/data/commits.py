@@ -207,7 +207,7 @@ class Commits:
         mark = self._marks.find(query)
         if mark is not None:
             return mark.owner
-        return next((each.owner for each in self.stages.of_query(query)), None)
+        return self.stages.owner_of(query)
 
     def _is_committed(self, batch: BatchId) -> bool:
         last = self.last_committed(batch[0])

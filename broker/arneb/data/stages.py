@@ -111,7 +111,8 @@ class Stages:
     """The stages of one broker.
 
     Invariant: ``room`` has counted all stages and those that are being written, the batches of
-    ``_batches`` have some, and ``_logs`` are the batches that have a log.
+    ``_batches`` have some, ``_numbers`` are the numbers of these batches by their query, and
+    ``_logs`` are the batches that have a log.
     """
 
     def __init__(self, core: Core, limits: DataLimits, now_ms: Callable[[], int]) -> None:
@@ -119,10 +120,11 @@ class Stages:
         self._now_ms = now_ms
         self.room = Room(limits)
         self._batches: dict[BatchId, dict[str, Stage]] = {}
+        self._numbers: dict[str, set[int]] = {}
         self._logs = {batch_of(name) for name in core.topics if name.startswith(SCHEME)}
         for key, value in core.metadata(PREFIX).items():
             stage = restored(key, value)
-            self._batches.setdefault(stage.batch, {})[stage.name] = stage
+            self._keep(stage)
             self._count(stage, 1)
 
     def __repr__(self) -> str:
@@ -130,8 +132,14 @@ class Stages:
 
     def of_query(self, query: str) -> list[Stage]:
         """The stages of all batches of a query, in order."""
-        batches = sorted(batch for batch in self._batches if batch[0] == query)
-        return [each for batch in batches for each in self._batches[batch].values()]
+        numbers = sorted(self._numbers.get(query, ()))
+        return [each for number in numbers for each in self._batches[query, number].values()]
+
+    def owner_of(self, query: str) -> str | None:
+        """Who staged the first of what there is of a query; None if there is nothing. It is asked
+        for every piece, so it does not look at other queries, however many there are."""
+        number = min(self._numbers.get(query, ()), default=None)
+        return None if number is None else next(iter(self._batches[query, number].values())).owner
 
     def find(self, batch: BatchId, name: str) -> Stage | None:
         """That stage."""
@@ -163,7 +171,7 @@ class Stages:
             self._core.append(topic, [entry], lambda error, _: done(error), 1, [record])
 
         await durable(submit)
-        self._batches.setdefault(stage.batch, {})[stage.name] = stage
+        self._keep(stage)
         stage.pieces.append(piece)
         stage.at_ms = at_ms
 
@@ -204,7 +212,7 @@ class Stages:
             await self._core.committed(unit)
         for each in stages.values():
             self._count(each, -1)
-        self._batches.pop(batch, None)
+        self._forget(batch)
         self._logs.discard(batch)
 
     async def drop_one(self, stage: Stage) -> None:
@@ -227,6 +235,18 @@ class Stages:
         if stages is None:
             return batch in self._logs
         return all(each.at_ms <= older_than_ms for each in stages.values())
+
+    def _keep(self, stage: Stage) -> None:
+        query, number = stage.batch
+        self._batches.setdefault(stage.batch, {})[stage.name] = stage
+        self._numbers.setdefault(query, set()).add(number)
+
+    def _forget(self, batch: BatchId) -> None:
+        query, number = batch
+        if self._batches.pop(batch, None) is not None:
+            self._numbers[query].remove(number)
+            if not self._numbers[query]:
+                del self._numbers[query]
 
     def _count(self, stage: Stage, sign: int) -> None:
         self.room.count(stage.owner, sign, sign * len(stage.pieces), sign * stage.size)

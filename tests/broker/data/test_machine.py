@@ -203,6 +203,7 @@ async def _expect(engine: Engine, commits: Commits, model: Batches) -> None:
             if batch[0] == query
             for name, pieces in stages.items()
         }
+        assert commits.stages.owner_of(query) == (RIGHTS.name if staged else None)
     kept = sum(each.size for query in ("p", "q") for each in commits.stages.of_query(query))
     assert commits.stages.room.used.bytes == kept
 
