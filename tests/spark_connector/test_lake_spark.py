@@ -1,6 +1,7 @@
 """A topic as one Spark table: sealed files and the live tail are together what the log is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,10 @@ from pyspark_arneb import table
 from pyspark_arneb.lake import sealing
 from pyspark_arneb.lake.erasure import ErasedKeys, erase, forget
 from pyspark_arneb.lake.offload import COLUMNS
+from pyspark_arneb.lake.spark_table import sealed_part, tail_partitions
 from pyspark_arneb.lake.spark_table import table as lake_table
+from pyspark_arneb.lake.view import View, view_of
+from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.environment import close_environments
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.target import LakeError, Target
@@ -42,6 +46,11 @@ def whole(spark: "SparkSession", log: Path, lake: Path, **options: object) -> "D
     return table(spark, "orders", lake=str(lake), path=str(log), **options)
 
 
+def view_of_orders(log: Path, lake: Path) -> View:
+    close_environments()
+    return view_of(ORDERS, Directory(str(log)).open(), [ORDERS], Target.of(str(lake)))
+
+
 def as_spark(log_side: list[Row]) -> list[Row]:
     """Rows as Arrow gives them, in the forms that Spark gives."""
 
@@ -68,6 +77,47 @@ def test_the_table_is_the_log_before_and_after_ledgers_are_sealed(
     plan = found._jdf.queryExecution().executedPlan().toString()
     assert "FileScan parquet" in plan
     assert "PythonScan" in plan or "BatchScan arneb" in plan
+
+
+def test_files_are_read_while_one_task_reads_a_short_tail(
+    spark: "SparkSession", places: tuple[Path, Path]
+) -> None:
+    log, lake = places
+    offload(log, lake)[0].round()
+    found = whole(spark, log, lake)
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert plan.index("BatchScan arneb") < plan.index("FileScan parquet"), "it takes longest"
+    files = sealed_part(spark, view_of_orders(log, lake)).rdd.getNumPartitions()
+    assert found.rdd.getNumPartitions() == files + 1
+    assert whole(spark, log, lake, minPartitions=4).rdd.getNumPartitions() == files + 4
+
+
+def test_of_a_topic_that_is_sealed_whole_only_files_are_read(
+    spark: "SparkSession", places: tuple[Path, Path]
+) -> None:
+    log, lake = places
+    close_environments()
+    with LogWriter(log) as writer:
+        writer.adopt("orders", ledger=4, entries=10)
+        writer.roll("orders")
+    offload(log, lake)[0].round()
+    found = whole(spark, log, lake)
+    assert found.count() == 70
+    assert "BatchScan arneb" not in found._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.mark.parametrize(
+    ("tail", "sealed_rows", "at_once", "tasks"),
+    [(5, 95, 2, 1), (50, 50, 2, 2), (5, 95, 16, 2), (0, 100, 8, 1), (100, 1, 8, 8)],
+)
+def test_a_tail_is_as_many_tasks_as_its_part_of_the_work(
+    places: tuple[Path, Path], tail: int, sealed_rows: int, at_once: int, tasks: int
+) -> None:
+    view = view_of_orders(*places)
+    (extent,) = view.extents
+    spans = [replace(extent.ledgers[0], messages=tail)] if tail else []
+    view = replace(view, sealed_rows=sealed_rows, extents=(replace(extent, ledgers=tuple(spans)),))
+    assert tail_partitions(view, at_once) == tasks
 
 
 def test_a_frame_shows_the_same_rows_when_its_tail_was_sealed_and_trimmed(

@@ -33,6 +33,10 @@ FROM_SESSION: Final = ("path", "service.url")
 OWN: Final = ("startingOffsets", "endingOffsets", "snapshot", "sealed", "topic")
 """Options that the table gives by itself."""
 
+TAIL_ROW: Final = 3
+"""A row of the log takes Spark about as long as so many of a sealed file: it comes through a Python
+worker, and with all of its columns."""
+
 
 def table(
     spark: "SparkSession", topic: str, *, lake: str | None = None, **options: object
@@ -68,13 +72,26 @@ def table(
         if chosen.fail_on_data_loss:
             raise LakeError(f'{lost}; to have the others, set the option "failOnDataLoss" to false')
         logger.warning("%s", lost)
-    columns = columns_of(chosen)
+    shown = [column.name for column in columns_of(chosen)]
+    if view.files and not (chosen.partitions_min or chosen.records_per_partition_max):
+        context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+        if context is not None:
+            given["minPartitions"] = str(tail_partitions(view, context.defaultParallelism))
     live = _live(spark, given, target, view)
     if not view.files:
         return live
-    sealed = sealed_part(spark, view)
-    shown = [column.name for column in columns]
-    return sealed.select(*shown).unionAll(live.select(*shown))
+    sealed = sealed_part(spark, view).select(*shown)
+    if not view.spans:
+        return sealed
+    # Spark starts the tasks of a union in its order, and those of the tail take longest.
+    return live.select(*shown).unionAll(sealed)
+
+
+def tail_partitions(view: View, at_once: int) -> int:
+    """Into how many tasks the tail is divided, of which Spark does so many at once: as many as its
+    part of all the work, so that the others read files meanwhile."""
+    tail = TAIL_ROW * sum(span.messages for span in view.spans)
+    return max(1, round(at_once * tail / (tail + view.sealed_rows)))
 
 
 def _given(spark: "SparkSession", topic: str, options: dict[str, object]) -> dict[str, str]:

@@ -55,6 +55,8 @@ class View:
     """What of the logs is read from there; each begins behind what is sealed."""
     missing: int
     """Messages of the logs that are neither sealed nor in the log."""
+    sealed_rows: int
+    """Rows of the files; a few more than are in the view, where the table goes on behind it."""
     erased: ErasedKeys
     """What is erased in the table already, and is not to be seen from the log either."""
 
@@ -79,12 +81,13 @@ def view_of(
     extents = [] if source is None else source.extents(names)
     table = None if lake is None else SealedTable.open(lake, topic)
     if table is None:
-        return View(None, (), (), tuple(extents), 0, ErasedKeys())
+        return View(None, (), (), tuple(extents), 0, 0, ErasedKeys())
     partitions = set(map(partition_index, names))
     starts = [position(_through(table, extent) + 1, 0) for extent in extents]
+    files = [file for file in table.files() if not names or file.partition in partitions]
     return View(
         table,
-        tuple(file.path for file in table.files() if not names or file.partition in partitions),
+        tuple(file.path for file in files),
         tuple(
             Cut(partition_index(extent.topic), extent.end)
             for extent, start in zip(extents, starts, strict=True)
@@ -92,6 +95,7 @@ def view_of(
         ),
         tuple(map(_behind, extents, starts)),
         sum(missing(table, extent, start) for extent, start in zip(extents, starts, strict=True)),
+        sum(file.rows for file in files),
         ErasedKeys.of(table.target),
     )
 
