@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from arneb_core.api.position import ENTRY_MASK, ledger_of, render
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.table import SealedTable
@@ -77,14 +79,12 @@ def table(
         context = getattr(spark, "sparkContext", None)  # Spark Connect has none
         if context is not None:
             given["minPartitions"] = str(tail_partitions(view, context.defaultParallelism))
-    live = _live(spark, given, target, view)
+    live = _live(spark, given, target, view, shown)
     if not view.files:
         return live
-    sealed = sealed_part(spark, view).select(*shown)
-    if not view.spans:
-        return sealed
+    sealed = sealed_part(spark, view, shown)
     # Spark starts the tasks of a union in its order, and those of the tail take longest.
-    return live.select(*shown).unionAll(sealed)
+    return live.unionAll(sealed) if view.spans else sealed
 
 
 def tail_partitions(view: View, at_once: int) -> int:
@@ -112,24 +112,35 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def sealed_part(spark: "SparkSession", view: View) -> "DataFrame":
-    """The sealed files, up to where the view ends."""
+def sealed_part(
+    spark: "SparkSession", view: View, names: Sequence[str] | None = None
+) -> "DataFrame":
+    """The sealed files, up to where the view ends: the columns ``names``, or all of the table's."""
     from pyspark.sql import functions as f
 
     assert view.table is not None, "there are files"
-    rows = rows_of(spark, view.table, view.files)
     if not view.cuts:
-        return rows
+        return rows_of(spark, view.table, view.files, names)
     kept = reduce(lambda one, other: one & other, (_before(cut) for cut in view.cuts))
-    return rows.where(f.coalesce(kept, f.lit(True)))
+    rows = rows_of(spark, view.table, view.files).where(f.coalesce(kept, f.lit(True)))
+    return rows if names is None else rows.select(*names)
 
 
-def rows_of(spark: "SparkSession", table: SealedTable, files: Sequence[str]) -> "DataFrame":
-    """The rows of some of a table's files, read by Spark itself."""
+def rows_of(
+    spark: "SparkSession",
+    table: SealedTable,
+    files: Sequence[str],
+    names: Sequence[str] | None = None,
+) -> "DataFrame":
+    """The rows of some of a table's files, read by Spark itself: the columns ``names``, or all of
+    the table's. Which columns there are is said in the schema, for to name them in a query takes
+    the driver longer."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    place = table.target.spark_uri
-    schema = from_arrow_schema(table.schema)
+    place, known = table.target.spark_uri, table.schema
+    if names is not None:
+        known = pa.schema([known.field(name) for name in names])
+    schema = from_arrow_schema(known)
     return spark.read.schema(schema).parquet(*(f"{place}/{path}" for path in files))
 
 
@@ -144,7 +155,13 @@ def _before(cut: Cut) -> "Column":
     )
 
 
-def _live(spark: "SparkSession", given: dict[str, str], target: Target, view: View) -> "DataFrame":
+def _live(
+    spark: "SparkSession",
+    given: dict[str, str],
+    target: Target,
+    view: View,
+    names: Sequence[str],
+) -> "DataFrame":
     """What only the log has, with the sealed tier behind it, for it may be trimmed meanwhile."""
     places = {
         "startingOffsets": {extent.topic: render(extent.floor) for extent in view.extents},
@@ -156,7 +173,7 @@ def _live(spark: "SparkSession", given: dict[str, str], target: Target, view: Vi
     if view.erased and "columns" in given:
         reader = reader.option("columns", f"{given['columns']},key,publish_time")
     rows = reader.option("sealed", target.uri).load()
-    return rows.where(~is_erased(view.erased)) if view.erased else rows
+    return rows.where(~is_erased(view.erased)).select(*names) if view.erased else rows
 
 
 def is_erased(erased: ErasedKeys) -> "Column":
