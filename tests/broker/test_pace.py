@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from arneb.http.pace import LEFT_FOR_OTHERS, UNITS, UNITS_A_PASS, Lane, Pace
+from arneb.http.pace import LEFT_FOR_OTHERS, LONG_EVERY, UNITS, UNITS_A_PASS, Lane, Pace
 
 
 class Passes(trio.abc.Instrument):
@@ -73,6 +73,13 @@ def test_new_ones_pass_those_who_are_known() -> None:
     last_new = max(number for number, lane in begun if lane is Lane.NEW)
     earlier = sum(lane is Lane.KNOWN and number <= last_new for number, lane in begun)
     assert earlier < 100 and LEFT_FOR_OTHERS[Lane.NEW] > 0
+
+
+def test_long_answers_go_on_meanwhile_and_slowly() -> None:
+    begun = trio.run(played, [Lane.NEW] * 400 + [Lane.LONG] * 20, UNITS_A_PASS)
+    last_new = max(number for number, lane in begun if lane is Lane.NEW)
+    meanwhile = [number for number, lane in begun if lane is Lane.LONG and 1 < number < last_new]
+    assert 1 <= len(meanwhile) <= (last_new - begun[0][0]) / LONG_EVERY + 1
 
 
 async def test_with_little_to_do_nobody_waits_for_anything() -> None:

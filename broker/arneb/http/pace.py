@@ -33,8 +33,9 @@ UNITS: Final = {Lane.NEW: 4, Lane.KNOWN: 4, Lane.PART: 1, Lane.LONG: 0}
 LEFT_FOR_OTHERS: Final = {Lane.NEW: 20, Lane.KNOWN: 8, Lane.PART: 0}
 """Units of a pass that a lane leaves to those below it."""
 
-LONG_A_PASS: Final = 1
-"""While others wait. One takes some 3 ms."""
+LONG_EVERY: Final = 4
+"""Of so many passes one has a piece of a long answer, while others wait: it takes as long as a dozen
+of them."""
 
 
 class Pace:
@@ -49,6 +50,7 @@ class Pace:
         self._left = units
         self._waiting: dict[Lane, dict[trio.lowlevel.Task, None]] = {each: {} for each in Lane}
         self._is_counting = False
+        self._passes = 0
 
     def __repr__(self) -> str:
         waiting = ", ".join(f"{len(tasks)} {lane.value}" for lane, tasks in self._waiting.items())
@@ -84,10 +86,16 @@ class Pace:
             self._let_in(lane, left)
         for lane in LEFT_FOR_OTHERS:
             self._let_in(lane, 0)
-        for task in list(self._waiting[Lane.LONG])[:LONG_A_PASS]:
-            self._wake(Lane.LONG, task)
+        self._let_a_long_one_in()
         if self._left < self._units or self._waiting[Lane.LONG]:
             self._count()
+
+    def _let_a_long_one_in(self) -> None:
+        self._passes += 1
+        tasks = self._waiting[Lane.LONG]
+        others_wait = any(each for lane, each in self._waiting.items() if lane is not Lane.LONG)
+        if tasks and (not others_wait or self._passes % LONG_EVERY == 0):
+            self._wake(Lane.LONG, next(iter(tasks)))
 
     def _let_in(self, lane: Lane, left: int) -> None:
         tasks = self._waiting[lane]
