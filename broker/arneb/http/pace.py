@@ -34,8 +34,8 @@ LEFT_FOR_OTHERS: Final = {Lane.NEW: 20, Lane.KNOWN: 8, Lane.PART: 0}
 """Units of a pass that a lane leaves to those below it."""
 
 LONG_EVERY: Final = 4
-"""Of so many passes one has a piece of a long answer, while others wait: it takes as long as a dozen
-of them."""
+"""Of so many passes one has a piece of a long answer, while others wait: it takes as long as a
+dozen of theirs."""
 
 
 class Pace:
