@@ -302,13 +302,15 @@ class Node:
         self._move(NodeState.LEAVING)
         self._serving.cancel()
 
-    async def reload(self) -> None:
-        """Look at the settings again, and open files anew that others may have moved."""
+    async def reload(self) -> bool:
+        """Look at the settings again, and open files anew that others may have moved; whether all
+        of that went well."""
         if self._reloading is None:
-            return
+            return True
         with self._manager.reloading():
             for line in await self._reloading.run(self.config):
                 self._say(line)
+        return self._reloading.is_done
 
     # Moves
 

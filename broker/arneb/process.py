@@ -94,11 +94,13 @@ async def run_watched(
 async def _obey(signals: AsyncIterator[int], node: Node, say: Say) -> None:
     """Do what signals say; at the first that ends the process, see to it that it ends."""
     async for number in signals:
-        await node.audit.record(AuditRecord("", "signal", "", signal.Signals(number).name, "done"))
+        name = signal.Signals(number).name
         if number == signal.SIGHUP:
-            await node.reload()
+            outcome = "done" if await node.reload() else "rejected"
+            await node.audit.record(AuditRecord("", "signal", "", name, outcome))
             continue
-        say(f"stopping on {signal.Signals(number).name}")
+        await node.audit.record(AuditRecord("", "signal", "", name, "done"))
+        say(f"stopping on {name}")
         await end(node, say)
         return
 

@@ -28,6 +28,8 @@ class Reloading:
         """``load`` reads them as the start did, and raises :class:`ConfigInvalid`."""
         self._load = load
         self._hooks: list[tuple[str, frozenset[str], Hook]] = []
+        self.is_done = True
+        """The last one was carried out, and by all."""
 
     def __repr__(self) -> str:
         return f"<Reloading {', '.join(name for name, _, _ in self._hooks)}>"
@@ -42,6 +44,7 @@ class Reloading:
 
     async def run(self, before: Config) -> list[str]:
         """Read the settings again and have everybody follow; one line for each thing to tell."""
+        self.is_done = False
         try:
             config = await trio.to_thread.run_sync(self._load)
         except ConfigInvalid as error:
@@ -49,15 +52,18 @@ class Reloading:
             return [f"not reloaded: {error}"]
         lines: list[str] = []
         followed: set[str] = set()
+        failed = 0
         for name, keys, hook in list(self._hooks):
             try:
                 await hook(config)
             except (ValueError, OSError) as error:
                 LOGGER.error("%s: not reloaded: %s", name, error)
+                failed += 1
                 lines.append(f"{name}: not reloaded: {error}")
             else:
                 followed |= keys
                 lines.append(f"{name}: reloaded")
+        self.is_done = not failed
         others = (key for key in changed(before, config) if not _is_among(key, followed))
         return [*lines, *(f"{key} has changed and holds from the next start on" for key in others)]
 

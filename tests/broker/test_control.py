@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -84,6 +85,11 @@ async def test_what_it_does_not_know_changes_nothing(tmp_path: Path) -> None:
             assert (await node.ask(method, path, body)).status == 404
         for body in ([1], None, {"what": 1}):
             assert (await node.ask("PUT", "/ctl/settings", body)).status == 409
+        deep: Any = []
+        for _ in range(500):
+            deep = [deep]
+        assert (await node.ask("PUT", "/ctl/settings", deep)).status == 409
+        assert (await node.ask("PUT", "/ctl/settings", "[" * 100_000)).status == 409
         assert (await node.ask("POST", "/ctl/reset")).status == 409
         assert (await node.ask("GET", "/ctl/about")).value["state"] == "running"
 

@@ -63,6 +63,7 @@ async def test_what_is_wrong_changes_nothing() -> None:
     reloading = Reloading(fails)
     reloading.add("anything", never)
     assert await reloading.run(Config()) == ["not reloaded: amqp.lissten: no such key"]
+    assert not reloading.is_done
 
 
 async def test_one_that_cannot_follow_keeps_nobody_else_from_it() -> None:

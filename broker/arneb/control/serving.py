@@ -62,8 +62,8 @@ class Steered(Protocol):
         """Remove all that the stopped broker has stored. Raises :class:`NotPossible`."""
         ...
 
-    async def reload(self) -> None:
-        """Look at the settings again."""
+    async def reload(self) -> bool:
+        """Look at the settings again; whether that went well."""
         ...
 
     async def adjust(self, settings: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ class ControlApp:
 
     def __init__(self, node: Steered) -> None:
         self._node = node
-        self._orders: Mapping[str, Callable[[], Awaitable[None]]] = {
+        self._orders: Mapping[str, Callable[[], Awaitable[object]]] = {
             "stop_app": node.stop_app,
             "start_app": node.start_app,
             "reset": node.reset,

@@ -140,6 +140,8 @@ def _exchange(
         return Answer(answer.status, json.loads(found) if found else None)
     except TimeoutError:
         raise
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise Unreachable(f"no broker answers at {place}: none is running there") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"cannot reach the broker in {place}: {reason}") from error
