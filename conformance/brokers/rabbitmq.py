@@ -30,6 +30,9 @@ CONTROL = SERVER.with_name("rabbitmqctl")
 READY_WITHIN_S = 180.0
 EPMD_WITHIN_S = 5.0
 
+CONTROL_WITHIN_S = 300.0
+"""Each command takes two seconds of CPU, of which a busy machine has few."""
+
 
 class RabbitMQ(OwnProcess):
     """One RabbitMQ node. The same object can be started again on the same data.
@@ -135,7 +138,12 @@ class RabbitMQ(OwnProcess):
         """One ``rabbitmqctl`` command and its output."""
         command = [str(CONTROL), "-n", self._node, *arguments]
         done = subprocess.run(
-            command, env=self._environment(), capture_output=True, text=True, timeout=60, check=True
+            command,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=CONTROL_WITHIN_S,
         )
         return done.stdout
 
