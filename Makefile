@@ -82,6 +82,7 @@ check: $(VENV)/.dev
 	$(BIN)/python docs/settings_page.py --check
 	$(BIN)/python docs/spark_page.py --check
 	$(BIN)/python docs/man_page.py --check
+	$(BIN)/python docs/page_parts.py --check
 	$(BIN)/python -m docs.graph --check
 	$(BIN)/pytest --quiet tests/test_tidy.py tests/test_dead_code.py
 

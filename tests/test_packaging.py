@@ -25,6 +25,13 @@ DATA: Final = {
 }
 
 
+PAGE: Final = "arneb/http/page/static/"
+PAGE_FILES: Final = {
+    f"{PAGE}{each}"
+    for each in ("index.html", "css/page.css", "js/main.js", "vendor/uplot.js", "vendor/parts.json")
+}
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel and the source distribution."""
@@ -66,14 +73,20 @@ def test_the_wheel_holds_the_packages_and_nothing_besides(built: tuple[Path, Pat
     assert {each.split("/")[0] for each in own} == PACKAGES
     assert DATA | {f"{each}/py.typed" for each in PACKAGES} <= own
     allowed = (".py", ".pyi", "py.typed", *DATA)
-    assert not [each for each in own if not each.endswith(allowed)]
+    others = {each for each in own if not each.endswith(allowed)}
+    assert others >= PAGE_FILES
+    assert all(each.startswith(PAGE) for each in others)
     # What is there is what is tracked: no caches, no leftovers.
     listed = subprocess.run(
-        ["git", "ls-files", "*.py"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        ["git", "ls-files", "*.py", "broker/arneb/http/page/static"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if listed.returncode == 0:
         tracked = {each.split("/", 1)[1] for each in listed.stdout.split() if "/" in each}
-        assert {each for each in own if each.endswith(".py")} <= tracked
+        assert {each for each in own if each.endswith(".py") or each.startswith(PAGE)} <= tracked
 
 
 def test_the_source_can_be_checked_tested_and_built_again(built: tuple[Path, Path]) -> None:

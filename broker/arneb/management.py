@@ -11,6 +11,7 @@ from arneb import __version__
 from arneb.alarms import Alarms
 from arneb.config import Address, Config
 from arneb.http.management.rates import Rates
+from arneb.http.management.sessions import Sessions
 from arneb.http.management.site import ListeningPort, Site
 from arneb.http.management.totals import Totals
 from arneb.observed import ObservedCore
@@ -87,4 +88,5 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         partial(expiring, certificates),
         wall_clock_ms(),
         broker.shovels,
+        Sessions(broker.catalogue),
     )

@@ -178,8 +178,9 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     )
     if api.site is not None:
         from arneb.http.management.app import ManagementApp
+        from arneb.http.page.files import PageFiles
 
-        app = ManagementApp(api.site, app)
+        app = PageFiles(ManagementApp(api.site, app))
     app = Audited(app, shared.node.audit, "http")
     by_name, by_tls = shared.listeners.by_name, None
     if secured := by_name.get("http-tls"):

@@ -24,6 +24,10 @@ DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 """The argument that names where a queue's dead letters go."""
 CARBON_COPY: Final = "CC"
 
+FIRST: Final = "x-first-death-"
+LAST: Final = "x-last-death-"
+FIRST_DEATH_QUEUE: Final = f"{FIRST}queue"
+
 _REASON: Final = "reason"
 _QUEUE: Final = "queue"
 _COUNT: Final = "count"
@@ -58,6 +62,15 @@ class DeadLetter:
             if death.get(_QUEUE) == name:
                 return all(each.get(_REASON) != _REJECTED for each in self.deaths[: index + 1])
         return False
+
+
+def without_deaths(headers: Mapping[str, Field]) -> dict[str, Field]:
+    """The headers of a message that is to live again: as they were before it died."""
+    return {
+        name: field
+        for name, field in headers.items()
+        if name != DEATHS and not name.startswith((FIRST, LAST))
+    }
 
 
 def dead_letter_of(
@@ -98,9 +111,9 @@ def dead_letter_of(
     headers[DEATHS] = array([table(dict(sorted(each.items()))) for each in deaths])
     facts = {"exchange": longstr(route.exchange), _QUEUE: where, _REASON: why}
     for name, field in facts.items():
-        if not died_before or f"x-first-death-{name}" not in headers:
-            headers[f"x-first-death-{name}"] = field
-        headers[f"x-last-death-{name}"] = field
+        if not died_before or f"{FIRST}{name}" not in headers:
+            headers[f"{FIRST}{name}"] = field
+        headers[f"{LAST}{name}"] = field
     if routing_key is not None:
         headers.pop(CARBON_COPY, None)
         copies = ()

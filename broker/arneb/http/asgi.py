@@ -13,6 +13,10 @@ LEFT: Final = "arneb.left"
 """The key of a message with a piece of an answer under which an application says how many bytes it
 holds itself meanwhile: the pieces that are still to come, or what these are made of."""
 
+STREAMED: Final = "arneb.streamed"
+"""The key of a message with a piece of an answer that has no end: until the next piece the client
+may be cut off, for the application waits as it does."""
+
 BODILESS: Final = frozenset({204, 304})
 
 
@@ -23,8 +27,11 @@ class Written(Protocol):
         """The head of an answer."""
         ...
 
-    def go_on(self, piece: bytes, *, last: bool, left: int = 0) -> Awaitable[None]:
-        """Write a piece of its body, of which the application holds ``left`` more bytes."""
+    def go_on(
+        self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
+    ) -> Awaitable[None]:
+        """Write a piece of its body, of which the application holds ``left`` more bytes; when it is
+        ``streamed``, the next may be long in coming."""
         ...
 
 
@@ -65,5 +72,9 @@ class Answer:
             self._connection.begin(message["status"], list(message["headers"]))
         elif message["type"] == "http.response.body":
             piece = b"" if self._bodiless else message.get("body", b"")
-            left = message.get(LEFT, 0)
-            await self._connection.go_on(piece, last=not message.get("more_body", False), left=left)
+            await self._connection.go_on(
+                piece,
+                last=not message.get("more_body", False),
+                left=message.get(LEFT, 0),
+                streamed=message.get(STREAMED, False),
+            )

@@ -15,6 +15,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arneb.audit_log import AuditLog, AuditRecord, shown_fields
+from arneb.http.guarded import PRINCIPAL
+from arneb_core.access.principals import Principal
 
 LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -68,7 +70,7 @@ class Audited:
         if reason := headers.get("x-reason"):
             fields["reason"] = reason[:1000]
         return AuditRecord(
-            self._user or claimed(headers), self._by, f"{client[0]}:{client[1]}",
+            self._user or _known(scope) or claimed(headers), self._by, f"{client[0]}:{client[1]}",
             f"{scope['method']} {raw_path}", outcome_of(status), status, fields,
         )  # fmt: skip
 
@@ -80,6 +82,12 @@ def outcome_of(status: int) -> str:
     if status in (401, 403):
         return "refused"
     return "rejected" if status < 500 else "failed"
+
+
+def _known(scope: Scope) -> str:
+    """Whose session it is."""
+    principal = scope.get(PRINCIPAL)
+    return principal.name if isinstance(principal, Principal) else ""
 
 
 def claimed(headers: Mapping[str, str]) -> str:

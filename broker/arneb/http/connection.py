@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from enum import Enum
 from http.client import responses
 from typing import Any, Final
 from urllib.parse import unquote
@@ -24,6 +23,7 @@ from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
 from arneb.http.pace import Lane, Pace
 from arneb.http.room import Room, Share
+from arneb.http.states import STOPPED, State
 from arneb_core.api.listening import close_at_once
 
 RECEIVE_BYTES: Final = 64 * 1024
@@ -66,21 +66,6 @@ class Refused(Exception):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-
-
-class State(Enum):
-    """What a connection does."""
-
-    IDLE = "idle"
-    """It waits for a request."""
-    READING = "reading"
-    """A request is on its way."""
-    WAITING = "waiting"
-    """It is a long answer's turn soon; nothing has been done yet."""
-    ANSWERING = "answering"
-    """The application is at work."""
-    WRITING = "writing"
-    """An answer is on its way."""
 
 
 def nobody(_: "HttpConnection") -> None:
@@ -152,7 +137,7 @@ class HttpConnection:
     def stop(self) -> None:
         """End after the request that is being answered."""
         self.last = True
-        if self.state in (State.IDLE, State.READING, State.WAITING):
+        if self.state in STOPPED:
             self._scope.cancel()
 
     async def run(self) -> None:
@@ -342,9 +327,11 @@ class HttpConnection:
         response = h11.Response(status_code=status, headers=headers, reason=phrase)
         self._head = self._wire.send(response) or b""
 
-    async def go_on(self, piece: bytes, *, last: bool, left: int = 0) -> None:
+    async def go_on(
+        self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
+    ) -> None:
         """Write a piece of its body. Now it is known what the answer takes: this, and what is
-        ``left`` of it with the application."""
+        ``left`` of it with the application; a ``streamed`` one is done with when it is written."""
         self._end_long()
         self._room.give_back(self._share)
         self._move(State.WRITING)
@@ -359,9 +346,11 @@ class HttpConnection:
             parts = [b"".join(parts)]
         for data in parts:
             await self._write(data)
-        if last:
+        if last or streamed:
             self._room.give_back(self._share)
-        else:
+        if streamed:
+            self._move(State.STREAMING)
+        elif not last:
             self._move(State.ANSWERING)
 
     async def _write(self, data: bytes | None) -> None:

@@ -14,6 +14,7 @@ from arneb.alarms import Alarms
 from arneb.http.management.answering import Request, answer
 from arneb.http.management.calls import Reply, Written
 from arneb.http.management.rates import Rates
+from arneb.http.management.sessions import Sessions
 from arneb.http.management.site import ListeningPort, Site
 from arneb.http.management.totals import Totals
 from arneb.watermarks import DEFAULT_WATERMARKS, Levels
@@ -121,5 +122,6 @@ async def managed(path: Path) -> AsyncIterator[Caller]:
                 lambda _: [],
                 0,
                 Shovels(engine, topology),
+                Sessions(topology.catalogue),
             )
         )

@@ -10,8 +10,17 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
+from arneb.http.audited import LOOKING
 from arneb.http.management.calls import Call, Refused, Reply, bad_request, not_authorised, not_found
-from arneb.http.management.login import LOOPBACK, asked, log_in, proof_in
+from arneb.http.management.login import (
+    LOOPBACK,
+    MARK,
+    asked,
+    expect_mark,
+    log_in,
+    proof_in,
+    refused,
+)
 from arneb.http.management.router import allowed, route_for
 from arneb.http.management.rules import Who, check
 from arneb.http.management.site import Site
@@ -44,6 +53,7 @@ class Request:
     loopback: bool = False
     caller: Principal | None = None
     """Who it comes from, if that is known without a login."""
+    scheme: str = "http"
 
 
 async def answer(site: Site, request: Request) -> Reply:
@@ -73,8 +83,9 @@ async def _answer(site: Site, request: Request) -> Reply:
     else:
         headers = {**headers, LOOPBACK: "true" if request.loopback else "false"}
     call = Call(
-        route.method, caller, params, _query(request.query), request.body, headers, request.address
-    )
+        route.method, caller, params, _query(request.query), request.body, headers,
+        request.address, request.scheme,
+    )  # fmt: skip
     if not all(map(is_text, params.values())):
         raise not_found()
     await check(route.rule, call)
@@ -85,9 +96,17 @@ async def _answer(site: Site, request: Request) -> Reply:
 async def _caller(site: Site, request: Request) -> Principal:
     if request.caller is not None:
         return request.caller
-    proof = proof_in(request.headers)
+    headers = request.headers
+    if "authorization" not in headers and "cookie" in headers:
+        session = site.sessions.find(headers["cookie"])
+        if session is not None:
+            if request.method not in LOOKING:
+                expect_mark(headers)
+            return session.principal
+    proof = proof_in(headers)
     if proof is None:
-        raise asked()
+        # A browser that is asked so asks its user itself, and the page does that better.
+        raise refused() if MARK in headers else asked()
     return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
 
 

@@ -5,21 +5,23 @@ to the application behind it.
 """
 
 import gzip
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.asgi import LEFT
-from arneb.http.guarded import is_loopback
-from arneb.http.long_answers import between_pieces
+from arneb.http.asgi import LEFT, STREAMED
+from arneb.http.guarded import PRINCIPAL, is_loopback
 from arneb.http.management.answering import Request, answer
-from arneb.http.management.calls import Reply, Written, written
+from arneb.http.management.calls import Reply
+from arneb.http.management.page.watching import Watch
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
+from arneb.http.management.streaming import events
+from arneb.http.management.written import rendered
 from arneb_core.access.principals import Principal
 
 OWN: Final = frozenset({"/api/topics", "/api/alarms", "/api/turns"})
@@ -39,7 +41,6 @@ LARGER: Final[Mapping[str, int]] = dict.fromkeys(
     DEFINITIONS_BYTES_MAX,
 )
 
-ITEMS_PER_PIECE: Final = 100
 PIECE_BYTES: Final = 64 * 1024
 GZIP_BYTES_MIN: Final = 1400
 """What is shorter is one packet anyway."""
@@ -87,11 +88,19 @@ class ManagementApp:
             for name, value in scope["headers"]
         }
         client, caller = scope.get("client"), self._caller
+        if caller is None and "authorization" not in headers:
+            session = self._site.sessions.find(headers.get("cookie", ""))
+            if session is not None:
+                scope[PRINCIPAL] = session.principal  # who did it, for the audit log
         request = Request(
             scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),
             headers, client[0] if client else "", caller is not None or is_loopback(client), caller,
+            scheme=scope["scheme"],
         )  # fmt: skip
         reply = await answer(self._site, request)
+        if isinstance(reply.body, Watch):
+            await _stream(send, reply, reply.body)
+            return
         pieces = [] if reply.body is None else [each async for each in rendered(reply.body)]
         size = sum(map(len, pieces))
         if size >= GZIP_BYTES_MIN and "gzip" in headers.get("accept-encoding", ""):
@@ -101,42 +110,6 @@ class ManagementApp:
             pieces, size = [packed], len(packed)
         # What the pieces were made of is given up: a client may take its time to read them.
         await _send(send, Reply(None, reply.status, reply.headers, reply.kind), pieces)
-
-
-async def rendered(value: Any) -> AsyncIterator[bytes]:
-    """JSON in pieces: lists, and lists in an object, some items at a time."""
-    if isinstance(value, list):
-        async for piece in _list(value):
-            yield piece
-    elif isinstance(value, dict) and any(map(_is_long, value.values())):
-        before = "{"
-        for name, each in value.items():
-            yield f"{before}{json.dumps(name)}:".encode()
-            before = ","
-            async for piece in rendered(each):
-                yield piece
-        yield b"}"
-    else:
-        yield _dump(value).encode()
-
-
-def _is_long(value: Any) -> bool:
-    """A list that is not written in one piece."""
-    is_list = isinstance(value, list) and value
-    return bool(is_list and (len(value) > ITEMS_PER_PIECE or type(value[0]) is Written))
-
-
-async def _list(items: list[Any]) -> AsyncIterator[bytes]:
-    yield b"["
-    for start in range(0, len(items), ITEMS_PER_PIECE):
-        text = ",".join(map(_dump, items[start : start + ITEMS_PER_PIECE]))
-        yield f"{',' if start else ''}{text}".encode()
-        await between_pieces()
-    yield b"]"
-
-
-def _dump(value: Any) -> str:
-    return value.text if type(value) is Written else written(value).text
 
 
 async def _send(send: Send, reply: Reply, pieces: list[bytes]) -> None:
@@ -149,6 +122,17 @@ async def _send(send: Send, reply: Reply, pieces: list[bytes]) -> None:
     await send({"type": "http.response.start", "status": reply.status, "headers": raw})
     for piece, left in _joined(pieces):
         await send({"type": "http.response.body", "body": piece, "more_body": True, LEFT: left})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _stream(send: Send, reply: Reply, watch: Watch) -> None:
+    headers = {**_ALWAYS, "content-type": reply.kind, **reply.headers}
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": raw})
+    async with aclosing(events(watch)) as pieces:
+        async for piece in pieces:
+            message = {"type": "http.response.body", "body": piece, "more_body": True}
+            await send({**message, STREAMED: True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -11,9 +11,9 @@ from arneb_amqp.wire.json_fields import table_from_json
 from arneb_amqp.wire.tables import Field
 
 
-def arguments_in(body: Body) -> dict[str, Field]:
+def arguments_in(body: Body, name: str = "arguments") -> dict[str, Field]:
     """The arguments that a body names. Raises :class:`.Refused`."""
-    return arguments_of(body.object("arguments"))
+    return arguments_of(body.object(name))
 
 
 def arguments_of(value: Mapping[str, Any]) -> dict[str, Field]:

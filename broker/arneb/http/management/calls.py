@@ -82,6 +82,7 @@ class Call:
     """By their names in small letters."""
     address: str = ""
     """Where it comes from."""
+    scheme: str = "http"
 
     def document(self) -> "Body":
         """The JSON object that it brings; nothing stands for an empty one."""

@@ -21,6 +21,10 @@ REALM: Final = 'Basic realm="RabbitMQ Management"'
 COOKIE: Final = "auth"
 MECHANISM: Final = "HTTP"
 
+MARK: Final = "x-arneb-page"
+"""A header that no form of another site can send: a request by cookie that changes something has
+it, whatever it says."""
+
 FORM_BYTES_MAX: Final = 8192
 """Of a name and a password; what is longer is not looked at."""
 
@@ -28,6 +32,12 @@ FORM_BYTES_MAX: Final = 8192
 def asked() -> Refused:
     """401 for a request that does not say who it comes from."""
     return Refused(401, "", "", {"www-authenticate": REALM})
+
+
+def expect_mark(headers: Mapping[str, str]) -> None:
+    """Refuse what another site may have had a browser send."""
+    if MARK not in headers:
+        raise Refused(403, "not_authorised", f"expected the header {MARK}")
 
 
 def refused() -> Refused:

@@ -11,12 +11,16 @@ from typing import Final
 
 from arneb.alarms import Alarms
 from arneb.http.long_answers import between_pieces
+from arneb.http.management.ages import Ages
 from arneb.http.management.calls import Call, not_authorised, not_found
 from arneb.http.management.ordering import Orders
 from arneb.http.management.queues_by_name import QueuesByName
 from arneb.http.management.rates import Rates
+from arneb.http.management.rows import AllRows
 from arneb.http.management.rules import has_access
+from arneb.http.management.sessions import Sessions
 from arneb.http.management.totals import Totals
+from arneb.http.management.watchers import Watchers
 from arneb.observed import ObservedCore
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.acting import Actor
@@ -65,9 +69,16 @@ class Site:
     """The files of certificates that end within that time."""
     started_ms: int
     shovels: Shovels
+    sessions: Sessions
     pause: Callable[[], Awaitable[None]] = between_pieces
     orders: Orders = field(default_factory=Orders)
     by_name: QueuesByName = field(default_factory=QueuesByName)
+    watchers: Watchers = field(default_factory=Watchers)
+    ages: Ages = field(default_factory=Ages)
+    rows: AllRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", AllRows(self.by_name, self.pause))
 
     @property
     def cluster_name(self) -> str:

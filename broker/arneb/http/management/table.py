@@ -25,6 +25,17 @@ from arneb.http.management import (
     users,
     vhosts,
 )
+from arneb.http.management.page import (
+    delayed,
+    looking,
+    moving,
+    node,
+    queue,
+    routing,
+    topics,
+    watching,
+)
+from arneb.http.management.page import login as page_login
 from arneb.http.management.router import Router
 
 ROUTER: Final = Router(
@@ -47,9 +58,18 @@ ROUTER: Final = Router(
         *shovels.ROUTES,
         *health.ROUTES,
         *login.ROUTES,
+        *page_login.ROUTES,
+        *watching.ROUTES,
+        *node.ROUTES,
+        *topics.ROUTES,
+        *queue.ROUTES,
+        *delayed.ROUTES,
+        *looking.ROUTES,
+        *moving.ROUTES,
+        *routing.ROUTES,
     )
 )
 
-OPEN: Final = frozenset({("POST", "login"), ("GET", "auth")})
+OPEN: Final = frozenset({("POST", "login"), ("GET", "auth"), ("POST", "page/session")})
 """The routes that need no login. Besides them ``OPTIONS`` says of every path which methods it has,
 and the script of ``rabbitmqadmin`` is handed out."""

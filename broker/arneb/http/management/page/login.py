@@ -1,0 +1,61 @@
+"""Logging in and out at the page.
+
+The rule: a password is sent once and kept nowhere; from then on a session stands for it.
+"""
+
+from typing import Final
+
+from arneb.http.management.calls import Call, Document, Reply
+from arneb.http.management.login import LOOPBACK, expect_mark, log_in
+from arneb.http.management.router import Route
+from arneb.http.management.rules import USERS, Rule, Who, is_administrator, is_monitor
+from arneb.http.management.sessions import cookie_for
+from arneb.http.management.site import Site
+from arneb_core.access.principals import Principal
+
+SECURE: Final = "https"
+
+
+async def _open(site: Site, call: Call) -> Reply:
+    expect_mark(call.headers)
+    body = call.document()
+    body.expect("username", "password")
+    loopback = call.headers.get(LOOPBACK) == "true"
+    name, password = body.text("username"), body.text("password")
+    principal = await log_in(site.authority, name, password, call.address, loopback=loopback)
+    session = site.sessions.open(principal)
+    cookie = cookie_for(session.token, secure=is_secure(call))
+    return Reply(_shown(principal), headers={"set-cookie": cookie})
+
+
+async def _look(site: Site, call: Call) -> Reply:
+    return Reply(_shown(call.caller))
+
+
+async def _close(site: Site, call: Call) -> Reply:
+    session = site.sessions.find(call.headers.get("cookie", ""))
+    if session is not None:
+        site.sessions.end(session)
+    headers = {"set-cookie": cookie_for("", secure=is_secure(call))}
+    return Reply(status=204, headers=headers)
+
+
+def is_secure(call: Call) -> bool:
+    """By TLS, here or up to a proxy in front."""
+    return SECURE in (call.scheme, call.headers.get("x-forwarded-proto", "").lower())
+
+
+def _shown(principal: Principal) -> Document:
+    return {
+        "name": principal.name,
+        "tags": sorted(principal.tags),
+        "is_administrator": is_administrator(principal),
+        "is_monitor": is_monitor(principal),
+    }
+
+
+ROUTES: Final = (
+    Route("POST", "page/session", Rule(Who.EVERYBODY, "it is the login itself"), _open),
+    Route("GET", "page/session", USERS, _look),
+    Route("DELETE", "page/session", USERS, _close),
+)

@@ -1,0 +1,237 @@
+"""Looking into a log: messages as they lie there, found by what they hold, without side effects.
+
+The rule: nothing is taken, given back or counted. Each call reads for so long and so much at the
+most, slice by slice, and says where the next may go on; what is looked for is compared in a thread.
+No slice keeps a read transaction open while another is waited for.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from arneb.http.management.calls import Call, Document, Reply, bad_request
+from arneb.http.management.page.places import expect_readable, place_in, position_in
+from arneb.http.management.router import Route
+from arneb.http.management.rules import VHOST
+from arneb.http.management.site import Site
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.codec import Message, codecs
+from arneb_core.api.entry import EntryHeader, Origin, read_header
+from arneb_core.api.position import BEFORE_ALL, Position, render
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+
+FOUND_MAX: Final = 100
+"""Messages in one answer."""
+
+SLICE_BYTES: Final = 256 * 1024
+"""Read at once: a millisecond or two, in one read transaction."""
+
+SEARCHED_BYTES_MAX: Final = 32 * 1024 * 1024
+SEARCHED_S: Final = 0.5
+"""The budget of one call. Whoever looks for more asks again, from where it ended."""
+
+SHOWN_BYTES: Final = 64 * 1024
+"""Of a body; the rest is not sent unless a message is asked for alone."""
+
+WHOLE_BYTES: Final = 4 * 1024 * 1024
+"""Of a body that is asked for alone."""
+
+TEXT_CHARACTERS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for; everything that is said has to fit."""
+
+    key: str = ""
+    header: str = ""
+    value: str | None = None
+    """Of that header; None: it is there."""
+    text: bytes = b""
+    since_ms: int = 0
+    until_ms: int = 1 << 62
+    due_after_ms: int = 0
+
+    def fits(self, header: EntryHeader, message: Message) -> bool:
+        """Is it one of those?"""
+        if not self.since_ms <= header.publish_time_ms <= self.until_ms:
+            return False
+        if header.deliver_at_ms < self.due_after_ms:
+            return False
+        if self.key and (message.key is None or self.key != message.key.decode("utf-8", "replace")):
+            return False
+        if self.header:
+            found = _header(message.properties, self.header)
+            if found is None or (self.value is not None and found != self.value):
+                return False
+        return not self.text or self.text in message.value
+
+
+def _header(properties: Mapping[str, str], name: str) -> str | None:
+    found = properties.get(name)
+    return properties.get(name.lower()) if found is None else found
+
+
+def wanted_in(query: Mapping[str, str]) -> Wanted:
+    """Raises 400."""
+    name, equals, value = query.get("header", "").partition("=")
+    text = query.get("text", "")
+    if max(map(len, (name, value, text, query.get("key", "")))) > TEXT_CHARACTERS_MAX:
+        raise bad_request(f"expected at most {TEXT_CHARACTERS_MAX} characters to look for")
+    return Wanted(
+        query.get("key", ""),
+        name.strip(),
+        value.strip() if equals else None,
+        text.encode("utf-8", "surrogatepass"),
+        _number(query, "since", 0),
+        _number(query, "until", 1 << 62),
+        wall_clock_ms() if query.get("delayed") == "yes" else 0,
+    )
+
+
+def _number(query: Mapping[str, str], name: str, default: int) -> int:
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 17):
+        raise bad_request(f"expected a whole number as {name}, got {text[:40]!r}")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One message."""
+
+    place: Position
+    header: EntryHeader
+    message: Message
+
+
+def matches(
+    runs: Sequence[tuple[Position, Sequence[bytes]]], wanted: Wanted, most: int
+) -> tuple[list[Found], Position | None]:
+    """What of a slice fits, at most so many entries' worth, and behind which entry it ended."""
+    found: list[Found] = []
+    last: Position | None = None
+    known = codecs()
+    for first, entries in runs:
+        for index, entry in enumerate(entries):
+            if len(found) >= most:
+                return found, last
+            last = Position(first + index)
+            header = read_header(entry)
+            with suppress(ValueError, KeyError, LookupError):
+                found += [
+                    Found(last, header, message)
+                    for message in known[Origin(header.origin)].decode(entry)
+                    if wanted.fits(header, message)
+                ]
+    return found, last
+
+
+async def search(
+    topic: Topic,
+    start: Position,
+    wanted: Wanted,
+    limit: int,
+    waits: Subscription | None = None,
+    *,
+    clock: Callable[[], float] = trio.current_time,
+) -> tuple[list[Found], Position | None, int]:
+    """Messages from ``start`` on, of those that ``waits`` still has to acknowledge; where the next
+    call goes on (None: the log ends here), and how many bytes were looked at. Raises
+    :class:`.StoreFailed`."""
+    found: list[Found] = []
+    place, size, until_s = start, 0, clock() + SEARCHED_S
+    while topic.last is not None and place <= topic.last:
+        runs = await topic.read(place, SLICE_BYTES)
+        if not any(entries for _, entries in runs):
+            break
+        got, last = await trio.to_thread.run_sync(matches, runs, wanted, limit - len(found))
+        found += [each for each in got if waits is None or is_waiting(waits, each.place)]
+        size += sum(len(each) for _, entries in runs for each in entries)
+        if last is not None:
+            place = Position(last + 1)
+        if len(found) >= limit or size >= SEARCHED_BYTES_MAX or clock() >= until_s:
+            return found, place if place <= topic.last else None, size
+    return found, None, size
+
+
+def is_waiting(subscription: Subscription, place: Position) -> bool:
+    """Nobody has acknowledged it there."""
+    return subscription.unacknowledged(1, Position(place - 1)) == [place]
+
+
+async def _look(site: Site, call: Call) -> Reply:
+    place = place_in(site, call)
+    await expect_readable(call, place)
+    query, topic = call.query, place.row.topic
+    wanted = wanted_in(query)
+    limit = _number(query, "limit", 20)
+    if not 1 <= limit <= FOUND_MAX:
+        raise bad_request(f"expected a limit of 1 to {FOUND_MAX}")
+    waits = place.row.main if query.get("of", "waiting") == "waiting" else None
+    first = topic.first
+    start = BEFORE_ALL if first is None else first
+    if given := query.get("from", ""):
+        start = max(start, position_in(given))
+    elif waits is not None:
+        waiting = waits.unacknowledged(1)
+        start = waiting[0] if waiting else topic.next_append
+    start = max(start, topic.floor)
+    cut = WHOLE_BYTES if limit == 1 else SHOWN_BYTES
+    found, then, size = await search(topic, start, wanted, limit, waits)
+    last = topic.last
+    return Reply(
+        {
+            "messages": [_shown(place.row.main, each, cut) for each in found],
+            "from": render(start),
+            "next": None if then is None else render(then),
+            "last": None if last is None else render(last),
+            "searched_bytes": size,
+            "stored_bytes": topic.stored_bytes,
+            "retention_ms": topic.retention.ms,
+        }
+    )
+
+
+def _shown(main: Subscription | None, found: Found, cut: int) -> Document:
+    message, header = found.message, found.header
+    value = message.value[:cut]
+    document: Document = {
+        "position": render(found.place),
+        "batch_index": message.batch_index,
+        "waits": main is not None and is_waiting(main, found.place),
+        "published_ms": header.publish_time_ms,
+        "deliver_at_ms": header.deliver_at_ms,
+        "expires_at_ms": header.expires_at_ms,
+        "event_ms": message.event_time_ms,
+        "key": None if message.key is None else message.key.decode("utf-8", "replace"),
+        "properties": dict(message.properties),
+        "producer": message.producer_name,
+        "origin": Origin(header.origin).name.lower(),
+        "bytes": len(message.value),
+        "is_cut": len(value) < len(message.value),
+        "is_null": message.is_null,
+    }
+    return document | _body(value)
+
+
+def _body(value: bytes) -> Document:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return {"body": b64encode(value).decode(), "encoding": "base64"}
+    with suppress(ValueError, RecursionError):
+        if text[:1] in "{[" and isinstance(json.loads(text), dict | list):
+            return {"body": text, "encoding": "json"}
+    return {"body": text, "encoding": "text"}
+
+
+ROUTES: Final = (Route("GET", "page/messages/:vhost/:queue", VHOST, _look),)

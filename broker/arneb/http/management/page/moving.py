@@ -1,0 +1,196 @@
+"""Moving single messages: deleted, copied, put elsewhere, or sent back where they died.
+
+The rule: what goes from one log to another goes in one commit, so it is never in both and never in
+none. A message that somebody acknowledged meanwhile is left alone, and it is said how many were.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import trio
+
+from arneb.http.management.calls import Body, Call, Document, Reply, bad_request
+from arneb.http.management.page.places import (
+    Place,
+    expect_publishable,
+    expect_readable,
+    place_in,
+    position_in,
+)
+from arneb.http.management.router import Route
+from arneb.http.management.rules import VHOST
+from arneb.http.management.site import Site
+from arneb_amqp.routing.death import FIRST_DEATH_QUEUE, without_deaths
+from arneb_amqp.topology.overflow import Admission
+from arneb_amqp.wire.content import properties_of, with_properties
+from arneb_amqp.wire.properties import decode_properties, encode_properties
+from arneb_amqp.wire.tables import Field
+from arneb_core.api.core import Unit
+from arneb_core.api.entry import (
+    FLAGS_OFFSET,
+    HEADER_BYTES,
+    TIMES,
+    TIMES_OFFSET,
+    EntryFlag,
+    Origin,
+    read_header,
+)
+from arneb_core.api.errors import AlreadyAcknowledged
+from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
+
+MOVED_MAX: Final = 500
+"""Messages in one call: one commit."""
+
+ENTRY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of all of them together, for they are in memory meanwhile."""
+
+
+async def _move(site: Site, call: Call) -> Reply:
+    place, body = place_in(site, call), call.document()
+    target = place_in(site, call, body.text("to"))
+    await expect_readable(call, place)
+    await expect_publishable(call)
+    positions = _positions(body)
+    entries = await _entries(place.row.topic, positions)
+    return await _done(site, place, {target.row.name: target}, [
+        (at, target.row.name, plain(entry)) for at, entry in entries.items()
+    ], acknowledged=True, asked=len(positions))  # fmt: skip
+
+
+async def _copy(site: Site, call: Call) -> Reply:
+    place, body = place_in(site, call), call.document()
+    target = place_in(site, call, body.text("to"))
+    await expect_readable(call, place)
+    await expect_publishable(call)
+    positions = _positions(body)
+    entries = await _entries(place.row.topic, positions)
+    return await _done(site, place, {target.row.name: target}, [
+        (at, target.row.name, plain(entry)) for at, entry in entries.items()
+    ], acknowledged=False, asked=len(positions))  # fmt: skip
+
+
+async def _delete(site: Site, call: Call) -> Reply:
+    place = place_in(site, call)
+    await expect_readable(call, place)
+    positions = _positions(call.document())
+    there = await _entries(place.row.topic, positions)
+    moves = [(at, "", b"") for at in there]
+    return await _done(site, place, {}, moves, acknowledged=True, asked=len(positions))
+
+
+async def _send_back(site: Site, call: Call) -> Reply:
+    """Each to the queue in which it died first, as it was before."""
+    place = place_in(site, call)
+    await expect_readable(call, place)
+    await expect_publishable(call)
+    positions = _positions(call.document())
+    moves: list[tuple[Position, str, bytes]] = []
+    targets: dict[str, Place] = {}
+    for at, entry in (await _entries(place.row.topic, positions)).items():
+        name, alive = revived(entry)
+        if name is None:
+            continue
+        if name not in targets:
+            targets[name] = place_in(site, call, name)
+        moves.append((at, name, plain(alive)))
+    return await _done(site, place, targets, moves, acknowledged=True, asked=len(positions))
+
+
+def _positions(body: Body) -> list[Position]:
+    given = body.texts("positions")
+    if not 1 <= len(given) <= MOVED_MAX:
+        raise bad_request(f"expected 1 to {MOVED_MAX} positions, got {len(given)}")
+    return sorted({position_in(each) for each in given})
+
+
+async def _entries(topic: Topic, positions: Sequence[Position]) -> dict[Position, bytes]:
+    """Those that are there."""
+    found: dict[Position, bytes] = {}
+    size = 0
+    for at in positions:
+        entry = await topic.entry_at(at)
+        if entry is not None:
+            found[at] = entry
+            size += len(entry)
+        if size > ENTRY_BYTES_MAX:
+            raise bad_request(f"they are more than {ENTRY_BYTES_MAX} bytes: choose fewer")
+    return found
+
+
+async def _done(
+    site: Site,
+    place: Place,
+    targets: Mapping[str, Place],
+    moves: Sequence[tuple[Position, str, bytes]],
+    *,
+    acknowledged: bool,
+    asked: int,
+) -> Reply:
+    admission, unit = Admission(), Unit(passes_over_gone=True)
+    subscription = place.subscription if acknowledged else None
+    try:
+        done = 0
+        for at, name, entry in moves:
+            if subscription is not None:
+                try:
+                    holder = subscription.withhold([at], {})
+                except AlreadyAcknowledged:
+                    continue
+                unit.acks.append((holder, [at]))
+            done += 1
+            if name:
+                _put(targets[name], entry, admission)
+        unit.appends += admission.close().items()
+        with trio.CancelScope(shield=True):  # what is withheld is acknowledged or given back
+            await site.core.committed(unit)
+    except BaseException:
+        if subscription is not None:
+            subscription.give_back([at for _, run in unit.acks for at in run], {})
+        raise
+    finally:
+        admission.over()
+    document: Document = {"done": done, "left": asked - done}
+    return Reply(document)
+
+
+def _put(target: Place, entry: bytes, admission: Admission) -> None:
+    queue = target.row.queue
+    overflow = None if queue is None else target.vhost.queues.refusing.get(queue.name)
+    if overflow is None:
+        admission.put(target.row.topic, entry)
+    elif not admission.offer(overflow, entry):
+        raise bad_request(f"{target.row.name} is full and refuses more; nothing was moved")
+
+
+def plain(entry: bytes) -> bytes:
+    """An entry that is due at once and does not expire by itself: what it waited for is over."""
+    header = read_header(entry)
+    times = TIMES.pack(header.publish_time_ms, 0, 0)
+    return entry[:TIMES_OFFSET] + times + entry[TIMES_OFFSET + TIMES.size :]
+
+
+def revived(entry: bytes) -> tuple[str | None, bytes]:
+    """Where a dead letter died first, and the message as it was; None: it did not die."""
+    header = read_header(entry)
+    if header.origin is not Origin.AMQP:
+        return None, entry
+    start = HEADER_BYTES + header.hint
+    properties = decode_properties(properties_of(entry, start))
+    headers = dict(properties.headers or {})
+    name = headers.get(FIRST_DEATH_QUEUE)
+    if not isinstance(name, Field) or not header.flags & EntryFlag.DEAD_LETTERED:
+        return None, entry
+    alive = replace(properties, headers=without_deaths(headers) or None)
+    flags = entry[FLAGS_OFFSET] & ~int(EntryFlag.DEAD_LETTERED)
+    head = entry[:FLAGS_OFFSET] + bytes((flags,)) + entry[FLAGS_OFFSET + 1 : start]
+    return name.text, head + with_properties(entry[start:], encode_properties(alive))
+
+
+ROUTES: Final = (
+    Route("POST", "page/messages/:vhost/:queue/move", VHOST, _move),
+    Route("POST", "page/messages/:vhost/:queue/copy", VHOST, _copy),
+    Route("POST", "page/messages/:vhost/:queue/delete", VHOST, _delete),
+    Route("POST", "page/messages/:vhost/:queue/send-back", VHOST, _send_back),
+)

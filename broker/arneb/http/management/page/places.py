@@ -1,0 +1,83 @@
+"""Places: which log a call is about, and whether its caller may read or change it.
+
+The rule: rights are those of AMQP on the queue, asked here once for everything that looks into it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from arneb.http.management.calls import Call, bad_request, not_authorised, not_found
+from arneb.http.management.rows import Row
+from arneb.http.management.site import Site
+from arneb_amqp.session.rights import DEFAULT_EXCHANGE_NAME
+from arneb_amqp.topology.topology import Vhost
+from arneb_core.access.principals import Kind, Question
+from arneb_core.access.rights import Right
+from arneb_core.api.position import Position, position
+from arneb_core.api.subscriptions import Subscription
+
+NUMBER_DIGITS_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One log in a vhost."""
+
+    vhost: Vhost
+    row: Row
+
+    @property
+    def subscription(self) -> Subscription:
+        """Whose acknowledgements count here. Raises 400 where there is none."""
+        main = self.row.main
+        if main is None:
+            raise bad_request("nobody subscribes to it")
+        return main
+
+
+def place_in(site: Site, call: Call, name: str | None = None) -> Place:
+    """The queue, or the topic that no queue is, in the path; or of that name. Raises 404."""
+    vhost = site.vhost_of(call)
+    name = call.params["queue"] if name is None else name
+    queue = vhost.queues.get(name)
+    topic = vhost.queues.foreign_topic(name) if queue is None else queue.topic
+    if topic is None:
+        raise not_found()
+    return Place(vhost, Row(name, vhost.name, topic, queue))
+
+
+async def expect_right(call: Call, right: Right, name: str, kind: Kind = Kind.QUEUE) -> None:
+    """Raise 401 unless the caller has it in the vhost of the path."""
+    vhost = call.params["vhost"]
+    verdicts = call.caller.verdicts
+    question = Question(right, kind, name)
+    if not await verdicts.admits(vhost, call.address):
+        raise not_authorised("Access refused.")
+    if verdicts.may(vhost, question) is None:
+        await verdicts.ask(vhost, question)
+    if not verdicts.may(vhost, question):
+        raise not_authorised("Access refused.")
+
+
+async def expect_readable(call: Call, place: Place) -> None:
+    """The caller may have messages of it. Raises 401, and 405 as of a queue of one connection."""
+    await expect_right(call, Right.READ, place.row.name)
+    queue = place.row.queue
+    if queue is not None and queue.owner is not None:
+        raise bad_request("it belongs to one connection, which alone may have its messages")
+
+
+async def expect_publishable(call: Call) -> None:
+    """The caller may publish straight to queues. Raises 401."""
+    await expect_right(call, Right.WRITE, DEFAULT_EXCHANGE_NAME, Kind.EXCHANGE)
+
+
+def position_in(text: str) -> Position:
+    """A position as it is shown: ``ledger:entry``. Raises 400."""
+    ledger, colon, entry = text.partition(":")
+    if colon and all(
+        each.isascii() and each.isdecimal() and len(each) <= NUMBER_DIGITS_MAX
+        for each in (ledger, entry)
+    ):
+        return position(int(ledger), int(entry))
+    raise bad_request(f"expected a position such as 1:42, got {text[:40]!r}")

@@ -1,0 +1,105 @@
+"""One queue or topic, as both protocols see it: its ledgers, its subscriptions and consumers.
+
+The rule: figures are those of this instant, in the words of the core.
+"""
+
+from typing import Final
+
+from arneb.http.management.calls import Call, Document, Reply
+from arneb.http.management.page.places import Place, place_in
+from arneb.http.management.page.row_documents import row_document
+from arneb.http.management.router import Route
+from arneb.http.management.rules import VHOST
+from arneb.http.management.site import Site
+from arneb_amqp.wire.json_fields import table_to_json
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.position import render
+from arneb_core.api.subscriptions import Subscription
+
+LEDGERS_MAX: Final = 200
+SUBSCRIPTIONS_MAX: Final = 50
+CONSUMERS_MAX: Final = 100
+"""More of them are not shown, and it is said how many there are."""
+
+
+async def _look(site: Site, call: Call) -> Reply:
+    place = place_in(site, call)
+    row, topic = place.row, place.row.topic
+    document = row_document(site, row)
+    ledgers, subscriptions = topic.ledgers(), list(topic.subscriptions.values())
+    shown = [await _subscription(site, place, each) for each in subscriptions[:SUBSCRIPTIONS_MAX]]
+    main = row.main
+    document |= {
+        "oldest_ms": None if main is None else await site.ages.of(topic, main),
+        "stored_bytes": topic.stored_bytes,
+        "stored_messages": topic.messages,
+        "retention": {"ms": topic.retention.ms, "bytes": topic.retention.bytes},
+        "ledgers_total": len(ledgers),
+        "ledgers": [
+            {
+                "id": each.id,
+                "entries": each.entries,
+                "bytes": each.bytes,
+                "created_ms": each.created_ms,
+                "closed_ms": each.closed_ms,
+            }
+            for each in ledgers[-LEDGERS_MAX:]
+        ],
+        "subscriptions_total": len(subscriptions),
+        "details": shown,
+        **_declared(place),
+    }
+    return Reply(document)
+
+
+def _declared(place: Place) -> Document:
+    queue = place.row.queue
+    if queue is None:
+        return {"arguments": {}, "definition": {}}
+    return {
+        "arguments": table_to_json(queue.arguments),
+        "definition": dict(queue.applied.definition),
+        "operator_policy": queue.applied.operator_policy,
+        "auto_delete": queue.auto_delete,
+        "dead_letter_exchange": queue.options.dead_letter_exchange,
+        "dead_letter_routing_key": queue.options.dead_letter_routing_key,
+        "messages_max": queue.options.messages_max,
+        "message_ttl_ms": queue.options.message_ttl_ms,
+    }
+
+
+async def _subscription(site: Site, place: Place, of: Subscription) -> Document:
+    statistics = of.statistics()
+    consumers = list(of.consumers)
+    ready, away = of.lengths
+    return {
+        "name": of.name,
+        "type": None if statistics.type is None else statistics.type.value,
+        "durable": statistics.durable,
+        "mark_delete": render(of.mark_delete),
+        "read_position": render(of.read_position),
+        "ready": ready,
+        "in_flight": away,
+        "backlog_entries": statistics.backlog_entries,
+        "holes": statistics.holes,
+        "delayed": statistics.delayed_entries,
+        "unreadable": None if statistics.unreadable is None else render(statistics.unreadable),
+        "oldest_ms": await site.ages.of(place.row.topic, of),
+        "consumers_total": len(consumers),
+        "consumers": [_consumer(each) for each in consumers[:CONSUMERS_MAX]],
+    }
+
+
+def _consumer(of: Consumer) -> Document:
+    """``permits``: how many more it would take now; a slow one has none and much in flight."""
+    return {
+        "name": of.name,
+        "in_flight": of.in_flight,
+        "permits": max(0, of.permits),
+        "delivered_total": of.delivered_messages_total,
+        "is_shut_off": of.is_shut_off,
+        "writable": of.writable,
+    }
+
+
+ROUTES: Final = (Route("GET", "page/queues/:vhost/:queue", VHOST, _look),)

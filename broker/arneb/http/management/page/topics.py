@@ -1,0 +1,62 @@
+"""The list of queues and topics, page by page.
+
+The rule: of what does not stand on the page nothing is looked at but what it is sorted by.
+"""
+
+from functools import partial
+from typing import Final
+
+from arneb.http.management.calls import Call, Document, Reply, bad_request
+from arneb.http.management.lists import Source, listed, listing_of
+from arneb.http.management.page.row_documents import SORTABLE, figure_of, row_document
+from arneb.http.management.router import Route
+from arneb.http.management.rows import NO_VHOST, Row
+from arneb.http.management.rules import USERS, VHOST, is_administrator
+from arneb.http.management.site import Site
+
+
+async def _list(site: Site, call: Call) -> Reply:
+    listing = listing_of(call.query)
+    if listing.sort and listing.sort not in SORTABLE:
+        raise bad_request(f"cannot sort by {listing.sort[:40]}")
+    if listing.page is None:
+        raise bad_request("expected page")
+    names, rows = await _visible(site, call)
+    source = Source(
+        rows,
+        partial(row_document, site),
+        lambda row: (row.vhost, row.name),
+        partial(figure_of, site),
+        in_order=True,
+        orders=site.orders,
+        stamp=("rows", site.rows.stamp, names),
+    )
+    shown = await listed(source, listing, site.pause)
+    for each in shown["items"]:
+        if each.get("messages"):
+            each["oldest_ms"] = await _oldest_ms(site, each)
+    return Reply(shown)
+
+
+async def _visible(site: Site, call: Call) -> tuple[tuple[str, ...], list[Row]]:
+    """Those of vhosts that the caller may look into; what is in no vhost, administrators see."""
+    names = [each.name for each in await site.vhosts_for(call)]
+    if "vhost" not in call.params and is_administrator(call.caller):
+        names.append(NO_VHOST)
+    by_vhost = await site.rows.of(site.core, site.topology)
+    rows: list[Row] = []
+    for name in names:
+        rows += by_vhost.get(name, ())
+    return tuple(names), rows
+
+
+async def _oldest_ms(site: Site, shown: Document) -> int | None:
+    topic = site.core.topics.get(shown["topic"])
+    main = None if topic is None else Row(shown["topic"], shown["vhost"], topic).main
+    return None if topic is None or main is None else await site.ages.of(topic, main)
+
+
+ROUTES: Final = (
+    Route("GET", "page/topics", USERS, _list),
+    Route("GET", "page/topics/:vhost", VHOST, _list),
+)

@@ -1,0 +1,184 @@
+"""Rows: queues and topics in one list, each as both protocols see it.
+
+The rule: a row is one log. A queue of AMQP's and a topic that only Pulsar's clients know stand
+side by side. Which there are is found out anew, in turns, when some have come or gone, and not more
+often than that is worth.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import trio
+
+from arneb.http.management.ordering import in_order
+from arneb.http.management.queues_by_name import QueuesByName
+from arneb_amqp.topology.names import SCHEME, SUBSCRIPTION, decode
+from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.topology.topology import Topology
+from arneb_core.api.core import Core
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+
+TOPIC: Final = "topic"
+"""The type of what is no queue."""
+
+NO_VHOST: Final = ""
+"""Of a topic in a namespace that is no vhost's."""
+
+ROWS_PER_TURN: Final = 2000
+
+REST: Final = 20
+"""Rows that took a second to find are found again after twenty at the earliest: queues may come and
+go all the time."""
+
+
+class Row:
+    """One log in the list."""
+
+    __slots__ = ("name", "queue", "topic", "vhost")
+
+    def __init__(self, name: str, vhost: str, topic: Topic, queue: Queue | None = None) -> None:
+        self.name = name
+        """In its vhost; of what is in none, with the namespace."""
+        self.vhost = vhost
+        """Empty: it is in a namespace that is no vhost's."""
+        self.topic = topic
+        self.queue = queue
+
+    def __repr__(self) -> str:
+        return f"<Row {self.name!r} in {self.vhost!r}>"
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """Under what its rates are kept."""
+        return "row", self.topic.id, self.topic.name
+
+    @property
+    def type(self) -> str:
+        """A kind of queue, or that it is a topic."""
+        return TOPIC if self.queue is None else self.queue.options.type.value
+
+    @property
+    def main(self) -> Subscription | None:
+        """AMQP's subscription, or else the one that has most before it."""
+        found = self.topic.subscriptions
+        if SUBSCRIPTION in found:
+            return found[SUBSCRIPTION]
+        return max(found.values(), key=lambda each: sum(each.lengths), default=None)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Messages ready and at consumers; where nobody subscribes, what the log holds."""
+        if self.queue is not None:
+            return self.queue.lengths
+        main = self.main
+        return (self.topic.messages, 0) if main is None else main.lengths
+
+    @property
+    def bytes(self) -> int:
+        """Of what waits."""
+        main = self.main
+        return self.topic.stored_bytes if main is None else main.backlog_bytes
+
+    @property
+    def consumers(self) -> int:
+        """Of all subscriptions, but for those that only serve ``basic.get``."""
+        there = sum([len(each.consumers) for each in self.topic.subscriptions.values()])
+        return there if self.queue is None else there - len(self.queue.unseen)
+
+
+FIGURES: Final[Mapping[str, Callable[[Row], Any]]] = {
+    "name": lambda row: row.name,
+    "vhost": lambda row: row.vhost,
+    "type": lambda row: row.type,
+    "messages": lambda row: sum(row.lengths),
+    "ready": lambda row: row.lengths[0],
+    "unacknowledged": lambda row: row.lengths[1],
+    "bytes": lambda row: row.bytes,
+    "consumers": lambda row: row.consumers,
+    "subscriptions": lambda row: len(row.topic.subscriptions),
+}
+
+GROWING: Final[Mapping[str, Callable[[Row], int]]] = {
+    "in": lambda row: row.topic.appended_messages_total,
+    "out": lambda row: 0 if (main := row.main) is None else main.delivered_messages_total,
+}
+
+
+class AllRows:
+    """The rows of one node, by vhost and name."""
+
+    def __init__(
+        self,
+        by_name: QueuesByName,
+        pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        clock: Callable[[], float] = trio.current_time,
+    ) -> None:
+        self._by_name = by_name
+        self._pause = pause
+        self._clock = clock
+        self._watched: Core | None = None
+        self._changes = 0
+        self._stamp: tuple[int, ...] = ()
+        self._until_s = float("-inf")
+        self._rows: Mapping[str, Sequence[Row]] = {}
+        self._finding = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<AllRows of {len(self._rows)} vhosts>"
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """Changes with what there is."""
+        return self._stamp
+
+    def all(self) -> Iterator[Row]:
+        """Those that were found last."""
+        for rows in list(self._rows.values()):
+            yield from rows
+
+    async def of(self, core: Core, topology: Topology) -> Mapping[str, Sequence[Row]]:
+        """By vhost; under :data:`NO_VHOST` topics of namespaces that are nobody's."""
+        if self._watched is None:
+            self._watched = core
+            core.watch_topics(self._topic_changed)
+        async with self._finding:
+            changes = (self._changes, *(each.queues.changes for each in topology.vhosts))
+            if changes != self._stamp and self._clock() >= self._until_s:
+                began = self._clock()
+                self._rows = await self._find(core, topology)
+                self._stamp = changes
+                self._until_s = self._clock() + REST * (self._clock() - began)
+        return self._rows
+
+    def _topic_changed(self, name: str, there: bool) -> None:
+        self._changes += 1
+
+    async def _find(self, core: Core, topology: Topology) -> Mapping[str, Sequence[Row]]:
+        found: dict[str, list[Row]] = {}
+        known: set[str] = set()
+        namespaces: dict[str, str] = {}
+        for vhost in sorted(topology.vhosts, key=lambda each: each.name):
+            namespaces[vhost.queues.namespace] = vhost.name
+            rows = found[vhost.name] = []
+            queues = await self._by_name.of(vhost.queues)
+            for begin in range(0, len(queues), ROWS_PER_TURN):
+                for queue in queues[begin : begin + ROWS_PER_TURN]:
+                    rows.append(Row(queue.name, vhost.name, queue.topic, queue))
+                    known.add(queue.topic.name)
+                await self._pause()
+        others: dict[str, list[Row]] = {}
+        names = [name for name in core.topics if name not in known]
+        for number, name in enumerate(names, 1):
+            topic = core.topics.get(name)
+            if topic is not None:
+                space, _, local = name.removeprefix(SCHEME).rpartition("/")
+                vhost_name = namespaces.get(space, NO_VHOST)
+                shown = f"{space}/{local}" if vhost_name == NO_VHOST else decode(local)
+                others.setdefault(vhost_name, []).append(Row(shown, vhost_name, topic))
+            if number % ROWS_PER_TURN == 0:
+                await self._pause()
+        for vhost_name, rows in others.items():
+            both = [*found.get(vhost_name, ()), *rows]
+            found[vhost_name] = await in_order(both, FIGURES["name"], self._pause)
+        return found

@@ -1,0 +1,60 @@
+"""Streaming: what a page watches, as server-sent events.
+
+The rule: each second at the most, only what has changed, and never more than one answer ahead of
+the client. The stream ends when its session does, or when what the user may do has changed: then
+the page comes again, and is shown what it may see now.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import trio
+
+from arneb.http.management.answering import Request, answer
+from arneb.http.management.page.watching import Watch, Watched
+from arneb.http.management.written import rendered
+
+EVERY_S: Final = 1.0
+ALIVE_S: Final = 10.0
+"""A line without meaning is sent when nothing else was for so long, so that it is known on both
+sides whether the other is still there."""
+
+AGAIN_MS: Final = 1000
+"""How soon a browser is to come again when the connection is lost."""
+
+
+async def events(watch: Watch) -> AsyncGenerator[bytes, None]:
+    """The text of a stream, in pieces, until it ends."""
+    moved, sent = watch.session.moved, dict[str, str]()
+    yield f"retry: {AGAIN_MS}\n\n".encode()
+    with watch.site.watchers.one_more():
+        last_s = trio.current_time()
+        while not moved.is_set() and watch.site.sessions.lasts(watch.session):
+            began = trio.current_time()
+            for each in watch.watched:
+                text = await _current(watch, each)
+                if moved.is_set():
+                    return
+                if sent.get(each.name) != text:
+                    sent[each.name], last_s = text, began
+                    yield f"event: {each.name}\ndata: {text}\n\n".encode()
+            if began - last_s >= ALIVE_S:
+                last_s = began
+                yield b":\n\n"
+            with trio.move_on_at(began + EVERY_S):
+                await moved.wait()
+
+
+async def _current(watch: Watch, watched: Watched) -> str:
+    async def make() -> str:
+        request = Request(
+            "GET", watched.raw_path, watched.query, address=watch.address,
+            caller=watch.session.principal,
+        )  # fmt: skip
+        reply = await answer(watch.site, request)
+        body = b"".join([each async for each in rendered(reply.body)]).decode()
+        return json.dumps({"status": reply.status})[:-1] + f', "body": {body}}}'
+
+    key = (watch.eyes, watched.raw_path, watched.query)
+    return await watch.site.watchers.current(key, make)

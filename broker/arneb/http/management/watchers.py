@@ -1,0 +1,78 @@
+"""Watchers: answers that pages are given each second, made once for all who see the same.
+
+The rule: nothing is made for a page that has not read the one before; it is kept for the instant in
+which the others ask for it, and no longer.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+STREAMS_MAX: Final = 200
+"""Pages that watch at the same time; each is a connection and what one answer takes."""
+
+FRESH_S: Final = 0.9
+"""So old may an answer be that somebody else was given: less than the second between two."""
+
+
+class _Answer:
+    """The newest answer to one call."""
+
+    __slots__ = ("lock", "made_s", "text")
+
+    def __init__(self) -> None:
+        self.lock = trio.Lock()
+        self.made_s = float("-inf")
+        self.text = ""
+
+
+class Watchers:
+    """The pages that watch, and what they are given."""
+
+    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
+        self._clock = clock
+        self._answers: dict[tuple[str, ...], _Answer] = {}
+        self.streams = 0
+        self.made_total = 0
+        """Answers made, of which many may have been sent several times."""
+
+    def __repr__(self) -> str:
+        return f"<Watchers, {self.streams} streams, {len(self._answers)} answers>"
+
+    @property
+    def has_room(self) -> bool:
+        """May another page watch?"""
+        return self.streams < STREAMS_MAX
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """A page watches."""
+        self.streams += 1
+        try:
+            yield
+        finally:
+            self.streams -= 1
+            if not self.streams:
+                self._answers.clear()
+
+    async def current(self, key: tuple[str, ...], make: Callable[[], Awaitable[str]]) -> str:
+        """The answer of this second for all with the same key."""
+        answer = self._answers.get(key)
+        if answer is None:
+            self._forget_old()
+            answer = self._answers[key] = _Answer()
+        async with answer.lock:
+            if self._clock() - answer.made_s >= FRESH_S:
+                answer.text = await make()
+                answer.made_s = self._clock()
+                self.made_total += 1
+        return answer.text
+
+    def _forget_old(self) -> None:
+        """What nobody has asked for lately."""
+        now = self._clock()
+        for key, answer in list(self._answers.items()):
+            if now - answer.made_s > 2 and not answer.lock.locked():
+                del self._answers[key]

@@ -1,0 +1,75 @@
+/** A chart of the last minutes: lines over time, drawn by uPlot, with a table for who cannot see. */
+import uPlot from "../../vendor/uplot.js";
+import { html, useEffect, useRef } from "../html.js";
+import { short } from "../format.js";
+import { colour, onTheme } from "../theme.js";
+
+const HEIGHT = 190;
+
+/** @typedef {{label: string, colour: string, values: (number | null)[]}} Line */
+
+/**
+ * @param {object} of
+ * @param {string} of.label
+ * @param {number[]} of.times seconds since the epoch
+ * @param {Line[]} of.lines
+ * @param {(value: number) => string} [of.show]
+ */
+export function Chart({ label, times, lines, show = short }) {
+  const place = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const chart = useRef(/** @type {any} */ (null));
+  const data = [times, ...lines.map((each) => each.values)];
+  useEffect(() => {
+    const draw = () => {
+      chart.current?.destroy();
+      chart.current = new uPlot(options(lines, show, place.current?.clientWidth || 480), data, place.current);
+    };
+    draw();
+    const sized = new ResizeObserver(() => {
+      const width = place.current?.clientWidth;
+      if (width && chart.current && width !== chart.current.width) chart.current.setSize({ width, height: HEIGHT });
+    });
+    sized.observe(place.current);
+    const end = onTheme(draw);
+    return () => {
+      end();
+      sized.disconnect();
+      chart.current?.destroy();
+      chart.current = null;
+    };
+  }, [lines.map((each) => each.label).join()]);
+  useEffect(() => chart.current?.setData(data), [times, ...lines.map((each) => each.values)]);
+  const newest = lines.map((each) => `${each.label} ${show(each.values[each.values.length - 1] ?? 0)}`).join(", ");
+  return html`<div class="chart" role="img" aria-label=${`${label}: now ${newest}`} ref=${place}></div>`;
+}
+
+/** @param {Line[]} lines @param {(value: number) => string} show @param {number} width */
+function options(lines, show, width) {
+  const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+  return {
+    width,
+    height: HEIGHT,
+    cursor: { y: false, points: { size: 6 } },
+    legend: { show: lines.length > 1 },
+    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(1, most * 1.1)] } },
+    axes: [
+      { ...axis, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(clock) },
+      { ...axis, size: 58, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(show) },
+    ],
+    series: [
+      { label: "Time", value: (/** @type {any} */ _, /** @type {number} */ at) => (at ? clock(at) : "–") },
+      ...lines.map((each) => ({
+        label: each.label,
+        stroke: colour(each.colour),
+        width: 1.75,
+        points: { show: false },
+        value: (/** @type {any} */ _, /** @type {number | null} */ value) => (value === null ? "–" : show(value)),
+      })),
+    ],
+  };
+}
+
+/** @param {number} seconds */
+function clock(seconds) {
+  return new Date(seconds * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}

@@ -1,0 +1,188 @@
+"""Sessions of the page: begun by a password, ended at once by whatever takes the right away."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from tests.broker.management.kit import Caller, managed
+
+from arneb.http.management import sessions as module
+from arneb.http.management.login import MARK
+from arneb.http.management.sessions import COOKIE, FOREIGN_S, IDLE_S, Sessions, cookie_for, token_in
+
+MARKED = {MARK: "1"}
+
+
+@asynccontextmanager
+async def logged_in(path: Path, user: str = "admin") -> AsyncIterator[tuple[Caller, str]]:
+    """A site, and the cookie of somebody who has logged in at its page."""
+    async with managed(path) as call:
+        yield call, await cookie_of(call, user)
+
+
+async def cookie_of(call: Caller, user: str = "admin") -> str:
+    proof = {"username": user, "password": "p"}
+    answered = await call("POST", "page/session", proof, user=None, **MARKED)
+    assert answered.status == 200, answered.reply
+    return str(answered.reply.headers["set-cookie"]).partition(";")[0]
+
+
+async def test_a_login_begins_a_session_that_lets_in(tmp_path: Path) -> None:
+    async with logged_in(tmp_path) as (call, cookie):
+        shown = await call.does("GET", "page/session", user=None, cookie=cookie)
+        assert (shown["name"], shown["is_administrator"]) == ("admin", True)
+        await call.does("GET", "overview", user=None, cookie=cookie)
+
+
+async def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites() -> None:
+    plain, secure = cookie_for("t", secure=False), cookie_for("t", secure=True)
+    for flag in ("HttpOnly", "SameSite=Strict", "Path=/"):
+        assert f"; {flag}" in plain
+        assert f"; {flag}" in secure
+    assert "; Secure" in secure
+    assert "; Secure" not in plain
+    assert "Max-Age=0" in cookie_for("", secure=False)
+
+
+async def test_behind_a_proxy_with_tls_the_cookie_goes_by_tls_only(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        proof = {"username": "admin", "password": "p"}
+        headers = {**MARKED, "x-forwarded-proto": "https"}
+        answered = await call("POST", "page/session", proof, user=None, **headers)
+        assert "; Secure" in answered.reply.headers["set-cookie"]
+
+
+async def test_what_a_form_of_another_site_could_send_changes_nothing(tmp_path: Path) -> None:
+    async with logged_in(tmp_path) as (call, cookie):
+        refused = await call("PUT", "queues/%2F/q", {}, user=None, cookie=cookie)
+        assert refused.status == 403
+        assert await call.does("GET", "queues") == []
+        done = await call("PUT", "queues/%2F/q", {}, user=None, cookie=cookie, **MARKED)
+        assert done.status == 201
+        proof = {"username": "admin", "password": "p"}
+        assert (await call("POST", "page/session", proof, user=None)).status == 403
+
+
+async def test_a_page_is_not_asked_for_a_password_by_the_browser(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        by_page = await call("GET", "overview", user=None, **MARKED)
+        by_tool = await call("GET", "overview", user=None)
+        assert (by_page.status, by_tool.status) == (401, 401)
+        assert "www-authenticate" not in by_page.reply.headers
+        assert "www-authenticate" in by_tool.reply.headers
+
+
+async def test_a_logout_ends_the_session_for_good(tmp_path: Path) -> None:
+    async with logged_in(tmp_path) as (call, cookie):
+        (session,) = [call.site.sessions.find(cookie)]
+        assert session is not None
+        moved = session.moved
+        await call.does("DELETE", "page/session", user=None, cookie=cookie, **MARKED)
+        assert moved.is_set()
+        assert (await call("GET", "overview", user=None, cookie=cookie)).status == 401
+
+
+@pytest.mark.parametrize("change", ["password", "deleted"])
+async def test_a_session_ends_with_the_user_or_the_password(tmp_path: Path, change: str) -> None:
+    async with logged_in(tmp_path, "monitoring") as (call, cookie):
+        session = call.site.sessions.find(cookie)
+        assert session is not None
+        moved = session.moved
+        if change == "deleted":
+            await call.does("DELETE", "users/monitoring")
+        else:
+            body = {"password": "other", "tags": "monitoring"}
+            await call.does("PUT", "users/monitoring", body)
+        assert moved.is_set()
+        assert (await call("GET", "overview", user=None, cookie=cookie)).status == 401
+
+
+async def test_another_tag_counts_at_once_in_an_open_session(tmp_path: Path) -> None:
+    async with logged_in(tmp_path, "monitoring") as (call, cookie):
+        await call.does("GET", "nodes", user=None, cookie=cookie)
+        session = call.site.sessions.find(cookie)
+        assert session is not None
+        moved, user = session.moved, session.user
+        assert user is not None
+        async with call.site.catalogue.changing() as edit:
+            edit.put_user("monitoring", user.password, ("management",))
+        assert moved.is_set()
+        assert (await call("GET", "nodes", user=None, cookie=cookie)).status == 401
+        await call.does("GET", "overview", user=None, cookie=cookie)
+
+
+async def test_a_permission_that_goes_is_told_to_whoever_watches(tmp_path: Path) -> None:
+    async with logged_in(tmp_path, "management") as (call, cookie):
+        other = await cookie_of(call, "monitoring")
+        mine, theirs = call.site.sessions.find(cookie), call.site.sessions.find(other)
+        assert mine is not None
+        assert theirs is not None
+        before, untouched = mine.moved, theirs.moved
+        await call.does("DELETE", "permissions/%2F/management")
+        assert before.is_set()
+        assert not untouched.is_set()
+
+
+async def test_an_unused_session_ends_and_a_used_one_does_not(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        now = [0.0]
+        sessions = Sessions(call.site.catalogue, lambda: now[0])
+        principal = call.site.sessions
+        cookie = await cookie_of(call)
+        found = principal.find(cookie)
+        assert found is not None
+        session = sessions.open(found.principal)
+        kept = f"{COOKIE}={session.token}"
+        for _ in range(3):
+            now[0] += IDLE_S - 1
+            assert sessions.find(kept) is session
+        now[0] += IDLE_S + 1
+        assert sessions.find(kept) is None
+        assert len(sessions) == 0
+
+
+async def test_whom_somebody_else_knows_has_to_come_again_after_an_hour(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        now = [0.0]
+        sessions = Sessions(call.site.catalogue, lambda: now[0])
+        found = call.site.sessions.find(await cookie_of(call))
+        assert found is not None
+        stranger = type(found.principal)("stranger", found.principal.verdicts)
+        kept = f"{COOKIE}={sessions.open(stranger).token}"
+        now[0] = FOREIGN_S
+        assert sessions.find(kept) is not None
+        now[0] = FOREIGN_S + 1
+        assert sessions.find(kept) is None
+
+
+async def test_of_too_many_sessions_the_longest_unused_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SESSIONS_MAX", 2)
+    async with managed(tmp_path) as call:
+        first, second = await cookie_of(call), await cookie_of(call)
+        assert call.site.sessions.find(first) is not None
+        third = await cookie_of(call)
+        assert call.site.sessions.find(second) is None
+        assert call.site.sessions.find(first) is not None
+        assert call.site.sessions.find(third) is not None
+
+
+@pytest.mark.parametrize(
+    "cookies", ["", "x", f"{COOKIE}=", "a=b; c=d", f"{COOKIE}=nobody's", "=;;="]
+)
+async def test_other_cookies_are_nobodys_session(tmp_path: Path, cookies: str) -> None:
+    async with managed(tmp_path) as call:
+        assert call.site.sessions.find(cookies) is None
+        assert "\n" not in token_in(cookies)
+
+
+async def test_a_password_that_is_wrong_begins_nothing(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        with trio.fail_after(60):
+            proof = {"username": "admin", "password": "q"}
+            answered = await call("POST", "page/session", proof, user=None, **MARKED)
+        assert answered.status == 401
+        assert len(call.site.sessions) == 0
