@@ -5,6 +5,7 @@ read; the rest of the package meets only the frozen :class:`ReadOptions`. Kafka'
 pulsar-spark's names are accepted beside our own, so that existing jobs run unchanged.
 """
 
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -146,15 +147,18 @@ READ_OPTIONS: Final = (
     Option("service.caFile", "the system's",
            "a file of certificates in PEM: who vouches for a broker at `https://`. Only the driver "
            "reads it"),
-    Option("topic", "one of these four",
+    Option("topic", "one of these five",
            "one topic: `orders` (of `public/default`), `tenant/namespace/topic` or the full name; "
            "a partitioned topic's name means its partitions"),
-    Option("topics", "one of these four", "several, separated by commas", ("subscribe",)),
-    Option("topicsPattern", "one of these four",
+    Option("topics", "one of these five", "several, separated by commas", ("subscribe",)),
+    Option("topicsPattern", "one of these five",
            "a regular expression that the whole name matches, in any of these forms",
            ("subscribePattern",)),
-    Option("queue", "one of these four",
+    Option("queue", "one of these five",
            "an AMQP queue, by its own name, which may hold `/`, `%` and anything else"),
+    Option("assign", "one of these five",
+           "single partitions by their numbers, `{\"orders\": [0, 2]}`; a topic without partitions "
+           "is its own partition 0"),
     Option("vhost", "`/`", "the queue's"),
     Option("internalTopics", "`false`", "let a pattern select logs that are the broker's own"),
     Option("startingOffsets", "`earliest`; of a stream `latest`",
@@ -204,6 +208,9 @@ READ_OPTIONS: Final = (
            "too; `0`: neither"),
 )  # fmt: skip
 """Every option of a read."""
+
+PARTITIONS_MAX: Final = 10**9
+"""No partition's number has more digits in a log's name."""
 
 ALIASES: Final = aliases_of(READ_OPTIONS)
 
@@ -290,7 +297,7 @@ def _target(text: str) -> Target:
         raise ValueError(str(problem)) from None
 
 
-TOPIC_WAYS: Final = ("topic", "topics", "topicsPattern", "queue")
+TOPIC_WAYS: Final = ("topic", "topics", "topicsPattern", "queue", "assign")
 
 
 def _topics(options: GivenOptions) -> TopicSelection:
@@ -307,6 +314,7 @@ def _topics(options: GivenOptions) -> TopicSelection:
         "topics": _topic_list,
         "topicsPattern": _topic_pattern(internal),
         "queue": _queue(options.parse("vhost", str, DEFAULT_VHOST, strip=False)),
+        "assign": _assigned,
     }
     return options.parse(way, parsers[way], TopicSelection(), strip=way != "queue")
 
@@ -324,6 +332,25 @@ def _one_topic(text: str) -> TopicSelection:
 
 def _topic_list(text: str) -> TopicSelection:
     return TopicSelection(names=tuple(dict.fromkeys(map(full_name, names(text)))))
+
+
+def _assigned(text: str) -> TopicSelection:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not (given and isinstance(given, dict) and all(map(_are_numbers, given.values()))):
+        raise ValueError(f'expected {{"topic": [0, 1]}}, the numbers of partitions, got {text!r}')
+    wanted = [(full_name(name), number) for name, numbers in given.items() for number in numbers]
+    return TopicSelection(partitions=tuple(dict.fromkeys(wanted)))
+
+
+def _are_numbers(found: object) -> bool:
+    return (
+        isinstance(found, list)
+        and bool(found)
+        and all(type(each) is int and 0 <= each < PARTITIONS_MAX for each in found)
+    )
 
 
 def _queue(vhost: str) -> Callable[[str], TopicSelection]:

@@ -246,6 +246,7 @@ def test_what_the_session_says_need_not_be_given(
         ({"lake": "ftp://somewhere"}, 'option "lake": expected a directory or a URI'),
         ({"startingOffsets": "earliest"}, 'option "startingOffsets": the table is whole'),
         ({"columnStyle": "kafka"}, 'option "columnStyle": the sealed tier has'),
+        ({"valueAs": "string"}, 'option "valueAs": the sealed tier has bytes'),
         ({"startingTime": "0"}, 'option "startingTime": the table is whole'),
         ({"columns": "nothing"}, "no column 'nothing'"),
     ],

@@ -10,7 +10,7 @@ from arneb_amqp.topology.names import topic_of
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.api.position import Position, position
 from pyspark_arneb.log.directory import Directory
-from pyspark_arneb.log.topics import full_name
+from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
 from pyspark_arneb.option_table import GivenOptions, OptionError
 from pyspark_arneb.options import ALIASES, ColumnStyle, SnapshotTime, read_options
@@ -90,6 +90,11 @@ BAD = [
     ("path", {"path": "S3A://bucket/data", "topic": "a"}, "service.url"),
     ("topic", {"path": "/d", "topic": "a", "queue": "b"}, "topic and queue"),
     ("queue", {"path": "/d", "queue": ""}, "name of a queue"),
+    ("assign", {"path": "/d", "assign": "[0]"}, '{"topic": [0, 1]}'),
+    ("assign", {"path": "/d", "assign": '{"a": [-1]}'}, "numbers of partitions"),
+    ("assign", {"path": "/d", "assign": '{"a": []}'}, "numbers of partitions"),
+    ("assign", {"path": "/d", "assign": '{"a/b": [0]}'}, "%2F"),
+    ("topic", {"path": "/d", "topic": "a", "assign": '{"a": [0]}'}, "topic and assign"),
     ("vhost", {"path": "/d", "topic": "a", "vhost": "b"}, "for the option queue"),
     ("timeZone", {**LEAST, "timeZone": "Mars/Olympus"}, "Europe/Berlin"),
     ("nice", {**LEAST, "nice": "20"}, "0 to 19"),
@@ -123,6 +128,12 @@ def test_a_bad_option_is_refused_by_name_and_with_what_it_takes(
     assert refusal.value.option == option
     assert f'option "{option}"' in str(refusal.value)
     assert reason in str(refusal.value)
+
+
+def test_partitions_are_assigned_as_to_kafkas_source() -> None:
+    found = read_options({"path": "/d", "assign": '{"a": [0, 2, 0], "t/n/b": [1]}'})
+    a, b = full_name("a"), full_name("t/n/b")
+    assert found.topics == TopicSelection(partitions=((a, 0), (a, 2), (b, 1)))
 
 
 def test_the_name_in_a_refusal_is_spelled_properly_though_spark_lowers_it() -> None:

@@ -11,6 +11,8 @@ from pyspark_arneb.log.topics import (
     short_name,
     without_partition,
 )
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.plan.planning import selected_topics
 
 WORDS = st.text(st.sampled_from("abc.-_%2F"), min_size=1, max_size=8)
 
@@ -85,6 +87,40 @@ def test_a_partitioned_topics_name_selects_its_partitions() -> None:
 
 def test_a_partition_can_be_selected_alone() -> None:
     assert chosen(names=(full_name("clicks-partition-1"),)) == (["clicks-partition-1"], [])
+
+
+def test_partitions_are_selected_by_number_and_a_topic_without_some_is_its_first() -> None:
+    clicks, orders = full_name("clicks"), full_name("orders")
+    assert chosen(partitions=((clicks, 1), (orders, 0))) == (["clicks-partition-1", "orders"], [])
+    assert chosen(partitions=((clicks, 0), (clicks, 2))) == (
+        ["clicks-partition-0"],
+        ["clicks-partition-2"],
+    )
+    assert chosen(partitions=((orders, 1),)) == ([], ["orders-partition-1"])
+
+
+class Named:
+    """A source that has names."""
+
+    def topics(self) -> list[str]:
+        return PRESENT
+
+
+@pytest.mark.parametrize(
+    ("topic", "number", "problem"),
+    [
+        ("clicks", 2, "no partition 2 of topic clicks, which has 2"),
+        ("orders", 1, "no partition 1 of topic orders, which has 1"),
+        ("click", 0, "no topic click; did you mean clicks?"),
+    ],
+)
+def test_a_partition_that_is_not_there_is_told_from_a_topic_that_is_not(
+    topic: str, number: int, problem: str
+) -> None:
+    selection = TopicSelection(partitions=((full_name(topic), number),))
+    with pytest.raises(OptionError) as refused:
+        selected_topics(Named(), selection)  # type: ignore[arg-type]
+    assert str(refused.value) == f'option "assign": {problem}'
 
 
 HIDDEN = ("amqp-delayed://shop/later", full_name("__change_events"))

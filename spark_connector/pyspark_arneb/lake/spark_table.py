@@ -17,7 +17,7 @@ from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.table import SealedTable
 from pyspark_arneb.lake.view import Cut, View, view_of
 from pyspark_arneb.option_table import OptionError
-from pyspark_arneb.options import ColumnStyle, read_options
+from pyspark_arneb.options import ColumnStyle, ValueAs, read_options
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.schema import columns_of
 from pyspark_arneb.target import LakeError, Target
@@ -64,6 +64,8 @@ def table(
     chosen = read_options(given)
     if chosen.style is not ColumnStyle.ARNEB:
         raise OptionError("columnStyle", "the sealed tier has Arneb's columns only")
+    if chosen.value_as is not ValueAs.BINARY:
+        raise OptionError("valueAs", "the sealed tier has bytes: cast or parse the column value")
     if chosen.has_time_bounds:
         raise OptionError("startingTime", "the table is whole: filter by publish_time")
     source = chosen.location.open()

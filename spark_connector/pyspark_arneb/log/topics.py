@@ -107,7 +107,8 @@ def _encode(unfit: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """Which topics a read asks for: full names, a pattern or a queue, never two of these."""
+    """Which topics a read asks for: full names, a pattern, a queue or single partitions, never two
+    of these."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -115,6 +116,9 @@ class TopicSelection:
     """Whether the pattern may select internal logs too."""
     queue: tuple[str, str] | None = None
     """A vhost and a queue, instead of names."""
+    partitions: tuple[tuple[str, int], ...] = ()
+    """Full names with the number of a partition, instead of names. A topic that has none is its
+    own partition 0, as Kafka's would be."""
 
     def choose(self, present: Collection[str]) -> tuple[list[str], list[str]]:
         """The selected logs among ``present`` in name order, and the names that match none.
@@ -124,13 +128,28 @@ class TopicSelection:
         """
         if self.pattern is not None:
             return sorted(filter(self._matches, present)), []
+        if self.partitions:
+            return self._numbered(present)
         chosen: set[str] = set()
         missing: list[str] = []
         for name in self._names(present):
-            found = {name} & set(present) or set(_partitions(name, present))
+            found = {name} & set(present) or set(partitions_of(name, present))
             chosen |= found
             if not found:
                 missing.append(name)
+        return sorted(chosen), missing
+
+    def _numbered(self, present: Collection[str]) -> tuple[list[str], list[str]]:
+        chosen: set[str] = set()
+        missing: list[str] = []
+        for name, number in self.partitions:
+            partition = f"{name}-partition-{number}"
+            if partition in present:
+                chosen.add(partition)
+            elif not number and name in present:
+                chosen.add(name)
+            else:
+                missing.append(partition)
         return sorted(chosen), missing
 
     def _names(self, present: Collection[str]) -> tuple[str, ...]:
@@ -147,5 +166,6 @@ class TopicSelection:
         return any(re.fullmatch(self.pattern, spelling) for spelling in spellings)
 
 
-def _partitions(name: str, present: Iterable[str]) -> Iterable[str]:
+def partitions_of(name: str, present: Iterable[str]) -> Iterable[str]:
+    """The logs among ``present`` that are partitions of the topic."""
     return (log for log in present if log != name and without_partition(log) == name)

@@ -12,6 +12,8 @@ from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import (
     TopicSelection,
     is_internal,
+    partition_index,
+    partitions_of,
     queues_of,
     short_name,
     without_partition,
@@ -54,10 +56,20 @@ def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]
             vhost, queue = selection.queue
             found = _shown(queues_of(vhost, present), queue) or "the log has nothing of this vhost"
             raise OptionError("queue", f"no queue {queue} in the vhost {vhost}; {found}")
+        if selection.partitions:
+            raise OptionError("assign", _no_partition(present, missing[0]))
         known = what_there_is(present, missing[0])
         option = "topics" if len(selection.names) > 1 else "topic"
         raise OptionError(option, f"no topic {missing[0]}; {known}")
     return chosen
+
+
+def _no_partition(present: Collection[str], missing: str) -> str:
+    topic, number = without_partition(missing), partition_index(missing)
+    there = len(list(partitions_of(topic, present))) or int(topic in present)
+    if not there:
+        return f"no topic {short_name(topic)}; {what_there_is(present, topic)}"
+    return f"no partition {number} of topic {short_name(topic)}, which has {there}"
 
 
 def what_there_is(present: Collection[str], missing: str) -> str:
