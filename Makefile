@@ -11,12 +11,14 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
+.PHONY: help run test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
 	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test           all tests"
+	@echo "make compiled       compile the hot modules beside their sources, with mypyc; make pure takes that away"
+	@echo "make test-compiled  the tests of AMQP's hot packages on compiled modules"
 	@echo "make check          format, lint, types, import rules, generated code, tidiness, dead code"
 	@echo "make graph          draw who imports whom into docs/graph.svg"
 	@echo "make pages          write the pages of docs that are made from the code"
@@ -58,6 +60,17 @@ run: $(VENV)/.base
 # On several cores; see tests/side_by_side.py.
 test: $(VENV)/.dev java compiler
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
+
+compiled: $(VENV)/.dev compiler
+	$(BIN)/python hatch_build.py
+
+pure: $(VENV)/.dev
+	$(BIN)/python hatch_build.py --clean
+
+# Whatever was compiled is taken away at the end.
+test-compiled: compiled
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 $(addprefix tests/amqp_frontend/,wire session routing server) $(ARGS); \
+		status=$$?; $(BIN)/python hatch_build.py --clean; exit $$status
 
 # Crash tests and those of whole processes have no examples to vary.
 hunt: $(VENV)/.dev

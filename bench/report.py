@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from string import ascii_lowercase
@@ -167,10 +168,15 @@ def machine() -> dict[str, str]:
         "cpu": cpu[0] if cpu else platform.machine(),
         "cores": str(os.cpu_count()),
         "kernel": platform.release(),
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()}, hot modules {_form()}",
         "rabbitmq": _output("dpkg-query", "-W", "-f=${Version}", "rabbitmq-server"),
         "commit": _output("git", "describe", "--always", "--dirty"),
     }
+
+
+def _form() -> str:
+    found = find_spec("arneb_amqp.wire.fast")
+    return "pure" if found is None or str(found.origin).endswith(".py") else "compiled"
 
 
 def _output(*command: str) -> str:

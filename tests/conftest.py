@@ -44,9 +44,22 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")
 
 
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCE_ROOTS: Final = ("core", "amqp_frontend")
+"""Where compiled modules may stand."""
+
 MEMORY: Final = Path("/dev/shm")
 MEMORY_FREE_BYTES_MIN: Final = 8 << 30
 """What a whole run makes before it is over, and as much again for another beside it."""
+
+
+def _refuse_stale() -> None:
+    """What was compiled beside a source that was changed since would be tested in its place."""
+    for root in SOURCE_ROOTS:
+        for built in (ROOT / root).rglob("*.so"):
+            source = built.with_name(built.name.partition(".")[0] + ".py")
+            if source.exists() and source.stat().st_mtime > built.stat().st_mtime:
+                raise pytest.UsageError(f"{source} is newer than {built.name}: run `make pure`")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_free and "TMPDIR" not in os.environ:
         # For the processes that tests start as well.
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    _refuse_stale()
     side_by_side.make_locks(config)
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
 
 STARTED: Final = "Server startup complete"
 """What scripts that start a RabbitMQ wait for."""
+
+
+def _form() -> str:
+    """What the hot modules are: mypyc's, or Python as it is written."""
+    found = find_spec("arneb_amqp.wire.fast")
+    is_source = found is None or found.origin is None or found.origin.endswith(".py")
+    return "pure Python" if is_source else "compiled"
 
 
 def _are_texts(value: object) -> bool:
@@ -196,7 +204,8 @@ class Node:
                 delays=config.delayed,
                 reader_limit_s=config.store.reader_limit_s,
             ) as core:
-                self._say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
+                where = config.data_dir.absolute()
+                self._say(f"arneb {__version__}, {_form()}, data in {where}")
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(end_if_broken, core, self._say)
                     await serve_all(core, config, listeners, self._say, self)

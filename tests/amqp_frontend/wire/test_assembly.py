@@ -8,6 +8,7 @@ from struct import pack
 
 import pytest
 from pamqp import commands
+from tests.amqp_frontend.wire.slow_reader import SlowReader
 from tests.amqp_frontend.wire.streams import (
     FRAME_BYTES_MAX,
     HEARTBEAT_BYTES,
@@ -22,7 +23,7 @@ from tests.amqp_frontend.wire.streams import (
 from arneb_amqp.errors import NO_METHOD, ChannelException, ReplyCode
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.fast import FastReader
-from arneb_amqp.wire.items import HEARTBEAT, Broken, Content, Item, Method, PublishRun
+from arneb_amqp.wire.items import HEARTBEAT, Broken, Content, Method, PublishRun
 from arneb_amqp.wire.methods import encode_method
 
 ONE, TWO = ChannelId(1), ChannelId(2)
@@ -145,21 +146,12 @@ CASES = [
 ]
 
 
-class SlowReader(FastReader):
-    """The same reader without its fast paths."""
-
-    __slots__ = ()
-
-    def _runs(self, raw: bytes, at: int, items: list[Item]) -> int:
-        return at
-
-
 @pytest.mark.parametrize("kind", [FastReader, SlowReader])
 @pytest.mark.parametrize(
     ("raw", "code", "text", "method"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_breaking_the_rules_is_answered_like_rabbitmq(
-    kind: type[FastReader],
+    kind: type[FastReader | SlowReader],
     raw: bytes,
     code: ReplyCode,
     text: str,
@@ -181,7 +173,7 @@ def test_breaking_the_rules_is_answered_like_rabbitmq(
 
 
 @pytest.mark.parametrize("kind", [FastReader, SlowReader])
-def test_an_empty_message_has_no_body_frame(kind: type[FastReader]) -> None:
+def test_an_empty_message_has_no_body_frame(kind: type[FastReader | SlowReader]) -> None:
     empty = METHOD + content_header(1, 0)
     run, broken = kind(FRAME_BYTES_MAX).receive(empty + empty + raw_frame(3, 1, b"") + empty)
     assert isinstance(run, PublishRun)
@@ -229,7 +221,7 @@ def test_an_empty_message_has_no_body_frame(kind: type[FastReader]) -> None:
     ],
 )
 def test_after_losing_the_frames_nothing_more_is_read(
-    kind: type[FastReader], raw: bytes, text: str
+    kind: type[FastReader | SlowReader], raw: bytes, text: str
 ) -> None:
     """4.2.3: a frame over the size, or without its end octet, is fatal."""
     reader = kind(FRAME_BYTES_MAX)
@@ -259,7 +251,7 @@ def test_no_frame_limit_leaves_the_largest_message_as_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", [FastReader, SlowReader])
-def test_too_large_a_message_costs_its_channel_only(kind: type[FastReader]) -> None:
+def test_too_large_a_message_costs_its_channel_only(kind: type[FastReader | SlowReader]) -> None:
     reader = kind(FRAME_BYTES_MAX, message_bytes_max=10)
     large = publish(1, payload=b"x" * 11, part=4)
     items = reader.receive(BEFORE + b"".join(large) + BEFORE + ack(2, 1))

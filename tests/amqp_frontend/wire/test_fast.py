@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import base, commands
+from tests.amqp_frontend.wire.slow_reader import SlowReader
 from tests.amqp_frontend.wire.streams import (
     FRAME_BYTES_MAX,
     HEARTBEAT_BYTES,
@@ -38,16 +39,7 @@ SHORT_METHODS = [
 ]
 
 
-class SlowReader(FastReader):
-    """The same reader without its fast paths."""
-
-    __slots__ = ()
-
-    def _runs(self, raw: bytes, at: int, items: list[Item]) -> int:
-        return at
-
-
-def read(reader: FastReader, pieces: list[bytes]) -> list[Item]:
+def read(reader: FastReader | SlowReader, pieces: list[bytes]) -> list[Item]:
     items: list[Item] = []
     for piece in pieces:
         items += reader.receive(piece)
