@@ -120,11 +120,15 @@ def transactions(chance: random.Random) -> bytes:
     found = [
         frames(
             pb.CommandProducer(topic=topic, producer_id=1, request_id=1),
-            *[pb.CommandNewTxn(request_id=n, txn_ttl_seconds=10**9 * (n % 50)) for n in range(600)],
+            *[
+                pb.CommandNewTxn(request_id=n, txn_ttl_seconds=chance.choice((1, 10**5, 10**9)))
+                for n in range(600)
+            ],
         )
     ]
     for number in range(300):
-        some = {"txnid_most_bits": 0, "txnid_least_bits": (1 << 32) + chance.randrange(1, 12_000)}
+        which = chance.randrange(1, chance.choice((600, 10_000)))
+        some = {"txnid_most_bits": 0, "txnid_least_bits": (1 << 32) + which}
         names = [f"{number}-{n}-" + "t" * 900 for n in range(chance.choice((1, 10, 100)))]
         subscribed = [pb.Subscription(topic=name, subscription="s" * 5_000) for name in names[:5]]
         send = pb.CommandSend(producer_id=1, sequence_id=number, **some)
