@@ -93,6 +93,23 @@ STREAM_MUTANTS: Final = (
         ("tests/spark_connector/test_options.py",),
     ),
     Mutant(
+        "what is wrong with a stream's options is said by its reader, under an error of Spark's",
+        "spark_connector/pyspark_arneb/stream/options.py",
+        "        stream_options(given)\n",
+        "        pass\n",
+        (
+            "tests/spark_connector/stream/test_stream_in_spark.py::"
+            "test_bad_options_of_a_stream_are_refused_in_one_line_when_it_is_loaded",
+        ),
+    ),
+    Mutant(
+        "a topic without partitions has no partition 0 for who assigns one",
+        "spark_connector/pyspark_arneb/log/topics.py",
+        "            elif not number and name in present:\n",
+        "            elif False:\n",
+        ("tests/spark_connector/test_topics.py",),
+    ),
+    Mutant(
         "who misspells a queue is told the names of topics",
         "spark_connector/pyspark_arneb/log/topics.py",
         "sorted(unquote(name) for",

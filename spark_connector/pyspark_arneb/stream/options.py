@@ -94,8 +94,13 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
 
 def any_read_options(given: Mapping[str, str]) -> ReadOptions:
     """What a batch or a streaming read is about, before it is known which of them it is. Raises
-    :class:`.OptionError`."""
-    return read_options_of(GivenOptions(given, {**ALIASES, **STREAM_ALIASES}), EARLIEST)
+    :class:`.OptionError`; of what a stream is told that already here, for Spark buries under an
+    error of its own what is wrong with a stream's reader."""
+    options = GivenOptions(given, {**ALIASES, **STREAM_ALIASES})
+    is_stream = any(name in options for name in STREAM_ALIASES)
+    if is_stream and not any(name in options for name in BATCH_ONLY):
+        stream_options(given)
+    return read_options_of(options, EARLIEST)
 
 
 def batch_options(given: Mapping[str, str]) -> ReadOptions:

@@ -118,7 +118,6 @@ def test_a_stream_that_is_trimmed_says_so_or_goes_on(
     [
         ({"subscription": "s"}, r'option "subscription": a cursor needs "service.url"'),
         ({"cursorLease": "7 days"}, r'option "cursorLease": a cursor needs "service.url"'),
-        ({"endingOffsets": "latest"}, 'option "endingOffsets": is for batch reads'),
         ({"maxBytesPerTrigger": "many"}, 'option "maxBytesPerTrigger": expected bytes such as'),
         ({"maxOffsetsPerTrigger": "0"}, 'option "maxOffsetsPerTrigger": expected a whole number'),
         ({"maxTriggerDelay": "15"}, 'option "maxTriggerDelay": expected a time with its unit'),
@@ -129,7 +128,7 @@ def test_a_stream_that_is_trimmed_says_so_or_goes_on(
         ({"maxOffsetPerTrigger": "9"}, 'did you mean "maxOffsetsPerTrigger"'),
     ],
 )
-def test_bad_options_of_a_stream_are_refused_in_one_line(
+def test_bad_options_of_a_stream_are_refused_in_one_line_when_it_is_loaded(
     given: dict[str, str], reason: str
 ) -> None:
     from pyspark_arneb import DefaultSource
@@ -137,8 +136,17 @@ def test_bad_options_of_a_stream_are_refused_in_one_line(
 
     source = DefaultSource({"path": "/nowhere", "topic": "a", **given})
     with pytest.raises(OptionError, match=reason) as caught:
-        source.streamReader(source.schema())
+        source.schema()
     assert "\n" not in str(caught.value)
+
+
+def test_options_of_batch_reads_are_refused_by_a_stream() -> None:
+    from pyspark_arneb import DefaultSource
+    from pyspark_arneb.option_table import OptionError
+
+    source = DefaultSource({"path": "/nowhere", "topic": "a", "endingOffsets": "latest"})
+    with pytest.raises(OptionError, match='"endingOffsets": is for batch reads'):
+        source.streamReader(source.schema())
 
 
 def test_options_of_streams_are_refused_by_a_batch_read() -> None:
