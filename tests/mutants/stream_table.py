@@ -14,6 +14,11 @@ ADMISSION: Final = ("tests/spark_connector/stream/test_admission.py",)
 ONCE: Final = ("tests/spark_connector/sink/test_exactly_once.py",)
 ROWS: Final = ("tests/spark_connector/sink/test_rows.py",)
 
+LOADING: Final = (
+    "tests/spark_connector/stream/test_stream_in_spark.py::"
+    "test_bad_options_of_a_stream_are_refused_in_one_line_when_it_is_loaded"
+)
+
 STREAM_MUTANTS: Final = (
     Mutant(
         "a query acknowledges what it has only planned",
@@ -97,10 +102,7 @@ STREAM_MUTANTS: Final = (
         "spark_connector/pyspark_arneb/stream/options.py",
         "        stream_options(given)\n",
         "        pass\n",
-        (
-            "tests/spark_connector/stream/test_stream_in_spark.py::"
-            "test_bad_options_of_a_stream_are_refused_in_one_line_when_it_is_loaded",
-        ),
+        (LOADING,),
     ),
     Mutant(
         "a topic without partitions has no partition 0 for who assigns one",
