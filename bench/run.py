@@ -16,6 +16,7 @@ from bench.applications import APPLICATION_ROWS
 from bench.chart import draw
 from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, LoadGenerator, compile_generator
+from bench.perf_test import PERF_TEST_ROWS
 from bench.rows import CPU, ROWS, WRITTEN, Row, Scale
 from conformance.brokers.arneb import PROTOCOLS, Arneb
 from conformance.brokers.certificates import make_certificate
@@ -24,7 +25,8 @@ from conformance.brokers.rabbitmq import RabbitMQ
 
 QUICK_FACTOR = 0.1
 WARM_UP_MESSAGES = 2000
-ALL_ROWS = APPLICATION_ROWS + ROWS + FEATURE_ROWS
+USUAL_ROWS = APPLICATION_ROWS + ROWS + FEATURE_ROWS
+ALL_ROWS = USUAL_ROWS + PERF_TEST_ROWS
 TLS_SETTINGS = """
 [amqp.tls]
 listen = "127.0.0.1:0"
@@ -48,7 +50,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when everything could be measured; the figures decide nothing."""
     options = _parse(arguments)
-    wanted = options.rows.split(",") if options.rows else [row.name for row in ALL_ROWS]
+    wanted = options.rows.split(",") if options.rows else [row.name for row in USUAL_ROWS]
     rows = [row for row in ALL_ROWS if row.name in wanted]
     if unknown := set(wanted) - {row.name for row in rows}:
         print(f"bench: expected rows as --help lists them, got {sorted(unknown)}", file=sys.stderr)

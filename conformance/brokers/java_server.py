@@ -157,12 +157,13 @@ class JavaServer(OwnProcess):
 
 
 @cache
-def classpath() -> str:
-    """The jars, fetched if they are not on this machine. Raises :class:`BrokerFailed`."""
+def classpath(project: Path = JARS / "pom.xml") -> str:
+    """The jars of Maven's ``project``, Pulsar's if none is named, fetched if they are not on this
+    machine. Raises :class:`BrokerFailed`."""
     with tempfile.TemporaryDirectory() as made:
         found = Path(made) / "classpath"
         command = ["mvn", "--batch-mode", "--quiet", "--settings", str(JARS / "settings.xml")]
-        command += ["--file", str(JARS / "pom.xml"), "dependency:build-classpath"]
+        command += ["--file", str(project), "dependency:build-classpath"]
         done = subprocess.run(
             [*command, f"-Dmdep.outputFile={found}"],
             capture_output=True,
@@ -171,7 +172,9 @@ def classpath() -> str:
             check=False,
         )
         if done.returncode:
-            raise BrokerFailed(f"Maven did not find Pulsar's jars:\n{done.stdout}{done.stderr}")
+            raise BrokerFailed(
+                f"Maven did not find the jars of {project}:\n{done.stdout}{done.stderr}"
+            )
         return found.read_text()
 
 
