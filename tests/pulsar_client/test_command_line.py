@@ -72,6 +72,15 @@ def test_files_are_messages(broker: Broker, topic: str, tmp_path: Path) -> None:
     assert played(broker.pulsar_url, "read", topic, "-e", "-f", "%S,").stdout == b"16,16,"
 
 
+def test_what_is_not_there_is_not_made_by_reading_it(broker: Broker, topic: str) -> None:
+    for url in (broker.pulsar_url, broker.http_url):
+        for _ in range(2):
+            done = played(url, "read", topic, "-e", status=2)
+            assert topic.encode() in done.stderr
+    passing = topic.replace("persistent://", "non-persistent://")
+    assert played(broker.pulsar_url, "read", passing, "-e").stdout == b""
+
+
 def test_a_ping_says_who_answers(broker: Broker) -> None:
     said = played(broker.pulsar_url, "ping", "-c", "2", "-i", "0").stdout
     assert said.count(b"Arneb" if broker.name == "arneb" else b"Pulsar") == 2

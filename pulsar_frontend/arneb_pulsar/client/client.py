@@ -171,7 +171,8 @@ class Client:
         if wanted.retry and wanted.dead_letters is not None:
             names.append(self._name(wanted.dead_letters.retry_topic))
         make = self._consumers(subscription, wanted, schema, key_reader, interceptors)
-        counts = {each: await self._partitions(each) for each in names}
+        create = wanted.create_topic
+        counts = {each: await self._partitions(each, create=create) for each in names}
         if len(names) == 1 and not counts[names[0]]:
             return self._keep(await make(names[0]))
         if wanted.queue_size == 0:
@@ -352,10 +353,11 @@ class Client:
         options = ProducerOptions(batching=None, chunking=True, initial_subscription=subscription)
         return await self.create_producer(topic, options)
 
-    async def _partitions(self, topic: TopicName) -> int:
+    async def _partitions(self, topic: TopicName, *, create: bool = True) -> int:
         if topic.partition >= 0:
             return 0
-        return await patiently(self._context, partial(self._context.lookup.partitions, topic))
+        ask = partial(self._context.lookup.partitions, topic, create=create)
+        return await patiently(self._context, ask)
 
     def _keep(self, made: M) -> M:
         if len(self._made) >= self._made_max:

@@ -48,6 +48,7 @@ from arneb_pulsar.client.formats import (
     line_of_json,
     parse_start,
 )
+from arneb_pulsar.names import NON_PERSISTENT
 
 URL: Final = "pulsar://127.0.0.1:6650"
 FAILED_STATUS: Final = 1
@@ -297,12 +298,14 @@ def consume(
 def read(service: Service, /, topic: str, **output: Any) -> None:
     """Print the messages of TOPIC, without a subscription; from its beginning unless -o says.
 
-    -f is explained by consume --help.
+    A topic that is not there is not made. -f is explained by consume --help.
     """
 
     async def run(made: Client) -> None:
         start = _start(output["start"] or "beginning")
-        options = ConsumerOptions(start_inclusive=True)
+        # Others are there only while somebody uses them.
+        is_kept = not topic.startswith(f"{NON_PERSISTENT}://")
+        options = ConsumerOptions(start_inclusive=True, create_topic=not is_kept)
         begin = start if isinstance(start, MessageId) else EARLIEST
         async with await made.create_reader(topic, begin, options) as reader:
             if isinstance(start, int):
@@ -329,8 +332,8 @@ def ping(service: Service, count: int, interval_s: float) -> None:
             click.echo(f"{found.broker} ({found.version}): {found.seconds * 1_000:.2f} ms")
         least, most, mean = min(times), max(times), sum(times) / len(times)
         click.echo(
-            f"{count} answers, least {least * 1_000:.2f}, mean {mean * 1_000:.2f}, "
-            f"most {most * 1_000:.2f} ms"
+            f"{count} answer{'' if count == 1 else 's'}, least {least * 1_000:.2f}, "
+            f"mean {mean * 1_000:.2f}, most {most * 1_000:.2f} ms"
         )
 
     service.play(run)
