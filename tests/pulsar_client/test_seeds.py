@@ -93,6 +93,7 @@ async def test_grouping_tells_the_broker_within_a_tenth_of_a_second(
     assert sorted(again) == [b"1", b"3"]
 
 
+@pytest.mark.in_peace("what waits to be told is told whoever comes back meanwhile")
 async def test_grouping_tells_the_broker_nothing_before_its_time(
     broker: Broker, topic: str
 ) -> None:

@@ -5,7 +5,7 @@ import anyio
 import pytest
 from tests.pulsar_frontend.client.in_memory import client_of, early
 
-from arneb_pulsar.client import EARLIEST, Client, ConsumerOptions, ProducerOptions
+from arneb_pulsar.client import EARLIEST, Batching, Client, ConsumerOptions, ProducerOptions
 from arneb_pulsar.client.consumer.consumer import Consumer
 from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.errors import QueueFull, TimedOut
@@ -137,6 +137,22 @@ async def test_a_queue_that_scales_itself_grows_while_memory_is_roomy() -> None:
             assert not memory.on_short
 
 
+async def test_a_queue_does_not_grow_while_producers_have_most_of_the_memory() -> None:
+    broker = FakeBroker()
+    held = ProducerOptions(batching=Batching(delay_s=3_600, bytes_max=1 << 20))
+    async with client_of(broker, memory_bytes_max=100_000) as client:
+        await filled(client, 300)
+        producer = await client.create_producer("elsewhere", held)
+        for _ in range(80):
+            producer.send_nowait(MESSAGE)
+        consumer = await client.subscribe("orders", "billing", automatic(64))
+        await received(consumer, 50)
+        assert queue_of(consumer).size == 1
+        await producer.flush()
+        await received(consumer, 150)
+        assert queue_of(consumer).size > 16
+
+
 async def test_queues_that_scale_themselves_are_halved_when_memory_gets_short() -> None:
     broker = FakeBroker()
     async with client_of(broker, memory_bytes_max=20_000) as client:
@@ -162,9 +178,13 @@ async def test_producers_stand_never_still_for_what_consumers_have_not_taken() -
     """An application that sends one for each that it receives waits for nobody but brokers."""
     broker = FakeBroker()
     async with client_of(broker, memory_bytes_max=4_000) as client:
-        await filled(client, 100)
+        whole = await client.create_producer("orders")
+        for _ in range(5):
+            await whole.send_batch([MESSAGE] * 20)  # come for one permit
         consumer = await client.subscribe("orders", "billing", automatic(64))
         producer = await client.create_producer("elsewhere", SINGLE)
+        await anyio.sleep(1)
+        assert client._context.memory.held == 20_000
         with anyio.fail_after(60):
             for _ in range(100):
                 message = await consumer.receive(10)
