@@ -4,6 +4,7 @@ queue. What the client knows by itself counts for nothing here: it is what comes
 what a broker was told.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from tests.pulsar_client.conftest import Broker, until
 
 from arneb_pulsar.client import (
     Client,
+    ClientOptions,
     ConsumerOptions,
     InitialPosition,
     Message,
@@ -20,6 +22,7 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
+from arneb_pulsar.client.consumer.consumer import Consumer
 from arneb_pulsar.client.errors import TimedOut
 
 SILENCE_S = 0.25
@@ -202,6 +205,48 @@ async def test_negative_acks_of_one_message_bring_its_batch_again(
         assert time.monotonic() - began >= 0.45
         assert [each.data for each in again] == [b"0", b"1", b"2"]
         assert {each.redelivery_count for each in again} == {1}
+
+
+@pytest.mark.in_peace("waits for what comes again for its own reason")
+async def test_negative_acks_beyond_their_bound_bring_messages_again_at_once_with_a_warning(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await produce(broker.pulsar_url, topic, 30)
+    async with connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", early(negative_ack_delay_s=3_600.0))
+        assert isinstance(consumer, Consumer)
+        consumer._machine.acks._nacks._entries_max = 20
+        for message in [await consumer.receive(10) for _ in range(30)]:
+            consumer.negative_acknowledge(message)
+        again = [await consumer.receive(10) for _ in range(10)]
+        assert {each.redelivery_count for each in again} == {1}
+        assert sorted(int(each.data) for each in again) == list(range(20, 30))
+        with pytest.raises(TimedOut):
+            await consumer.receive(SILENCE_S)
+        (warned,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+        assert "20" in warned.getMessage()
+
+
+@pytest.mark.in_peace("counts what was done")
+async def test_a_stats_recorder_says_at_a_fixed_interval_what_was_done(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = ClientOptions(statistics_interval_s=0.3)
+    with caplog.at_level(logging.INFO, "arneb_pulsar.client.statistics"):
+        async with connect(broker.pulsar_url, options) as client:
+            producer = await client.create_producer(topic)
+            consumer = await client.subscribe(topic, "s", early())
+            for _ in range(3):
+                await producer.send(b"x")
+            consumer.acknowledge(await consumer.receive(10))
+            await until(lambda: len(caplog.records) >= 2)
+            said = [each.getMessage() for each in caplog.records]
+            assert any(topic in each and "in the local queue" in each for each in said)
+            assert any(topic in each and " sent " in each for each in said)
+            await anyio.sleep(0.7)
+            quiet = len(caplog.records)
+            await anyio.sleep(0.7)
+            assert len(caplog.records) == quiet, "nothing was done"
 
 
 @pytest.mark.in_peace("waits for what comes again for its own reason")

@@ -26,7 +26,7 @@ from arneb_pulsar.client import (
     SubscriptionType,
 )
 from arneb_pulsar.client.consumer.consumer import Consumer
-from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.errors import PulsarError, QueueFull
 from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.producer.producer import Producer
 from arneb_pulsar.client.testing import FakeBroker, Faults
@@ -57,6 +57,8 @@ class Setup:
     batching: bool
     batch_index_acks: bool
     queue_size: int
+    auto_scaled: bool
+    memory_bytes_max: int
     ack_group_s: float
     chunking: bool
 
@@ -78,6 +80,8 @@ SETUPS: Final = st.builds(
     batching=st.booleans(),
     batch_index_acks=st.booleans(),
     queue_size=st.sampled_from((0, 1, 7, 1_000)),
+    auto_scaled=st.booleans(),
+    memory_bytes_max=st.sampled_from((0, 5_000, 1 << 26)),
     ack_group_s=st.sampled_from((0.0, 0.1)),
     chunking=st.booleans(),
 )
@@ -177,6 +181,7 @@ class Program:
                 name="c",
                 initial_position=InitialPosition.EARLIEST,
                 queue_size=setup.queue_size,
+                auto_scaled_queue=setup.auto_scaled and setup.queue_size > 0,
                 batch_index_acks=setup.batch_index_acks,
                 ack_group_s=setup.ack_group_s,
                 negative_ack_delay_s=1.0,
@@ -200,7 +205,11 @@ class Program:
                 assert error is None, error
                 self.stored.append(number)
 
-            self.producer.send_nowait(self.body(number), callback=told)
+            try:
+                self.producer.send_nowait(self.body(number), callback=told)
+            except QueueFull:  # of the client's memory; nothing has happened
+                self.sent = number
+                return
 
     def body(self, number: int) -> bytes:
         """A number; in pieces, if there are pieces."""
@@ -424,6 +433,8 @@ class Program:
         firsts = list(dict.fromkeys(each for each in self.given if each >= self.first_wanted))
         wanted = [each for each in visible if each >= self.first_wanted]
         assert firsts == wanted, "each came, and first in the order of the topic"
+        memory = self.client._context.memory
+        assert (memory.used, memory.held) == (0, 0), "memory is given back"
 
     def counts(self, number: int) -> bool:
         """It is no message of a transaction that does not."""

@@ -25,7 +25,11 @@ def play(setup: Setup, steps: list[tuple[str, int]]) -> None:
     async def main() -> None:
         broker = FakeBroker(setup.faults, brokers=setup.brokers, deduplication=True, coordinators=2)
         options = ClientOptions(
-            dial=broker.dial, seed=7, operation_timeout_s=3_600.0, backoff_cap_s=1.0
+            dial=broker.dial,
+            seed=7,
+            operation_timeout_s=3_600.0,
+            backoff_cap_s=1.0,
+            memory_bytes_max=setup.memory_bytes_max,
         )
         with trio.fail_after(STUCK_S):
             async with connect(broker.url, options) as client:
