@@ -248,7 +248,11 @@ def started(name: str, directory: Path) -> "OwnArneb | PulsarStandalone | Pulsar
         ports = {each: free_port() for each in ("pulsar", "http-pulsar")}
         return OwnArneb(directory, listeners=tuple(ports), ports=ports).start()
     # systemTopicEnabled: where coordinators keep their records.
-    settings = {"transactionCoordinatorEnabled": "true", "systemTopicEnabled": "true"}
+    settings = {
+        "transactionCoordinatorEnabled": "true",
+        "systemTopicEnabled": "true",
+        "backlogQuotaCheckIntervalInSeconds": 5,
+    }
     if name == "pulsar":
         return PulsarStandalone(directory, **settings).start()
     if name == "cluster":

@@ -167,7 +167,10 @@ async def test_a_message_that_was_damaged_on_its_way_fails_alone(
 async def test_a_message_over_what_its_topic_allows_fails_alone(broker: Broker, topic: str) -> None:
     name = parse_topic(topic)
     path = f"{broker.http_url}/admin/v2/persistent/{name.namespace}/{name.local}/maxMessageSize"
-    async with connect(broker.pulsar_url) as client, httpx.AsyncClient(timeout=30) as http:
+    async with (
+        connect(broker.pulsar_url) as client,
+        httpx.AsyncClient(timeout=30, follow_redirects=True) as http,
+    ):
         consumer = await client.subscribe(topic, "s", early())
         producer = await client.create_producer(topic, SINGLE)
         answer = await http.post(path, content="1000", headers={"Content-Type": "application/json"})

@@ -137,13 +137,16 @@ class Line:
     def __init__(self) -> None:
         self.is_cut = False
         self.attempts: list[float] = []
-        """When somebody tried while it was."""
+        """When somebody tried while it was: the same broker, of several that are asked in turn."""
+        self._first: Address | None = None
         self._dial = dialler(TlsOptions().context, 10.0)
         self._streams: list[ByteStream] = []
 
     async def dial(self, address: Address) -> ByteStream:
         if self.is_cut:
-            self.attempts.append(anyio.current_time())
+            self._first = self._first or address
+            if address == self._first:
+                self.attempts.append(anyio.current_time())
             raise ConnectError(f"expected a line to {address}, it is cut")
         self._streams.append(await self._dial(address))
         return self._streams[-1]
