@@ -539,4 +539,11 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "        if True:\n            self._asked = Outcome()\n            self._coordinators",
         TRANSACTION_TESTS,
     ),
+    Mutant(
+        "letters that are refused are tried again as fast as they can be",
+        CLIENT + "consumer/machine.py",
+        "        self.acks.put_off([each.entry.id for each in messages], now)\n",
+        "        self.redeliver([each.entry.id for each in messages])\n",
+        MAKING_TESTS,
+    ),
 )

@@ -2,6 +2,7 @@
 made for itself goes with it."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -13,7 +14,7 @@ from arneb_pulsar.client import (
     DeadLetterPolicy,
 )
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
-from arneb_pulsar.client.errors import SchemaError, ServiceNotReady
+from arneb_pulsar.client.errors import SchemaError, ServiceNotReady, TopicTerminated
 from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.client.testing import FakeBroker
 from arneb_pulsar.client.testing.subscription import Entry
@@ -163,6 +164,26 @@ async def test_dead_letters_go_on_when_their_producer_has_ended() -> None:
             await made.close()
         await anyio.sleep(1)
         assert broker.backlog("orders", "billing") == []
+
+
+async def test_letters_that_are_refused_are_tried_again_after_the_delay_of_the_others() -> None:
+    broker, asked = FakeBroker(), list[float]()
+    options = early(negative_ack_delay_s=30.0, dead_letters=DeadLetterPolicy(redeliveries_max=1))
+
+    async def refuse(topic: str, _subscription: str) -> Producing[bytes]:
+        asked.append(anyio.current_time())
+        raise TopicTerminated(f"{topic} takes no more")
+
+    async with client_of(broker) as client:
+        await produce(client, 1)
+        client._letter_producer = refuse  # type: ignore[method-assign]
+        consumer = await client.subscribe("orders", "billing", options)
+        for _ in range(2):
+            consumer.negative_acknowledge(await consumer.receive())
+        await anyio.sleep(300)
+        assert 8 <= len(asked) <= 10
+        assert min(after - before for before, after in pairwise(asked)) >= 30
+        assert broker.backlog("orders", "billing") == [(1, 0)]
 
 
 @pytest.mark.parametrize("how", ["close", "unsubscribe"])

@@ -337,7 +337,8 @@ class Acknowledging:
             self._unacked.remove(entry)
 
     def put_off(self, entries: Sequence[EntryId], now: float) -> None:
-        """Pieces came without the rest of their message: deliver them again, later."""
+        """Nobody could do anything with them, such as pieces without the rest of their message:
+        deliver them again, later."""
         for each in entries:
             self._nacks.add(each, now)
 

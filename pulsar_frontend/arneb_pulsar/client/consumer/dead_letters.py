@@ -127,7 +127,7 @@ class DeadLetters(Generic[T]):
                 except PulsarError as error:
                     LOG.error("%r could not be put with the dead letters: %s", message, error)
                     failed, machine.given_up = machine.given_up, []
-                    machine.not_settled(failed)
+                    machine.not_settled(failed, self._context.clock.now())
                 else:
                     # A reconnection may have dropped it meanwhile.
                     if machine.given_up and machine.given_up[0] is message:

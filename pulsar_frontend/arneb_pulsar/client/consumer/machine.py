@@ -303,10 +303,11 @@ class ConsumerMachine(Generic[T]):
         index, size = message.batch_index, entry.batch_size
         self.acks.acknowledge(entry.id, index, size, now, chunks=entry.chunks)
 
-    def not_settled(self, messages: Sequence[Message[T]]) -> None:
-        """Messages of :attr:`given_up` could not be put elsewhere: they come again."""
+    def not_settled(self, messages: Sequence[Message[T]], now: float) -> None:
+        """Messages of :attr:`given_up` could not be put elsewhere: they come again, as late as what
+        is negatively acknowledged. At once would be as fast as they can be refused."""
         self._skip(len(messages))
-        self.redeliver([each.entry.id for each in messages])
+        self.acks.put_off([each.entry.id for each in messages], now)
 
     def redeliver(self, entries: Sequence[EntryId]) -> None:
         """Have them delivered again, now; where single ones cannot be, all that is

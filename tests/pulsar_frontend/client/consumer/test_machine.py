@@ -390,7 +390,9 @@ def test_the_application_gets_a_message_where_there_is_one(state: str) -> None:
 
 
 def test_what_came_too_often_is_given_up_and_is_out_of_the_way_once_it_stands_elsewhere() -> None:
-    machine = machine_of(dead_letters=DeadLetterPolicy(redeliveries_max=1, topic="d"))
+    machine = machine_of(
+        dead_letters=DeadLetterPolicy(redeliveries_max=1, topic="d"), negative_ack_delay_s=5.0
+    )
     machine.attach(0.0)
     for entry, count in ((0, 1), (1, 2), (2, 3)):
         machine.on_message(command_of(entry, redeliveries=count), ENTRY, 0.0)
@@ -399,10 +401,14 @@ def test_what_came_too_often_is_given_up_and_is_out_of_the_way_once_it_stands_el
     assert [each.entry.id for each in (first, second)] == [(1, 1), (1, 2)]
     machine.acks.output.clear()
     machine.settled(first, 0.0)
-    machine.not_settled([second])
+    machine.not_settled([second], 0.0)
     machine.acks.flush(0.0)
-    kinds = [type(each) for each in machine.acks.output]
-    assert kinds == [CommandFlow, CommandRedeliverUnacknowledgedMessages, CommandAck]
+    assert [type(each) for each in machine.acks.output] == [CommandFlow, CommandAck]
+    machine.acks.output.clear()
+    machine.tick(6.0)
+    (again,) = machine.acks.output
+    assert isinstance(again, CommandRedeliverUnacknowledgedMessages)
+    assert [each.entryId for each in again.message_ids] == [2]
 
 
 def test_what_is_damaged_is_counted_and_acknowledged_with_what_is_wrong() -> None:
