@@ -11,8 +11,8 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java compiler broker-tools client-tools
+.PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
+	soak-administration soak-attack soak-client soak-crash soak-damage soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-compiled  the tests of AMQP's hot packages on compiled modules"
 	@echo "make check          format, lint, types, import rules, generated code, tidiness, dead code"
 	@echo "make graph          draw who imports whom into docs/graph.svg"
+	@echo "make docs           the pages of docs as a site, in build/site"
 	@echo "make pages          write the pages of docs that are made from the code"
 	@echo "make demo           10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
 	@echo "make conformance    black-box scenarios by real clients, against RabbitMQ, Apache Pulsar and Arneb"
@@ -45,6 +46,7 @@ help:
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
 	@echo "make soak-image     what the container's image runs while it is built, with all that it fetches"
 	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
+	@echo "make soak-page      what an operator does at the page, in a browser; pictures of every page in build/page"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make spark-cluster  jobs on a Spark master and two workers that get arneb with the job, and Spark Connect"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
@@ -104,6 +106,10 @@ pages: $(VENV)/.dev
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python docs/spark_page.py
 	$(BIN)/python docs/man_page.py
+
+# The site, into build/site. No warning, and no link that leads nowhere.
+docs: $(VENV)/.dev
+	$(BIN)/python docs/site.py
 
 # Fails where there is a circle. That the drawing is of the code as it is, `make check` looks at.
 graph: $(VENV)/.dev
@@ -193,6 +199,9 @@ spark-cluster: $(VENV)/.dev java
 	$(BIN)/python -m tests.spark_cluster
 
 # Seconds a listener, a seed and listeners by choice: ARGS="60 --seed 7 --listener amqp".
+soak-page: $(VENV)/.dev browser
+	$(BIN)/pytest -o "python_files=check_*.py" tests/browser $(ARGS)
+
 soak-attack: $(VENV)/.dev
 	$(BIN)/python -m tests.attack $(ARGS)
 
@@ -240,6 +249,11 @@ $(VENV)/bin/pip:
 
 java:
 	@command -v java >/dev/null || { $(APT) update && $(APT) install default-jre-headless >/dev/null; }
+
+# Debian's, for Playwright, which downloads none; axe looks for what people would stumble over.
+browser:
+	@command -v chromium >/dev/null || { $(APT) update && $(APT) install --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	@command -v npm >/dev/null || { $(APT) update && $(APT) install nodejs npm >/dev/null; }
 
 compiler:
 	@command -v cc >/dev/null || { $(APT) update && $(APT) install gcc libc6-dev >/dev/null; }

@@ -60,6 +60,13 @@ def test_queues_that_grow_with_no_consumer_are_named() -> None:
     assert len(list(looks.queues(many, {}))) == looks.NAMED_MAX + 1
 
 
+def test_what_grows_though_it_is_consumed_is_said_with_its_reason() -> None:
+    row = {"vhost": "/", "name": "slow", "attention": True, "cause": "at prefetch", "why": "Full."}
+    calm, lonely = row | {"attention": False}, row | {"cause": "no consumers"}
+    [found] = looks.growth([row, calm, lonely])
+    assert (found.check, found.subject, found.what) == ("slow", "slow in /", "Full.")
+
+
 def test_channels_and_connections_that_hold_others_up() -> None:
     channel = {"name": "c (1)", "messages_unacknowledged": 20_000, "prefetch_count": 0}
     assert checks(looks.channels([channel, channel | {"messages_unacknowledged": 3}])) == [

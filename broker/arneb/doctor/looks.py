@@ -7,6 +7,7 @@ of its own; what needs two figures is given both.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from arneb.diagnosis import Cause
 from arneb.doctor.findings import Finding, error, note, warning
 
 Document = Mapping[str, Any]
@@ -28,6 +29,11 @@ NAMED_MAX: Final = 10
 """Of a kind that are named one by one."""
 
 EXPIRES_SOON_DAYS: Final = 30
+
+LONGEST: Final = 50
+"""Queues and topics that are asked why they grow."""
+
+NO_CONSUMERS: Final = Cause.NO_CONSUMERS.value
 
 CLOCK_S_MAX: Final = 5.0
 
@@ -91,6 +97,19 @@ def queues(found: list[Document], before: Mapping[tuple[str, str], int]) -> Iter
         lambda each: warning(
             "queue-without-consumer", f"{each['messages']:,} messages and no consumer",
             "start a consumer, or `arneb ctl purge_queue` what nobody wants", _name(each),
+        ),
+    )  # fmt: skip
+
+
+def growth(found: list[Document]) -> Iterator[Finding]:
+    """Queues and topics that are consumed and grow all the same, each with the reason. That nobody
+    consumes is said by :func:`queues`."""
+    slow = [each for each in found if each["attention"] and each["cause"] != NO_CONSUMERS]
+    yield from _some(
+        slow,
+        lambda each: warning(
+            "slow", each["why"], "see its consumers in the page, or by `arneb ctl list_consumers`",
+            _name(each),
         ),
     )  # fmt: skip
 

@@ -32,12 +32,14 @@ def running_findings(
         yield from _readers(about["long_readers"])
         yield from looks.clock(time.time_ns() // 1_000_000, about["now_ms"])
     before = {(each["vhost"], each["name"]): each["messages"] for each in session.get("queues")}
+    _longest(session)  # from now on they are sampled
     wait(GROWS_S)
     [node] = session.get("nodes")
     yield from chain(
         looks.alarms(node),
         looks.descriptors(node),
         looks.queues(session.get("queues"), before),
+        looks.growth(_longest(session)),
         looks.channels(session.get("channels")),
         looks.connections(session.get("connections")),
         looks.certificates(_expiring(session, 0), _expiring(session, looks.EXPIRES_SOON_DAYS)),
@@ -45,6 +47,13 @@ def running_findings(
     if session.is_trusted:
         users = session.get("users")
         yield from looks.settings(session.steer("GET", "environment"), users, _guest(session))
+
+
+def _longest(session: Session) -> list[Mapping[str, Any]]:
+    """The longest queues and topics, as the page lists them."""
+    query = {"page": "1", "page_size": str(looks.LONGEST), "sort": "messages"}
+    found = session.get("page", "topics", **query, sort_reverse="true")
+    return [each for each in found["items"] if each["messages"]]
 
 
 def _readers(found: list[Mapping[str, Any]]) -> Iterator[Finding]:

@@ -127,6 +127,16 @@ async def test_what_is_not_figures_or_too_much_cannot_be_watched(
         assert answered.status == 400, answered.reply
 
 
+@pytest.mark.parametrize("one", ["connections/x%2520-%253E", "queues/%252F/q", "channels/c"])
+async def test_one_thing_is_watched_without_a_page(tmp_path: Path, one: str) -> None:
+    async with managed(tmp_path) as call:
+        cookie = await cookie_of(call)
+        of = await stream(call, cookie, f"page/stream?one={one}")
+        _, shown = await next_event(of)
+        assert shown["status"] == 404
+        await of.aclose()
+
+
 async def test_a_watch_needs_a_session(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         assert (await call("GET", ASKED)).status == 400

@@ -21,7 +21,7 @@ from arneb.http.management.login import (
     proof_in,
     refused,
 )
-from arneb.http.management.router import allowed, route_for
+from arneb.http.management.router import ROOT, allowed, route_for
 from arneb.http.management.rules import Who, check
 from arneb.http.management.site import Site
 from arneb.http.management.table import ROUTER
@@ -33,6 +33,9 @@ from arneb_core.api.errors import CoreError
 from arneb_core.api.json_text import is_text
 
 LOGGER: Final = logging.getLogger(__name__)
+
+PAGE: Final = f"{ROOT}page/"
+"""Paths that nobody but the page asks for: an event stream brings no header of ours."""
 
 PARAMETERS_MAX: Final = 100
 """In a query."""
@@ -106,7 +109,8 @@ async def _caller(site: Site, request: Request) -> Principal:
     proof = proof_in(headers)
     if proof is None:
         # A browser that is asked so asks its user itself, and the page does that better.
-        raise refused() if MARK in headers else asked()
+        by_page = MARK in headers or request.raw_path.startswith(PAGE)
+        raise refused() if by_page else asked()
     return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
 
 

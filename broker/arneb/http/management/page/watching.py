@@ -26,6 +26,9 @@ ROWS_MAX: Final = 100
 LISTS: Final = frozenset({"queues", "connections", "channels", "exchanges", "page/topics"})
 """Asked for page by page only: there may be very many."""
 
+BY_VHOST: Final = frozenset({"queues", "exchanges", "page/topics"})
+"""Lists of which there is one of each vhost, too."""
+
 WATCHABLE: Final = frozenset(
     {"overview", "nodes", "queues", "connections", "channels", "exchanges", "page"}
 )
@@ -94,7 +97,7 @@ def _watched(name: str, text: str) -> Watched:
 
 def _is_list(path: str) -> bool:
     """A list of everything, or of a vhost."""
-    return path in LISTS or path.rpartition("/")[0] in LISTS
+    return path in LISTS or path.rpartition("/")[0] in BY_VHOST
 
 
 ROUTES: Final = (Route("GET", "page/stream", USERS, _watch),)

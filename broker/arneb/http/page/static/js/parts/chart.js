@@ -6,6 +6,9 @@ import { colour, onTheme } from "../theme.js";
 
 const HEIGHT = 190;
 
+/** A chart shows a minute at least, also when it has just begun. */
+const SPAN_S = 60;
+
 /** @typedef {{label: string, colour: string, values: (number | null)[]}} Line */
 
 /**
@@ -51,7 +54,7 @@ function options(lines, show, width) {
     height: HEIGHT,
     cursor: { y: false, points: { size: 6 } },
     legend: { show: lines.length > 1 },
-    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(1, most * 1.1)] } },
+    scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => [Math.min(least, most - SPAN_S), most] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(1, most * 1.1)] } },
     axes: [
       { ...axis, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(clock) },
       { ...axis, size: 58, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(show) },

@@ -45,7 +45,8 @@ function cell(column, row) {
 
 /** @param {any} of */
 function Head({ column, order, onOrder }) {
-  const kind = `${column.number ? "number " : ""}${column.kind ?? ""}`;
+  const kind = `${column.number ? "number" : ""} ${column.kind?.includes("aside") ? "aside" : ""}`;
+  if (!column.title) return html`<td class=${kind}></td>`; // of buttons: a head needs a name
   if (!column.sort || !onOrder) return html`<th scope="col" class=${kind}>${column.title}</th>`;
   const chosen = order?.sort === column.sort;
   const sign = !chosen ? "" : order.reverse ? " ↓" : " ↑";

@@ -1,0 +1,153 @@
+"""What pages cost the broker that are open: ``python -m bench.watching``.
+
+The rule: as :mod:`bench.polling`: pairs of runs with the same load, in one of which so many event
+streams are open, in the broker's CPU seconds for each message.
+"""
+
+import argparse
+import http.client
+import json
+import statistics
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from bench.load import LoadGenerator, compile_generator
+from bench.operators import declare
+from bench.spark_session import Report
+from conformance.brokers.arneb import PROTOCOLS, Arneb
+
+RATIO_MAX: Final = 1.02
+
+MARK: Final = {"x-arneb-page": "1", "content-type": "application/json"}
+
+SHOWN: Final = {
+    "node": "page/node",
+    "list": "page/topics?page=1&page_size=50&sort=messages&sort_reverse=true",
+}
+"""What stands on the page of queues and topics, the longest first."""
+
+
+class Stream:
+    """A page that is open: reads what comes, and counts it."""
+
+    def __init__(self, address: str, cookie: str) -> None:
+        self.bytes = 0
+        self._connection = http.client.HTTPConnection(address, timeout=30)
+        asked = "&".join(f"{name}={quote(call, safe='')}" for name, call in SHOWN.items())
+        self._connection.request("GET", f"/api/page/stream?{asked}", headers={"cookie": cookie})
+        self._answer = self._connection.getresponse()
+        assert self._answer.status == 200, self._answer.read()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<Stream, {self.bytes} bytes>"
+
+    def _read(self) -> None:
+        try:
+            while data := self._answer.read1(65536):
+                self.bytes += len(data)
+        except (OSError, ValueError, http.client.HTTPException):
+            pass  # it is closed
+
+    def close(self) -> None:
+        """The page is closed."""
+        if self._connection.sock is not None:
+            self._connection.sock.close()
+        self._connection.close()
+
+
+def session(address: str) -> str:
+    """The cookie of a login."""
+    connection = http.client.HTTPConnection(address, timeout=30)
+    proof = json.dumps({"username": "guest", "password": "guest"})
+    connection.request("POST", "/api/page/session", proof, MARK)
+    answer = connection.getresponse()
+    cookie = answer.getheader("set-cookie", "")
+    answer.read()
+    connection.close()
+    assert answer.status == 200, answer.status
+    return cookie.partition(";")[0]
+
+
+@contextmanager
+def watching(address: str, count: int) -> Iterator[list[Stream]]:
+    """So many pages of as many people."""
+    streams = [Stream(address, session(address)) for _ in range(count)]
+    try:
+        yield streams
+    finally:
+        for each in streams:
+            each.close()
+
+
+def pairs(
+    broker: Arneb, load: LoadGenerator, streams: int, count: int, runs: int
+) -> tuple[list[float], int]:
+    """The ratios of CPU a message, watched to not watched; and the bytes that pages were sent."""
+    ratios, sent = list[float](), 0
+    address = urlsplit(f"http://{broker.http_address}").netloc
+
+    def messages() -> float:
+        before_s = broker.cpu_s()
+        load.run(broker.address, "publish", queue="load", count=count, window=100, connections=4)
+        return (broker.cpu_s() - before_s) / count
+
+    def watched_messages() -> tuple[float, int]:
+        with watching(address, streams) as opened:
+            cost = messages()
+        return cost, sum(each.bytes for each in opened)
+
+    messages()
+    for turn in range(runs):
+        if turn % 2:
+            (watched, more), alone = watched_messages(), messages()
+        else:
+            alone, (watched, more) = messages(), watched_messages()
+        ratios.append(watched / alone)
+        sent += more
+    return ratios, sent
+
+
+def main() -> None:
+    """Print and keep the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--streams", type=int, default=10)
+    parser.add_argument("--no-write", action="store_true")
+    options = parser.parse_args()
+    report = Report("watching", f"{options.runs} interleaved pairs of {options.count:,} messages.")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        load = compile_generator(Path(directory))
+        broker = Arneb(Path(directory) / "store", listeners=PROTOCOLS)
+        broker.start()
+        try:
+            declare(broker, options.queues)
+            ratios, sent = pairs(broker, load, options.streams, options.count, options.runs)
+        finally:
+            broker.kill()
+    tell(report, f"{options.queues:,} queues, {options.streams} streams", sorted(ratios), sent)
+    if not options.no_write:
+        print(report.write())
+    raise SystemExit(not report.is_good)
+
+
+def tell(report: Report, part: str, ratios: Sequence[float], sent: int) -> None:
+    """Add the figures."""
+    print(" ".join(f"{each:.3f}" for each in ratios))
+    what = "a message, watched to not watched"
+    report.add(part, f"{what}, median", statistics.median(ratios), "", most=RATIO_MAX)
+    report.add(part, f"{what}, lowest", ratios[0], "")
+    report.add(part, f"{what}, highest", ratios[-1], "")
+    report.add(part, "sent to all pages", sent / 1e6, "MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""What an operator does at the page, in a real browser."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pika
+import pytest
+from playwright.sync_api import Browser, expect
+from tests.browser.operator import Operator, chromium, operator, url_of
+
+from arneb.demo.process import BrokerProcess
+
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+RATE_WITHIN_MS = 2000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("store"), ["amqp", "http"]) as found:
+        yield found
+
+
+@pytest.fixture
+def somebody(browser: Browser, broker: BrokerProcess) -> Iterator[Operator]:
+    with operator(browser, url_of(broker)) as found:
+        found.log_in()
+        yield found
+
+
+def connected(broker: BrokerProcess) -> Any:
+    """A client over AMQP."""
+    where = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
+    return pika.BlockingConnection(where)
+
+
+def api(broker: BrokerProcess, method: str, path: str, body: Any = None) -> Any:
+    answer = httpx.request(
+        method, f"{url_of(broker)}api/{path}", auth=("guest", "guest"),
+        content=None if body is None else json.dumps(body),
+    )  # fmt: skip
+    answer.raise_for_status()
+    return answer.json() if answer.content else None
+
+
+def test_a_wrong_password_lets_nobody_in(browser: Browser, broker: BrokerProcess) -> None:
+    with operator(browser, url_of(broker)) as somebody:
+        somebody.page.goto(somebody.url)
+        somebody.page.get_by_label("User").fill("guest")
+        somebody.page.get_by_label("Password").fill("wrong")
+        somebody.press("Log in")
+        expect(somebody.page.get_by_role("alert")).to_contain_text("do not belong together")
+
+
+def test_a_queue_is_made_and_a_message_published_seen_and_found(somebody: Operator) -> None:
+    page = somebody.page
+    somebody.go("#/queues")
+    somebody.press("New queue")
+    page.get_by_label("Name", exact=True).fill("seen")
+    somebody.press("Make it")
+    page.get_by_role("link", name="seen", exact=True).click()
+    page.get_by_role("link", name="Publish").click()
+    page.get_by_label("Body").fill('{"order": 7}')
+    page.get_by_label("Headers, as JSON").fill('{"region": "eu"}')
+    somebody.press("Publish")
+    somebody.sees("Published.")
+    page.get_by_role("navigation", name="Parts of this queue").get_by_role(
+        "link", name="Messages"
+    ).click()
+    message = page.get_by_role("article")
+    expect(message).to_have_count(1)
+    expect(message).to_contain_text('"order": 7')
+    page.get_by_label("Header", exact=True).fill("region=us")
+    somebody.press("Search")
+    expect(page.get_by_role("article")).to_have_count(0)
+    page.get_by_label("Header", exact=True).fill("region=eu")
+    page.get_by_label("Text in the body").fill("order")
+    somebody.press("Search")
+    expect(page.get_by_role("article")).to_have_count(1)
+
+
+def test_a_look_takes_nothing(somebody: Operator, broker: BrokerProcess) -> None:
+    api(broker, "PUT", "queues/%2F/looked", {"durable": True})
+    with connected(broker) as connection:
+        connection.channel().basic_publish("", "looked", b"x")
+    somebody.go("#/queues/%2F/looked/messages")
+    expect(somebody.page.get_by_role("article")).to_have_count(1)
+    with connected(broker) as connection:
+        method, _, body = connection.channel().basic_get("looked", auto_ack=True)
+        assert (body, method.redelivered) == (b"x", False)
+
+
+def test_a_dead_letter_is_sent_back(somebody: Operator, broker: BrokerProcess) -> None:
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    api(broker, "PUT", "queues/%2F/dead", {"durable": True})
+    api(broker, "PUT", "queues/%2F/alive", {"durable": True, "arguments": dead})
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.basic_publish("", "alive", b"once more")
+        method, _, _ = channel.basic_get("alive")
+        while method is None:
+            method, _, _ = channel.basic_get("alive")
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    somebody.go("#/queues/%2F/dead/messages")
+    page = somebody.page
+    somebody.press("Search")
+    expect(page.get_by_role("article")).to_contain_text("died: rejected in alive")
+    page.get_by_role("article").get_by_role("checkbox").check()
+    somebody.press("Send back where it died")
+    somebody.sees("1 sent back.")
+    assert api(broker, "GET", "queues/%2F/alive")["messages"] == 1
+
+
+def test_a_rate_moves_within_two_seconds(somebody: Operator, broker: BrokerProcess) -> None:
+    api(broker, "PUT", "queues/%2F/moving", {"durable": True})
+    somebody.go("#/queues/%2F/moving")
+    figure = somebody.page.locator(".figure", has_text="Ready").locator("dd").first
+    expect(figure).to_have_text("0")
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for _ in range(20):
+            channel.basic_publish("", "moving", b"x")
+        began = time.monotonic()
+        expect(figure).to_have_text("20", timeout=RATE_WITHIN_MS)
+        rate = somebody.page.locator(".figure", has_text="Coming in").locator("dd").first
+        expect(rate).not_to_have_text("0/s", timeout=RATE_WITHIN_MS)
+        assert time.monotonic() - began < 2 * RATE_WITHIN_MS / 1000
+
+
+def test_a_connection_is_closed(somebody: Operator, broker: BrokerProcess) -> None:
+    connection = connected(broker)
+    somebody.go("#/connections")
+    somebody.page.get_by_role("table").get_by_role("link").first.click()
+    somebody.press("Close")
+    somebody.press("Close the connection")
+    somebody.sees("Closed.")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        for _ in range(100):
+            connection.process_data_events(0.1)
+
+
+def test_a_policy_is_set_after_a_look_at_what_it_touches(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    api(broker, "PUT", "queues/%2F/ruled", {"durable": True})
+    page = somebody.page
+    somebody.go("#/policies")
+    somebody.press("New policy")
+    page.get_by_label("Name", exact=True).fill("short")
+    page.get_by_label("Pattern").fill("^ruled$")
+    somebody.sees("Would touch 1 name")
+    page.get_by_label("Definition, as JSON").fill('{"max-length": 7}')
+    somebody.press("Save")
+    somebody.sees("Saved short.")
+    assert api(broker, "GET", "queues/%2F/ruled")["policy"] == "short"
+
+
+def test_whoever_may_less_is_refused_and_told_so(browser: Browser, broker: BrokerProcess) -> None:
+    api(broker, "PUT", "users/looker", {"password": "secret", "tags": "management"})
+    with operator(browser, url_of(broker)) as somebody:
+        somebody.log_in("looker", "secret")
+        somebody.go("#/users")
+        somebody.sees("Not administrator user")
+        somebody.go("#/queues")
+        somebody.sees("There is no queue and no topic yet.")
+
+
+def test_the_stream_ends_when_a_right_is_taken_away(
+    browser: Browser, broker: BrokerProcess
+) -> None:
+    api(broker, "PUT", "users/leaver", {"password": "secret", "tags": "management"})
+    rights = {"configure": ".*", "write": ".*", "read": ".*"}
+    api(broker, "PUT", "permissions/%2F/leaver", rights)
+    api(broker, "PUT", "queues/%2F/watched", {"durable": True})
+    with operator(browser, url_of(broker)) as somebody:
+        somebody.log_in("leaver", "secret")
+        somebody.go("#/queues")
+        expect(somebody.page.get_by_role("link", name="watched", exact=True)).to_be_visible()
+        api(broker, "DELETE", "permissions/%2F/leaver")
+        expect(somebody.page.get_by_role("link", name="watched", exact=True)).to_be_hidden()
+        api(broker, "DELETE", "users/leaver")
+        expect(somebody.page.get_by_role("button", name="Log in")).to_be_visible()
+
+
+def test_a_hostile_name_is_text(somebody: Operator, broker: BrokerProcess) -> None:
+    with connected(broker) as connection:
+        connection.channel().queue_declare(HOSTILE, durable=True)
+    somebody.go("#/queues")
+    somebody.page.get_by_role("link", name=HOSTILE).click()
+    expect(somebody.page.get_by_role("heading", name=HOSTILE)).to_be_visible()
+    assert somebody.page.evaluate("window.hacked") is None
+    assert somebody.page.locator("img[src=x]").count() == 0
+
+
+def test_a_purge_asks_for_the_name(somebody: Operator, broker: BrokerProcess) -> None:
+    api(broker, "PUT", "queues/%2F/full", {"durable": True})
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("", "full", b"x")
+    somebody.go("#/queues/%2F/full")
+    somebody.press("Purge")
+    dialog = somebody.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("1 messages that wait are deleted")
+    expect(dialog.get_by_role("button", name="Purge")).to_be_disabled()
+    dialog.get_by_role("textbox").fill("full")
+    dialog.get_by_role("button", name="Purge").click()
+    somebody.sees("Purged full.")
+    assert api(broker, "GET", "queues/%2F/full")["messages"] == 0
+
+
+def test_a_route_is_tried(somebody: Operator) -> None:
+    somebody.go("#/exchanges/%2F/amq.direct")
+    tester = somebody.page.get_by_role("form", name="Route tester")
+    tester.get_by_label("Routing key").fill("nobody")
+    tester.get_by_role("button", name="Try it").click()
+    somebody.sees("To no queue")
+
+
+def test_everything_can_be_done_by_keys(somebody: Operator) -> None:
+    somebody.go("#/")
+    page = somebody.page
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main h1")).to_be_focused()
+
+
+def test_the_page_goes_on_when_the_broker_comes_back(browser: Browser, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, ["amqp", "http"]) as first:
+        port = first.addresses["http"].port
+        with operator(browser, url_of(first)) as somebody:
+            somebody.log_in()
+            somebody.go("#/queues")
+            first.stop()
+            somebody.sees("The broker does not answer")
+            again = f"--http=127.0.0.1:{port}"
+            with BrokerProcess(tmp_path, ["amqp", "http"], [again]):
+                # Sessions are in memory, so it asks who it is, and shows the same place.
+                somebody.page.get_by_label("User").fill("guest")
+                somebody.page.get_by_label("Password").fill("guest")
+                somebody.press("Log in")
+                expect(somebody.page.locator("main h1")).to_have_text("Queues and topics")
+            somebody.complaints.clear()  # of a port that nobody listened at

@@ -1,0 +1,28 @@
+"""The site, as far as it can be tried without building it, and the compose file."""
+
+from pathlib import Path
+
+import yaml
+from docs.site import PICTURES, copied
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_every_link_leads_somewhere_and_none_out_of_the_site(tmp_path: Path) -> None:
+    assert copied(tmp_path) == []
+    pages = {each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*.md")}
+    assert {"index.md", "guide/index.md", "guide/page.md", "internals/page.md"} <= pages
+    assert "../../" not in (tmp_path / "guide/page.md").read_text(encoding="utf-8")
+    assert PICTURES.is_relative_to(REPOSITORY / "build")
+
+
+def test_the_compose_file_publishes_on_this_machine_only_and_needs_a_password() -> None:
+    told = yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    service = told["services"]["arneb"]
+    assert all(each.startswith("127.0.0.1:") for each in service["ports"])
+    assert {each.rpartition(":")[2] for each in service["ports"]} == {
+        "5672", "6650", "8080", "15672",
+    }  # fmt: skip
+    assert service["environment"]["RABBITMQ_DEFAULT_PASS"].startswith("${ARNEB_PASSWORD:?")
+    assert (REPOSITORY / service["build"]["dockerfile"]).is_file()
+    assert service["volumes"] == ["data:/var/lib/arneb"]
