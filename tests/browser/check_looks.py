@@ -60,7 +60,7 @@ def browser() -> Iterator[Browser]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with something to show."""
     with BrokerProcess(tmp_path_factory.mktemp("store"), ["amqp", "http"]) as broker:
-        where = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
+        where = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, heartbeat=0)
         with pika.BlockingConnection(where) as connection:
             channel = connection.channel()
             channel.exchange_declare("shop", "topic", durable=True)

@@ -30,9 +30,8 @@ export function Shell({ user, onLogOut }) {
     first.current = false;
     scrollTo(0, 0);
   }, [key]);
-  return html`<a class="skip" href=${location.hash} onClick=${(/** @type {Event} */ e) => skip(e, main.current)}>To the content</a>
-    <div class="frame">
-      <${Side} route=${route} user=${user} node=${node?.body} onLogOut=${onLogOut} />
+  return html`<div class="frame">
+      <${Side} onSkip=${(/** @type {Event} */ e) => skip(e, main.current)} route=${route} user=${user} node=${node?.body} onLogOut=${onLogOut} />
       <main class="main" ref=${main}>
         <${Lost} />
         ${(node?.body?.alarms ?? []).map((/** @type {any} */ each) => html`<${Alarm} key=${each.name} alarm=${each} />`)}
@@ -48,13 +47,14 @@ function skip(event, main) {
 }
 
 /** @param {any} of */
-function Side({ route, user, node, onLogOut }) {
+function Side({ route, user, node, onLogOut, onSkip }) {
   const [open, setOpen] = useState(false);
   const [shown, setShown] = useState(theme());
   useEffect(() => onTheme(() => setShown(theme())), []);
   useEffect(() => setOpen(false), [route]);
   const lit = BELOW[route.page] ?? route.page;
   return html`<header class="side" data-open=${open ? "yes" : "no"}>
+    <a class="skip" href=${location.hash} onClick=${onSkip}>To the content</a>
     <a class="brand" href="#/"><img src="page/arneb.svg" alt="" width="28" height="28" />Arneb</a>
     <button class="button menu" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
     <nav aria-label="Pages">

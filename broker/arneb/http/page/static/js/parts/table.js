@@ -62,7 +62,7 @@ function Head({ column, order, onOrder }) {
  * @param {{page: number, pages: number, total: number, of: string, onPage: (page: number) => void}} of
  */
 export function Pager({ page, pages, total, of, onPage }) {
-  return html`<nav class="row spread" aria-label="Pages">
+  return html`<nav class="row spread" aria-label="Pages of the list">
     <span class="quiet small">${count(total)} ${of}</span>
     ${pages > 1 &&
     html`<span class="row">
