@@ -89,7 +89,8 @@ async def test_a_stream_ends_at_once_when_the_right_is_gone(tmp_path: Path, chan
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(take_away)
-            assert [each async for each in of] == []
+            # The clock jumps while a thread commits, so it may have said that it lives.
+            assert [each async for each in of if each.startswith(b"event")] == []
         assert call.site.watchers.streams == 0
 
 
