@@ -29,6 +29,7 @@ from arneb_pulsar.admin import (
     elsewhere,
     lookup,
     namespaces,
+    peeking,
     permissions,
     policies,
     properties,
@@ -36,6 +37,7 @@ from arneb_pulsar.admin import (
     statistics,
     subscriptions,
     topics,
+    transactions,
 )
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
 from arneb_pulsar.admin.router import Route, Router
@@ -56,9 +58,11 @@ ROUTER: Final = Router(
         *properties.ROUTES,
         *schemas.ROUTES,
         *subscriptions.ROUTES,
+        *peeking.ROUTES,
         *backlogs.ROUTES,
         *statistics.ROUTES,
         *lookup.ROUTES,
+        *transactions.ROUTES,
     ]
 )
 

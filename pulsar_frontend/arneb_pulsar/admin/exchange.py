@@ -57,7 +57,8 @@ class AdminRequest:
     def number(self, name: str) -> int:
         """A part of the path that is a number. Raises :class:`AdminError`."""
         text = self.names[name]
-        if not (text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) <= 19):
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(text) <= 19):
             raise AdminError(400, f"{name}: expected a number, got {text!r}")
         return int(text)
 

@@ -1,4 +1,4 @@
-"""Subscriptions: made, removed and moved, and messages looked at."""
+"""Subscriptions: made, removed and moved."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -10,20 +10,18 @@ from arneb_core.api.position import Position, before, position
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import (
-    BYTES,
     DONE,
     AdminError,
     AdminReply,
     AdminRequest,
     document,
 )
-from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import ADMIN, on_topic
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
-from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry
+from arneb_pulsar.namespaces.backlog import bytes_from
 from arneb_pulsar.namespaces.fields import read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
@@ -108,7 +106,7 @@ async def skip(context: BrokerContext, request: AdminRequest) -> AdminReply:
         raise AdminError(412, "expected 0 or more messages to skip")
     topic = plain(context, topic_of(context, request))
     subscription = subscription_of(topic, request.names["subscription"])
-    through, _ = await _nth(subscription, count)
+    through, _ = await nth_waiting(subscription, count)
     if through is not None:
         await subscription.skip_through(through)
     return DONE
@@ -176,34 +174,6 @@ def _expiry(context: BrokerContext, seconds: int) -> Work:
     return work
 
 
-async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The nth message that is not acknowledged, counted from 1."""
-    count = request.number("count")
-    name = topic_of(context, request)
-    topic = plain(context, name)
-    subscription = topic.subscriptions.get(request.names["subscription"])
-    if subscription is None:
-        # Pulsar makes it, at the beginning; whoever looks finds the same, and nothing is made.
-        enough = 0 < count <= sum(each.entries for each in topic.ledgers())
-        place = nth_entry(topic.ledgers(), count, from_end=False) if enough else None
-    else:
-        place, found = await _nth(subscription, count)
-        place = place if 0 < count == found else None
-    return await _message(context, request, topic, place)
-
-
-async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The nth entry from either end of the log, counted from 1."""
-    topic = plain(context, topic_of(context, request))
-    end = request.query.get("initialPosition", "latest")
-    if end not in ("earliest", "latest"):
-        raise AdminError(412, f"initialPosition: expected earliest or latest, got {end!r}")
-    asked = {"number": request.query.get("messagePosition", "1")}
-    number = AdminRequest(asked).number("number")
-    place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
-    return await _message(context, request, topic, place)
-
-
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Bytes from a message id on."""
     place = place_of(request.json())
@@ -221,13 +191,7 @@ async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return DONE
 
 
-async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    topic = plain(context, topic_of(context, request))
-    place = place_of({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
-    return await _message(context, request, topic, place)
-
-
-async def _nth(subscription: Subscription, count: int) -> tuple[Position | None, int]:
+async def nth_waiting(subscription: Subscription, count: int) -> tuple[Position | None, int]:
     """The last of the first ``count`` positions that are not acknowledged, and how many there
     are."""
     place: Position | None = None
@@ -242,21 +206,8 @@ async def _nth(subscription: Subscription, count: int) -> tuple[Position | None,
     return place, count - left
 
 
-async def _message(
-    context: BrokerContext, request: AdminRequest, topic: Topic, place: Position | None
-) -> AdminReply:
-    """The message there. Read, it may take 128 MiB, and unpacked as much again."""
-    async with context.message_shown:
-        found = None if place is None else await topic.entry_at(place)
-        if place is None or found is None:
-            raise AdminError(404, "Message not found")
-        await request.hold(2 * len(found))
-        headers, payload = await trio.to_thread.run_sync(message_of, place, found)
-        await request.hold(len(payload))
-        return AdminReply(200, payload, BYTES, headers)
-
-
 def subscription_of(topic: Topic, name: str) -> Subscription:
+    """The subscription of that name. Raises :class:`AdminError`."""
     found = topic.subscriptions.get(name)
     if found is None:
         raise AdminError(404, f"Subscription {name} not found for topic {topic.name}")
@@ -311,20 +262,12 @@ ROUTES: Final[list[Route]] = [
             on_topic(TopicOperation.EXPIRE_MESSAGES),
             expire_all,
         ),
-        Route("GET", ONE + "/position/{count}", on_topic(TopicOperation.PEEK_MESSAGES), peek),
-        Route(
-            "GET",
-            "/{topic}/ledger/{ledger}/entry/{entry}",
-            on_topic(TopicOperation.PEEK_MESSAGES),
-            entry,
-        ),
         Route(
             "POST",
             ONE + "/expireMessages",
             on_topic(TopicOperation.EXPIRE_MESSAGES),
             expire_through,
         ),
-        Route("GET", "/{topic}/examinemessage", on_topic(TopicOperation.PEEK_MESSAGES), examine),
         Route(
             "PUT", "/{topic}/backlogSize", on_topic(TopicOperation.GET_BACKLOG_SIZE), backlog_size
         ),

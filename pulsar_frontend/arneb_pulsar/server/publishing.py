@@ -12,7 +12,7 @@ import trio
 
 from arneb_core.api.entry import HEADER_BYTES, messages_in
 from arneb_core.api.errors import CommitFailed, CoreError, TopicFenced, TopicNotFound
-from arneb_core.api.position import ENTRY_BITS, Position
+from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.names import topic_name_of
@@ -28,6 +28,7 @@ from arneb_pulsar.session.damaged import sort_refused
 from arneb_pulsar.session.effects import ProducerKey
 from arneb_pulsar.session.errors import Failure, TopicTerminated, TransactionNotOpen
 from arneb_pulsar.session.rules import TO_PRODUCE
+from arneb_pulsar.transactions.states import PROVISIONAL
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -37,10 +38,6 @@ THROTTLED_RECEIVE_BYTES: Final = 1024
 """The same while producers must keep to a rate: one piece must not be worth minutes."""
 
 TOO_LARGE: Final = Failure(pb.NotAllowedError, "Exceed maximum message size")
-PROVISIONAL: Final = 1 << 62 << ENTRY_BITS
-"""Added to the places of messages in transactions, which have none in their topics before they are
-committed: an id that is told so is that of no message, and as a place to begin at means the end."""
-
 NOT_ALLOWED: Final = Failure(pb.AuthorizationError, TO_PRODUCE)
 
 

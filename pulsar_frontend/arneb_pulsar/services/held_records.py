@@ -66,6 +66,11 @@ class HeldRecords:
         """The log was made, now or by an earlier process."""
         return self._topic is not None
 
+    @property
+    def topic(self) -> Topic | None:
+        """The log, for who looks at its ledgers."""
+        return self._topic
+
     async def open(self) -> None:
         """Make the log if it is not there. Raises :class:`.CommitFailed`."""
         if self._topic is None:

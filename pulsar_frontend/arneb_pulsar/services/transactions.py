@@ -73,8 +73,8 @@ class Transactions:
         """On their way to disk."""
         self._starting = trio.Lock()
         self._is_started = False
-        self._counted = 0
-        self._era = 0
+        self.latest = 0  # the number of the transaction that was begun last since the start
+        self.recovered_ms = (0, 0)  # when it began to be looked what was open, and when it was known
         self._opened = trio.Event()
 
     def __repr__(self) -> str:
@@ -93,9 +93,11 @@ class Transactions:
         async with self._starting:
             if self._is_started:
                 return
+            began_ms = self._clock.wall_ms()
             if self.held.is_there:
                 await self.held.open()
                 await self._recover()
+            self.recovered_ms = began_ms, self._clock.wall_ms()
             self._is_started = True
 
     async def _recover(self) -> None:
@@ -196,13 +198,13 @@ class Transactions:
         await self.start()
         await self.held.open()
         async with self._starting:
-            if not self._era:
+            if not self.latest:
                 kept = self._core.metadata(ERA).get(ERA, b"")
                 era = int.from_bytes(kept, "big") + 1
                 await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(4, "big"))]))
-                self._era = era
-        self._counted += 1
-        number = self._era << ERA_BITS | self._counted
+                self.latest = era << ERA_BITS
+            self.latest += 1
+            number = self.latest
         opened = Opened(self._clock.wall_ms(), timeout_ms, (caller.role, caller.original))
         record = pack(number, opened, opened.at_ms)
         transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened, self.memory)

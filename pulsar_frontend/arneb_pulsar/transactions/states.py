@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from arneb_core.api.position import ENTRY_BITS
+
 COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
 """The topic whose partitions say, by a lookup, which broker coordinates. There is no such topic
 here, and nothing can be sent to it."""
+
+PROVISIONAL: Final = 1 << 62 << ENTRY_BITS
+"""Added to the places of messages in transactions, which have none in their topics before they are
+committed: an id that is told so is that of no message, and as a place to begin at means the end."""
 
 COORDINATOR: Final = 0
 """The one coordinator of a broker: its number is the upper half of the ids of its transactions."""

@@ -1,0 +1,135 @@
+"""Peeking: messages shown to operators, who are given none of them.
+
+The rule: one message is in memory at a time. Behind the backlog of a subscription stand the
+messages of transactions that are open, marked as not committed: callers who want committed ones
+only leave those out themselves, as with Pulsar.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import trio
+from pyroaring import BitMap64
+
+from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
+from arneb_pulsar.admin.exchange import BYTES, AdminError, AdminReply, AdminRequest
+from arneb_pulsar.admin.messages import PREFIX, message_of
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import on_topic
+from arneb_pulsar.admin.subscriptions import nth_waiting, place_of
+from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.namespaces.backlog import nth_entry
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.transactions.records import SENT_AT
+from arneb_pulsar.transactions.states import PROVISIONAL, TransactionId
+
+NOT_FOUND: Final = "Message not found"
+
+LOOKED_PER_TURN: Final = 100
+"""Open transactions: a fraction of a millisecond."""
+
+
+async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The nth message that is not acknowledged, counted from 1."""
+    count = request.number("count")
+    name = topic_of(context, request)
+    topic = plain(context, name)
+    subscription = topic.subscriptions.get(request.names["subscription"])
+    if subscription is None:
+        # Pulsar makes it, at the beginning; whoever looks finds the same, and nothing is made.
+        enough = 0 < count <= sum(each.entries for each in topic.ledgers())
+        place = nth_entry(topic.ledgers(), count, from_end=False) if enough else None
+    else:
+        place, found = await nth_waiting(subscription, count)
+        if found < count:
+            return await _uncommitted(context, request, topic, count - found)
+        place = place if count > 0 else None
+    return await _message(context, request, topic, place)
+
+
+async def _uncommitted(
+    context: BrokerContext, request: AdminRequest, topic: Topic, count: int
+) -> AdminReply:
+    """The nth message of open transactions, in the order in which they came."""
+    places = BitMap64()
+    for looked, each in enumerate([*context.transactions.open]):
+        if (sends := each.sends.get(topic.id)) is not None:
+            places |= sends.places
+        if looked % LOOKED_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
+    if len(places) < count:
+        raise AdminError(404, NOT_FOUND)
+    wanted = places[count - 1]
+    whose = [each.id for each in context.transactions.open if wanted in each.records]
+    if not whose:
+        raise AdminError(404, NOT_FOUND)  # it ended meanwhile
+    async with context.message_shown:
+        records = context.transactions.held.read(BitMap64([wanted]))
+        ((place, record),) = [each async for each in records]
+        reply = await _shown(request, Position(PROVISIONAL + place), record[SENT_AT:])
+        return replace(reply, headers={**reply.headers, **_marks(whose[0])})
+
+
+def _marks(transaction: TransactionId) -> Mapping[str, str]:
+    return {
+        PREFIX + "txn-uncommitted": "true",
+        PREFIX + "txn-aborted": "false",
+        PREFIX + "txnid-most-bits": str(transaction.most_bits),
+        PREFIX + "txnid-least-bits": str(transaction.least_bits),
+    }
+
+
+async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The nth entry from either end of the log, counted from 1."""
+    topic = plain(context, topic_of(context, request))
+    end = request.query.get("initialPosition", "latest")
+    if end not in ("earliest", "latest"):
+        raise AdminError(412, f"initialPosition: expected earliest or latest, got {end!r}")
+    asked = {"number": request.query.get("messagePosition", "1")}
+    number = AdminRequest(asked).number("number")
+    place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
+    return await _message(context, request, topic, place)
+
+
+async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic = plain(context, topic_of(context, request))
+    place = place_of({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
+    return await _message(context, request, topic, place)
+
+
+async def _message(
+    context: BrokerContext, request: AdminRequest, topic: Topic, place: Position | None
+) -> AdminReply:
+    """The message there. Read, it may take 128 MiB, and unpacked as much again."""
+    async with context.message_shown:
+        found = None if place is None else await topic.entry_at(place)
+        if place is None or found is None:
+            raise AdminError(404, NOT_FOUND)
+        return await _shown(request, place, found)
+
+
+async def _shown(request: AdminRequest, place: Position, found: bytes) -> AdminReply:
+    await request.hold(2 * len(found))
+    headers, payload = await trio.to_thread.run_sync(message_of, place, found)
+    await request.hold(len(payload))
+    return AdminReply(200, payload, BYTES, headers)
+
+
+ROUTES: Final[list[Route]] = routes_of_topics(
+    Route(
+        "GET",
+        "/{topic}/subscription/{subscription}/position/{count}",
+        on_topic(TopicOperation.PEEK_MESSAGES),
+        peek,
+    ),
+    Route(
+        "GET",
+        "/{topic}/ledger/{ledger}/entry/{entry}",
+        on_topic(TopicOperation.PEEK_MESSAGES),
+        entry,
+    ),
+    Route("GET", "/{topic}/examinemessage", on_topic(TopicOperation.PEEK_MESSAGES), examine),
+)
