@@ -12,13 +12,14 @@ from typing import Final
 from arneb_core.api.errors import SubscriptionNotFound
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
+from arneb_pulsar.admin.elsewhere import check_name
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.namespaces import PATH, boundaries_of, bundles_document, namespace_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import ADMIN, SUPER_USER, on_namespace
 from arneb_pulsar.authorization.authorizer import PrefixNeeded
 from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
-from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, topic_name_of
+from arneb_pulsar.names import NON_PERSISTENT, RESERVED_SUBSCRIPTIONS, topic_name_of
 from arneb_pulsar.namespaces import bundles
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_lifecycle import disconnect
@@ -42,6 +43,7 @@ def bundle_in(context: BrokerContext, request: AdminRequest) -> tuple[int, int] 
     try:
         return bundles.find(boundaries_of(context, namespace_of(context, request)), name)
     except bundles.InvalidBundle as error:
+        check_name(name)  # what is taken back of a namespace stands in the same place
         raise AdminError(412, str(error)) from error
 
 
@@ -57,6 +59,12 @@ def topics_in(context: BrokerContext, request: AdminRequest) -> list[Topic]:
 
 async def get_bundles(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return document(bundles_document(context, namespace_of(context, request)))
+
+
+async def list_fleeting(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The non-persistent topics of one bundle."""
+    names = [each.name for each in topics_in(context, request)]
+    return document([each for each in names if each.startswith(NON_PERSISTENT)])
 
 
 async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -216,4 +224,10 @@ ROUTES: Final[list[Route]] = [
     Route("POST", BUNDLE + "/clearBacklog/{subscription}", CLEAR, clear),
     Route("POST", PATH + "/unsubscribe/{subscription}", UNSUBSCRIBE, unsubscribe),
     Route("POST", BUNDLE + "/unsubscribe/{subscription}", UNSUBSCRIBE, unsubscribe),
+    Route(
+        "GET",
+        "/admin/v2/{domain=non-persistent}/{tenant}/{namespace}/{bundle}",
+        on_namespace(NamespaceOperation.GET_BUNDLE),
+        list_fleeting,
+    ),
 ]

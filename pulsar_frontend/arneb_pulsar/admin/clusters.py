@@ -43,6 +43,9 @@ NO_TLS: Final = {
     "brokerClientTlsEnabled": False,
     "tlsAllowInsecureConnection": False,
     "brokerClientTlsEnabledWithKeyStore": False,
+    "brokerClientTlsTrustStoreType": "JKS",
+    "brokerClientTlsKeyStoreType": "JKS",
+    "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
 }
 """This broker is no client of other clusters."""
 
@@ -126,6 +129,18 @@ async def put_replication(context: BrokerContext, request: AdminRequest) -> Admi
     if wanted != [local]:
         raise AdminError(501, GEO_REPLICATION)
     return DONE if of_topic else AdminReply(200)
+
+
+async def get_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Where a namespace may be, if that was bounded: here, and so there is nothing to say."""
+    namespace_of(context, request)
+    return document([])
+
+
+async def put_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """As of replication: in this cluster, and in no other."""
+    await put_replication(context, request)
+    return AdminReply(200)
 
 
 async def drop_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -215,6 +230,8 @@ ROUTES: Final[list[Route]] = [
     Route("DELETE", "/admin/v2/clusters/{cluster}", SUPER_USER, drop_cluster),
     Route("GET", PATH + "/replication", READ_PLACES, get_replication),
     Route("POST", PATH + "/replication", SUPER_USER, put_replication),
+    Route("GET", PATH + "/allowedClusters", READ_PLACES, get_allowed),
+    Route("POST", PATH + "/allowedClusters", SUPER_USER, put_allowed),
     *routes_of_topics(
         Route("GET", "/{topic}/replication", READ_TOPIC_PLACES, get_replication),
         Route("POST", "/{topic}/replication", SUPER_USER, put_replication),

@@ -68,6 +68,10 @@ def topic_document(
     messages, size = context.rates.of_topic(topic)
     throttle = context.throttles.of(topic)
     quotas = context.namespaces.policies(name).quotas
+    deduplication: Document = {}
+    if name.is_persistent:
+        is_on = context.deduplications.of(topic)
+        deduplication = {"deduplicationStatus": "Enabled" if is_on else "Disabled"}
     by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {
         "msgRateIn": messages,
@@ -93,7 +97,7 @@ def topic_document(
         "waitingPublishers": len(context.producers.of(topic)) - len(publishers),
         "subscriptions": subscription_documents,
         "replication": {},
-        "deduplicationStatus": "Enabled" if context.deduplications.of(topic) else "Disabled",
+        **deduplication,
         "nonContiguousDeletedMessagesRanges": sum(
             each["nonContiguousDeletedMessagesRanges"] for each in shown
         ),
@@ -139,9 +143,18 @@ def partitioned_document(
         str(part): topic_document(context, part, detail) for part in context.topics.parts(name)
     }
     found = _sum(parts.values())
-    found["metadata"] = {"partitions": context.namespaces.partitions(name), "deleted": False}
+    for of_each in ("deduplicationStatus", "ownerBroker"):
+        found.pop(of_each, None)
+    found["metadata"] = metadata_document(context, name)
     found["partitions"] = parts if each else {}
     return found
+
+
+def metadata_document(context: BrokerContext, name: TopicName) -> Document:
+    """What is known of a partitioned topic."""
+    found: Document = {"partitions": context.namespaces.partitions(name), "deleted": False}
+    properties = dict(context.namespaces.properties(name))
+    return found | ({"properties": properties} if properties else {})
 
 
 EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"})

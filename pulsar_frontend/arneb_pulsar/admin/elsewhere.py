@@ -19,9 +19,6 @@ OFFLOADING: Final = (
 )
 GEO_REPLICATION: Final = "Geo-replication does not exist here: this cluster is alone"
 ONE_BROKER: Final = "There is one broker, and nothing to balance or to place"
-GROUPS: Final = (
-    "Resource groups are not kept: rates and limits are policies of namespaces and topics"
-)
 NO_JAVA: Final = "There is no Java virtual machine here: /metrics has the figures of the broker"
 FILTERS: Final = "Entry filters are classes of Java, which this broker does not load"
 
@@ -30,10 +27,11 @@ BELOW: Final[Mapping[str, str]] = {
     "/admin/v3/sinks": JOBS,
     "/admin/v3/sources": JOBS,
     "/admin/v3/packages": JOBS,
+    "/admin/v3/sink": JOBS,
+    "/admin/v3/source": JOBS,
     "/admin/v2/functions": JOBS,
     "/admin/v2/worker": JOBS,
     "/admin/v2/worker-stats": JOBS,
-    "/admin/v2/resourcegroups": GROUPS,
     "/admin/v2/resource-quotas": ONE_BROKER,
     "/admin/v2/bookies": ONE_BROKER,
     "/admin/v2/broker-stats/mbeans": NO_JAVA,
@@ -45,14 +43,15 @@ BELOW: Final[Mapping[str, str]] = {
 NAMED: Final[Mapping[str, str]] = {
     "offload": OFFLOADING,
     "offloadPolicies": OFFLOADING,
+    "removeOffloadPolicies": OFFLOADING,
     "offloadThreshold": OFFLOADING,
     "offloadThresholdInSeconds": OFFLOADING,
     "offloadDeletionLagMs": OFFLOADING,
     "replicatorDispatchRate": GEO_REPLICATION,
     "replicatedSubscriptionStatus": GEO_REPLICATION,
     "shadowTopics": GEO_REPLICATION,
+    "migrate": GEO_REPLICATION,
     "migration": GEO_REPLICATION,
-    "resourcegroup": GROUPS,
     "entryFilters": FILTERS,
     "antiAffinity": ONE_BROKER,
     "bookieAffinity": ONE_BROKER,
@@ -72,5 +71,11 @@ def check(raw_path: str) -> None:
         if raw_path == beginning or raw_path.startswith(beginning + "/"):
             raise AdminError(501, reason)
     for part in reversed(raw_path.strip("/").split("/")[PARTS_BEFORE:]):
-        if (reason := NAMED.get(part, "")) and raw_path.startswith("/admin/v2/"):
-            raise AdminError(501, reason)
+        if raw_path.startswith("/admin/"):
+            check_name(part)
+
+
+def check_name(part: str) -> None:
+    """Raise :class:`AdminError` with the reason, if there is one, for a part of a path."""
+    if reason := NAMED.get(part, ""):
+        raise AdminError(501, reason)

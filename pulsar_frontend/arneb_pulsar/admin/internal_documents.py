@@ -10,7 +10,7 @@ from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
-from arneb_pulsar.admin.subscription_documents import Document
+from arneb_pulsar.admin.subscription_documents import NEVER, Document
 from arneb_pulsar.services.clock import iso_of
 
 NO_LEDGER: Final = {
@@ -72,6 +72,7 @@ def _cursor(subscription: Subscription) -> Document:
         "messagesConsumedCounter": figures.acknowledged_entries_total,
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
+        "lastLedgerSwitchTimestamp": NEVER,
         "individuallyDeletedMessages": f"[{figures.holes} ranges]" if figures.holes else "[]",
         "state": "Open",
         "active": bool(subscription.consumers),

@@ -146,6 +146,8 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
         "max_unacked_messages_per_subscription": own.max_unacked_per_subscription,
         "subscription_expiration_time_minutes": own.subscription_expiration_min,
         "compaction_threshold": own.compaction_threshold,
+        "dispatcherPauseOnAckStatePersistentEnabled": own.pauses_on_ack_state,
+        "resource_group_name": own.resource_group,
         "schema_auto_update_compatibility_strategy": own.schema_auto_update,
         "persistence": None if own.persistence is None else own.persistence.document,
         "delayed_delivery_policies": None if own.delayed is None else own.delayed.document,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from arneb_core.api.settings import WITHOUT_END
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.policy_kinds import NO_DISPATCH_RATE, OF_NAMESPACES, OF_TOPICS, Kind
@@ -17,7 +18,7 @@ from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import DispatchRate
-from arneb_pulsar.namespaces.rules import Quota, QuotaType
+from arneb_pulsar.namespaces.rules import Quota, QuotaAction, QuotaType
 from arneb_pulsar.services.context import BrokerContext
 
 
@@ -72,13 +73,20 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
         target = target_of(context, request)
         applies = kind.applies and of_topic and request.flag("applied")
         value = getattr(target.applied if applies else target.own, kind.field)
+        if applies and kind.effective is not None and target.topic is not None:
+            value = kind.effective(context, target.topic)
         if value is None:
             value = kind.default if applies or kind.default_shown else None
         return AdminReply(kind.absent) if value is None else document(kind.write(value))
 
     async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
         target = target_of(context, request)
-        if not request.body and kind.query in request.query:
+        is_empty = not request.body.strip() and kind.query not in request.query
+        if is_empty and kind.empty is None and not kind.may_go:
+            return await drop(context, request)
+        if is_empty and kind.empty is not None:
+            wanted = kind.empty
+        elif not request.body and kind.query in request.query:
             wanted = AdminRequest(body=request.query[kind.query].encode()).json()
         else:
             wanted = request.json()
@@ -110,6 +118,9 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
 # Backlog quotas, of which there is one for sizes and one for ages
 
 
+NO_QUOTA: Final = Quota(WITHOUT_END, WITHOUT_END, QuotaAction.HOLD)
+
+
 def _quota_type(request: AdminRequest) -> QuotaType:
     name = request.query.get("backlogQuotaType", QuotaType.SIZE.value)
     try:
@@ -121,7 +132,10 @@ def _quota_type(request: AdminRequest) -> QuotaType:
 async def get_quotas(context: BrokerContext, request: AdminRequest) -> AdminReply:
     target = target_of(context, request)
     quotas = (target.applied if request.flag("applied") else target.own).quotas
-    return document({kind.value: quota.document for kind, quota in quotas.items()})
+    shown = {kind.value: quota.document for kind, quota in quotas.items()}
+    if target.topic is None or request.flag("applied"):
+        shown = {kind.value: NO_QUOTA.document for kind in QuotaType} | shown
+    return document(shown)
 
 
 async def put_quota(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from arneb_pulsar.admin.exchange import AdminError
 from arneb_pulsar.admin.rules import Rule, on_policy
+from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.fields import (
     limit_reader,
     read_auto_subscription,
@@ -66,6 +67,10 @@ class Kind:
     """Of a topic, it may be asked what holds there, by whatever is set above."""
     may_go: bool = True
     """It can be taken back."""
+    effective: Callable[[BrokerContext, TopicName], Any] | None = None
+    """What holds of a topic in the end, where more than policies decides."""
+    empty: Any = None
+    """What no body at all sets; None: it takes back what is set, where nothing else does."""
     check: Callable[[BrokerContext, Any], None] | None = None
     """Raises :class:`AdminError` for values that this broker cannot have."""
 
@@ -161,6 +166,16 @@ PERSISTENCE: Final = Kind(
     invalid=MALFORMED,
     default=Persistence(),
 )
+PAUSES: Final = Kind(
+    "dispatcherPauseOnAckStatePersistent",
+    "pauses_on_ack_state",
+    read_truth,
+    invalid=MALFORMED,
+    name="DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
+    default=False,
+    default_shown=True,
+    empty=True,
+)
 VALIDATION: Final = Kind(
     "schemaValidationEnforced",
     "schema_validation",
@@ -223,6 +238,7 @@ OF_NAMESPACES: Final = (
     PERSISTENCE,
     VALIDATION,
     replace(SNAPSHOTS, may_go=False),
+    PAUSES,
     Kind(
         "schemaAutoUpdateCompatibilityStrategy",
         "schema_auto_update",
@@ -307,6 +323,7 @@ OF_TOPICS: Final = (
     PERSISTENCE,
     VALIDATION,
     SNAPSHOTS,
+    PAUSES,
     Kind("deduplicationEnabled", "deduplication", read_truth),
     Kind(
         "schemaCompatibilityStrategy",
@@ -314,5 +331,6 @@ OF_TOPICS: Final = (
         read_compatibility,
         "PUT",
         name="SCHEMA_COMPATIBILITY_STRATEGY",
+        effective=lambda context, topic: context.schemas.strategy(topic).value,
     ),
 )

@@ -1,14 +1,16 @@
-"""Properties of topics: text by name, which operators give a topic.
+"""Properties of topics and namespaces: text by name, which operators give them.
 
 The rule: what is given is added to what is there, and only what is named is taken back. Those of a
 partitioned topic are of the whole, and its partitions have none.
 """
 
+from dataclasses import replace
 from typing import Final
 
-from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document, text
+from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import on_topic
+from arneb_pulsar.admin.rules import on_policy, on_topic
 from arneb_pulsar.admin.topics import properties_of, routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
@@ -42,6 +44,36 @@ async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return DONE
 
 
+# One property of a namespace
+
+
+async def find_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    own = context.namespaces.namespace_policies(namespace_of(context, request)).properties
+    found = own.get(request.names["key"])
+    return DONE if found is None else text(found)
+
+
+async def put_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    key, value = request.names["key"], request.names["value"]
+    await context.namespaces.change_namespace(
+        namespace_of(context, request),
+        lambda own: replace(own, properties={**own.properties, key: value}),
+    )
+    return DONE
+
+
+async def drop_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """What it was."""
+    was, key = await find_one(context, request), request.names["key"]
+    await context.namespaces.change_namespace(
+        namespace_of(context, request),
+        lambda own: replace(
+            own, properties={name: it for name, it in own.properties.items() if name != key}
+        ),
+    )
+    return was
+
+
 def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
     topic = topic_of(context, request)
     if not context.topics.exists(topic):
@@ -49,8 +81,16 @@ def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
     return topic.base
 
 
-ROUTES: Final[list[Route]] = routes_of_topics(
-    Route("GET", "/{topic}/properties", on_topic(TopicOperation.GET_METADATA), find),
-    Route("PUT", "/{topic}/properties", on_topic(TopicOperation.UPDATE_METADATA), add),
-    Route("DELETE", "/{topic}/properties", on_topic(TopicOperation.DELETE_METADATA), drop),
-)
+_ONE: Final = PATH + "/property/{key}"
+_WRITE: Final = on_policy("PROPERTIES", writes=True, of_topic=False)
+
+ROUTES: Final[list[Route]] = [
+    Route("GET", _ONE, on_policy("PROPERTIES", writes=False, of_topic=False), find_one),
+    Route("PUT", _ONE + "/{value}", _WRITE, put_one),
+    Route("DELETE", _ONE, _WRITE, drop_one),
+    *routes_of_topics(
+        Route("GET", "/{topic}/properties", on_topic(TopicOperation.GET_METADATA), find),
+        Route("PUT", "/{topic}/properties", on_topic(TopicOperation.UPDATE_METADATA), add),
+        Route("DELETE", "/{topic}/properties", on_topic(TopicOperation.DELETE_METADATA), drop),
+    ),
+]

@@ -24,6 +24,9 @@ ACCEPTED: Final = 202
 
 NO_VERSION: Final = -1
 
+NOTHING: Final = AdminReply(204)
+"""There is no schema."""
+
 BYTES: Final = "BYTES"
 """What the API calls the schema of messages that have none; it is kept as NONE."""
 
@@ -41,6 +44,16 @@ async def find_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Every version."""
     versions = context.schemas.versions(topic_of(context, request))
     return document({"getSchemaResponses": [_described(each) for each in versions]})
+
+
+async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Where versions are kept. They stand in the store's own tables, so a version's number stands
+    for its place."""
+    versions = context.schemas.versions(topic_of(context, request))
+    if not versions:
+        return NOTHING
+    index = [{"version": each.number, "ledgerId": 0, "entryId": each.number} for each in versions]
+    return document({"info": index[-1], "index": index})
 
 
 async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -139,6 +152,7 @@ _ROOT: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 ROUTES: Final[list[Route]] = [
     Route("GET", f"{_ROOT}/schema", on_topic(TopicOperation.GET_METADATA), find),
     Route("GET", f"{_ROOT}/schema/{{version}}", on_topic(TopicOperation.GET_METADATA), find),
+    Route("GET", f"{_ROOT}/metadata", on_topic(TopicOperation.GET_METADATA), metadata),
     Route("GET", f"{_ROOT}/schemas", on_topic(TopicOperation.GET_METADATA), find_all),
     Route("POST", f"{_ROOT}/schema", on_topic(TopicOperation.PRODUCE), attach),
     Route("DELETE", f"{_ROOT}/schema", ADMIN, delete),

@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_pulsar.admin.documents import Detail, partitioned_document, topic_document
+from arneb_pulsar.admin.documents import (
+    Detail,
+    metadata_document,
+    partitioned_document,
+    topic_document,
+)
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.internal_documents import info_document, internal_document
 from arneb_pulsar.admin.router import Route
@@ -23,7 +28,24 @@ async def stats(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return document(internal_document(plain(context, topic_of(context, request))))
+    name = topic_of(context, request)
+    found = internal_document(plain(context, name))
+    if not name.is_persistent:
+        found = {key: value for key, value in found.items() if key not in OF_LEDGERS}
+    return document(found)
+
+
+OF_LEDGERS: Final = frozenset(
+    {
+        "compactedLedger",
+        "lastConfirmedEntry",
+        "lastLedgerCreatedTimestamp",
+        "ledgers",
+        "schemaLedgers",
+        "state",
+    }
+)
+"""What a topic that is not persistent has none of."""
 
 
 async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -37,14 +59,13 @@ async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 async def partitioned_internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
-    count = context.namespaces.partitions(name)
-    if not count:
+    if not context.namespaces.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name}")
     shown = {
         str(part): internal_document(context.core.topic(part.core_name))
         for part in context.topics.parts(name)
     }
-    return document({"metadata": {"partitions": count, "deleted": False}, "partitions": shown})
+    return document({"metadata": metadata_document(context, name), "partitions": shown})
 
 
 async def info(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -52,7 +73,9 @@ async def info(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
     count = context.namespaces.partitions(name)
     if not count:
-        return document(info_document(plain(context, name)))
+        found = info_document(plain(context, name))
+        properties = dict(context.namespaces.properties(name))
+        return document(found | ({"properties": properties} if properties else {}))
     shown = {
         str(part): info_document(context.core.topic(part.core_name))
         for part in context.topics.parts(name)

@@ -18,7 +18,7 @@ from arneb_pulsar.admin.exchange import (
 )
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import ADMIN, on_topic
-from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import parts, plain, properties_of, routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from
@@ -48,12 +48,21 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         if not await context.topics.partitions(name, create=True):
             await context.topics.make(name)
     initial, start = _beginning(request)
+    wanted = request.json() if request.body else None
+    properties = properties_of(wanted.get("properties") if isinstance(wanted, dict) else None)
     topics = [context.core.topic(part.core_name) for part in parts(context, name)]
     if all(subscription in topic.subscriptions for topic in topics):
         raise AdminError(409, "Subscription already exists for topic")
     for topic in topics:
         await subscribe(
-            context, topic, name, subscription, initial=initial, start=start, forced=True
+            context,
+            topic,
+            name,
+            subscription,
+            initial=initial,
+            start=start,
+            properties=properties,
+            forced=True,
         )
     return DONE
 

@@ -171,7 +171,7 @@ async def pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def pending_internals(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The ledgers of the log of open transactions, which is one for all subscriptions."""
     _place(context, request)
-    return document({"pendingAckLogStats": _log(context)})
+    return document({"pendingAckLogStats": _log(context, 503)})
 
 
 async def in_pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -278,11 +278,11 @@ def _low_water_marks(request: AdminRequest) -> Document:
     return {"lowWaterMarks": {}} if request.flag("lowWaterMarks") else {}
 
 
-def _log(context: BrokerContext) -> Document:
+def _log(context: BrokerContext, unknown: int = 404) -> Document:
     """The log of open transactions. Raises :class:`AdminError` while there was none."""
     topic = context.transactions.held.topic
     if topic is None:
-        raise AdminError(404, "No transaction was begun yet, so nothing is kept")
+        raise AdminError(unknown, "No transaction was begun yet, so nothing is kept")
     return {"managedLedgerName": topic.name, "managedLedgerInternalStats": internal_document(topic)}
 
 

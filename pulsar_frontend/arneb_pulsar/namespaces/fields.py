@@ -129,6 +129,13 @@ def read_properties(document: Any) -> dict[str, str]:
     return found
 
 
+def read_text(document: Any) -> str:
+    """A name."""
+    if not isinstance(document, str):
+        raise ValueError(f"expected text, got {document!r:.40}")
+    return document
+
+
 def read_actions(document: Any) -> list[str]:
     """What a role may do."""
     if not isinstance(document, list) or not ACTIONS.issuperset(map(str, document)):

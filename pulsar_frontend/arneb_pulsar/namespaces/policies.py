@@ -19,6 +19,7 @@ from arneb_pulsar.namespaces.fields import (
     read_roles,
     read_subscription_types,
     read_table,
+    read_text,
     read_threshold,
     read_truth,
     read_ttl,
@@ -85,6 +86,11 @@ class Policies:
     may_update_schema: bool | None = None
     """Producers may bring new schemas."""
     encryption_required: bool | None = None
+    resource_group: str | None = None
+    """Of a namespace: whose rates its topics share."""
+    pauses_on_ack_state: bool | None = None
+    """Whether delivery may wait until acknowledgements are on disk. Here they always are within
+    moments, whatever is set."""
     persistence: Persistence | None = None
     deduplication_snapshot_s: int | None = None
     bundles: Boundaries | None = None
@@ -186,6 +192,8 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] =
     "schema_auto_update": (read_auto_update, _same),
     "may_update_schema": (read_truth, _same),
     "encryption_required": (read_truth, _same),
+    "resource_group": (read_text, _same),
+    "pauses_on_ack_state": (read_truth, _same),
     "persistence": (Persistence.parse, _document),
     "deduplication_snapshot_s": (limit_reader("deduplication_snapshot_s"), _same),
     "bundles": (read_boundaries, written),

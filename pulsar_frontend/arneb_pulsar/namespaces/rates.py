@@ -167,6 +167,8 @@ class Throttle:
     def __init__(self, rate: PublishRate, now: float, limits: PublishLimits = NO_LIMITS) -> None:
         self.rate = rate
         self.limits = limits
+        self.shared: Throttle | None = None
+        """Which other topics keep to as well, if any."""
         self.exceeded_total = 0
         """How often more came than the rate allows."""
         self._free_at = [now - 1.0, now - 1.0]
@@ -184,5 +186,7 @@ class Throttle:
                 begin = max(self._free_at[index], now - 1.0)
                 self._free_at[index] = begin + came / rate
         free_at = max(now, *self._free_at)
+        if self.shared is not None:
+            free_at = max(free_at, self.shared.spend(messages, size, now))
         self.exceeded_total += free_at > now
         return free_at

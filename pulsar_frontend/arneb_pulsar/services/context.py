@@ -32,6 +32,7 @@ from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.onlooking import Onlooking
 from arneb_pulsar.services.producers import ProducerRegistry
 from arneb_pulsar.services.rates import Rates
+from arneb_pulsar.services.resource_groups import ResourceGroups
 from arneb_pulsar.services.rights import Rights
 from arneb_pulsar.services.schemas import SchemaRegistry
 from arneb_pulsar.services.subscribe_rates import SubscribeRates
@@ -76,6 +77,7 @@ class BrokerContext:
     transactions: Transactions
     deduplications: Deduplications
     throttles: Throttles
+    resource_groups: ResourceGroups
     compactor: Compactor
     watchers: Watchers
     rights: Rights
@@ -128,7 +130,7 @@ def make_context(
             wanted = AUTO_UPDATES[policies.schema_auto_update]
         return Strategy(config.schema_compatibility if wanted in UNDEFINED else wanted)
 
-    rates = Rates(core, producers, consumers, clock)
+    rates, groups = Rates(core, producers, consumers, clock), ResourceGroups(core, clock)
     transactions = Transactions(core, config, clock, namespaces.ended)
     context = BrokerContext(
         core=core,
@@ -146,7 +148,8 @@ def make_context(
         consumers=consumers,
         transactions=transactions,
         deduplications=Deduplications(core, producers, deduplicates, clock, transactions),
-        throttles=Throttles(producers, policies_of, clock),
+        throttles=Throttles(producers, policies_of, clock, groups),
+        resource_groups=groups,
         compactor=Compactor(core, clock),
         watchers=watchers,
         rights=Rights(authorizer, producers, consumers, watchers),
@@ -159,6 +162,7 @@ def make_context(
     )
     namespaces.on_change(context.deduplications.refresh_all)
     namespaces.on_change(context.throttles.refresh_all)
+    groups.changed = context.throttles.refresh_all
     namespaces.on_change(context.dispatch_throttles.refresh_all)
     producers.sweep()
     namespaces.sweep()

@@ -1,6 +1,7 @@
 """Throttles: the topics whose producers must keep to a rate, or to limits of their messages.
 
-The rule: only topics that have any are here, so the others cost one look-up a run.
+The rule: only topics that have any, or share that of a resource group, are here, so the others cost
+one look-up a run.
 """
 
 from collections.abc import Callable, Container
@@ -12,6 +13,7 @@ from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, PublishRate,
 from arneb_pulsar.namespaces.rules import DelayedDelivery
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.producers import ProducerRegistry
+from arneb_pulsar.services.resource_groups import ResourceGroups
 
 
 class Throttles:
@@ -22,10 +24,12 @@ class Throttles:
         producers: ProducerRegistry,
         policies_of: Callable[[str], Policies],
         clock: Clock,
+        groups: ResourceGroups,
     ) -> None:
         self._producers = producers
         self._clock = clock
         self._policies_of = policies_of
+        self._groups = groups
         self._by_topic: dict[int, Throttle] = {}
 
     def __repr__(self) -> str:
@@ -39,12 +43,13 @@ class Throttles:
         """Look again what the rate is, and the limits."""
         policies, present = self._policies_of(topic.name), self._by_topic.get(topic.id)
         rate, limits = policies.publish_rate or NO_RATE, limits_of(policies)
-        if not rate.limits and limits is NO_LIMITS:
+        shared = self._groups.throttle(policies.resource_group)
+        if not rate.limits and limits is NO_LIMITS and shared is None:
             self._by_topic.pop(topic.id, None)
-        elif present is None or present.rate != rate:
-            self._by_topic[topic.id] = Throttle(rate, self._clock.now(), limits)
-        else:
-            present.limits = limits
+            return
+        if present is None or present.rate != rate:
+            present = self._by_topic[topic.id] = Throttle(rate, self._clock.now())
+        present.limits, present.shared = limits, shared
 
     def refresh_all(self) -> None:
         """The same for every topic with producers; the others wait for one to come."""

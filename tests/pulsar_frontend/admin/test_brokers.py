@@ -120,7 +120,6 @@ async def test_clusters_are_written_down_and_nothing_is_replicated(
         ("/admin/v3/sources/public/default", "docs/guide/spark.md"),
         ("/admin/v3/packages/function/public/default", "docs/guide/spark.md"),
         ("/admin/v2/worker/cluster", "docs/guide/spark.md"),
-        ("/admin/v2/resourcegroups/g", "policies"),
         ("/admin/v2/resource-quotas", "one broker"),
         ("/admin/v2/namespaces/public/default/offloadPolicies", "docs/guide/lake.md"),
         ("/admin/v2/persistent/public/default/t/offload", "docs/guide/lake.md"),
