@@ -74,7 +74,7 @@ class Transactions:
         self._starting = trio.Lock()
         self._is_started = False
         self.latest = 0  # the number of the transaction that was begun last since the start
-        self.recovered_ms = (0, 0)  # when it began to be looked what was open, and when it was known
+        self.recovered_ms = (0, 0)  # when recovery began and ended
         self._opened = trio.Event()
 
     def __repr__(self) -> str:
