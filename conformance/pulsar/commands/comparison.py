@@ -25,7 +25,7 @@ POLICIES: Final = ("get-", "policies")
 """What these show is compared by its values."""
 
 
-LEDGERS: Final = "a cursor is a row of the store and no ledger of BookKeeper's"
+LEDGERS: Final = "a cursor is a row of the store, and has no ledger"
 SYSTEM: Final = "there are no system topics, tenants or namespaces"
 NO_MANAGED_LEDGER: Final = "what is under way is kept in one log for all topics and subscriptions"
 OWN_SETTINGS: Final = "each broker has the settings that it has"
