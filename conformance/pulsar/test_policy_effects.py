@@ -36,7 +36,14 @@ class Place:
             self.admin.post(f"{self.namespace}/{of_namespace}", value)
         else:
             self.admin.post(f"{self.path}/{of_topic or of_namespace}", value)
+            self._wait_until_seen(f"{self.path}/{of_topic or of_namespace}", value)
         time.sleep(SETTLES_S)
+
+    def _wait_until_seen(self, path: str, value: Any) -> None:
+        """Until the topic is said to have it: Apache Pulsar hears of it by a topic of its own."""
+        end = time.monotonic() + HOLDS_WITHIN_S
+        while self.admin.get(path, applied="true") != value and time.monotonic() < end:
+            time.sleep(0.1)
 
 
 @pytest.fixture
