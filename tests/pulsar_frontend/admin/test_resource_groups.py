@@ -6,7 +6,6 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
 from arneb_pulsar.names import parse_topic
-from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time
@@ -47,11 +46,7 @@ async def test_a_group_is_kept_and_stays_while_it_is_used(open_broker: OpenBroke
 
 
 async def test_topics_of_a_group_share_its_rate(open_broker: OpenBroker) -> None:
-    now = [1000.0]
-    async with (
-        open_broker(Clock(now=lambda: now[0])) as running,
-        connected(running.context) as (client,),
-    ):
+    async with open_broker() as running, connected(running.context) as (client,):
         admin, throttles = Admin(running), running.context.throttles
         for number, name in enumerate(("one", "two"), 1):
             await client.producer(name, number)
@@ -62,11 +57,13 @@ async def test_topics_of_a_group_share_its_rate(open_broker: OpenBroker) -> None
         first, second = (throttles.of(each) for each in topics)
         assert first is not None
         assert second is not None
-        assert first.spend(10, 1, now[0]) == now[0], "a second's worth"
-        assert second.spend(10, 1, now[0]) == now[0] + 1.0, "which the other has had"
+        now = running.context.clock.now()
+        assert first.spend(10, 1, now) == now, "a second's worth"
+        assert second.spend(10, 1, now) == now + 1.0, "which the other has had"
         await admin("PUT", f"{GROUPS}/g", {"publishRateInMsgs": 1000})
         assert first.shared is second.shared
-        assert first.spend(1000, 1, now[0]) == now[0]
+        now = running.context.clock.now()
+        assert first.spend(1000, 1, now) == now
         await admin("DELETE", f"{NAMESPACE}/resourcegroup")
         assert [throttles.of(each) for each in topics] == [None, None]
         await client.publish(b"x", producer_id=1)
