@@ -12,6 +12,8 @@ WITHHOLDING_TESTS: Final = ("tests/core/engine/test_withholding.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions.py",)
 BOUND_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_bounds.py",)
 
+ADMIN_TESTS: Final = ("tests/pulsar_frontend/admin/test_transactions.py",)
+
 TRANSACTION_MUTANTS: Final = (
     Mutant(
         "what a transaction acknowledged is delivered after a restart",
@@ -138,5 +140,26 @@ TRANSACTION_MUTANTS: Final = (
         "        if timeout_ms > TIMEOUT_MS_MAX:\n",
         "        if False:\n",
         BOUND_TESTS,
+    ),
+    Mutant(
+        "who peeks takes what is not committed for committed",
+        PULSAR + "admin/peeking.py",
+        '        PREFIX + "txn-uncommitted": "true",\n',
+        '        PREFIX + "txn-uncommitted": "false",\n',
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "a transaction that an operator aborts is committed",
+        PULSAR + "admin/transactions.py",
+        "        await context.transactions.end(_id_in(request), None, commit=False)\n",
+        "        await context.transactions.end(_id_in(request), None, commit=True)\n",
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "each topic of a resource group has its rate for itself",
+        PULSAR + "services/throttles.py",
+        "        present.limits, present.shared = limits, shared\n",
+        "        present.limits = limits\n",
+        ("tests/pulsar_frontend/admin/test_resource_groups.py",),
     ),
 )
