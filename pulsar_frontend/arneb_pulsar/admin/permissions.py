@@ -72,7 +72,7 @@ def _actions(value: Any) -> list[str]:
 
 async def get_of_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
     own = context.namespaces.namespace_policies(namespace_of(context, request))
-    return document({role: sorted(actions) for role, actions in own.permissions.items()})
+    return document({role: list(actions) for role, actions in own.permissions.items()})
 
 
 async def grant_in_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -107,7 +107,7 @@ async def get_of_topic(context: BrokerContext, request: AdminRequest) -> AdminRe
         context.namespaces.topic_policies(str(topic)),
     ):
         for role, actions in policies.permissions.items():
-            found[role] = sorted({*found.get(role, []), *actions})
+            found[role] = list(dict.fromkeys([*found.get(role, []), *actions]))
     return document(found)
 
 
