@@ -54,7 +54,8 @@ class PulsarAdmin:
 def pulsar_admin(url: str) -> Iterator[PulsarAdmin]:
     """The tool for the broker whose admin API is at ``url``."""
     java = tool("java", "default-jdk-headless")
-    command = [java, "-Xmx384m", "-cp", classpath(HERE / "pom.xml"), str(HERE / "Commands.java"), url]
+    program = str(HERE / "Commands.java")
+    command = [java, "-Xmx384m", "-cp", classpath(HERE / "pom.xml"), program, url]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
