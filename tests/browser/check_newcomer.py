@@ -54,5 +54,7 @@ def test_the_first_message_is_seen_within_a_minute(tmp_path: Path) -> None:
     finally:
         broker.terminate()
         broker.wait(30)
+        assert broker.stdout is not None
+        broker.stdout.close()
     print(f"{took_s:.1f} s, of which pip took {installed_s:.1f}")
     assert took_s < WITHIN_S

@@ -24,7 +24,7 @@ import { count } from "../format.js";
  */
 export function Table({ label, columns, rows, id, none = "Nothing here.", order, onOrder }) {
   if (!rows.length) return html`<p class="none">${none}</p>`;
-  return html`<div class="scroll" role="region" aria-label=${label} tabindex="0">
+  return html`<div class="scroll" role="region" aria-label=${`${label}: table`} tabindex="0">
     <table>
       <thead>
         <tr>${columns.map((column) => html`<${Head} column=${column} order=${order} onOrder=${onOrder} />`)}</tr>
