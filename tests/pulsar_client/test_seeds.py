@@ -208,6 +208,26 @@ async def test_negative_acks_of_one_message_bring_its_batch_again(
 
 
 @pytest.mark.in_peace("waits for what comes again for its own reason")
+async def test_negative_acks_wait_for_a_tick_of_their_precision(broker: Broker, topic: str) -> None:
+    tick_s = 2**11 / 1_000
+    await produce(broker.pulsar_url, topic, 2)
+    async with connect(broker.pulsar_url) as client:
+        options = early(negative_ack_delay_s=0.2, negative_ack_precision_bits=11)
+        consumer = await client.subscribe(topic, "s", options)
+        messages = [await consumer.receive(10) for _ in range(2)]
+        into_tick_s = (anyio.current_time() + 0.2) % tick_s
+        await anyio.sleep(tick_s - into_tick_s + 0.05)  # both fall due early in the same tick
+        due = anyio.current_time() + 0.2
+        consumer.negative_acknowledge(messages[1])
+        await anyio.sleep(0.1)
+        consumer.negative_acknowledge(messages[0])
+        again = [await consumer.receive(10) for _ in range(2)]
+        assert anyio.current_time() >= (due // tick_s + 1) * tick_s - 0.05
+        assert [each.data for each in again] == [b"0", b"1"], "one request, in the order of the log"
+        assert {each.redelivery_count for each in again} == {1}
+
+
+@pytest.mark.in_peace("waits for what comes again for its own reason")
 async def test_negative_acks_beyond_their_bound_bring_messages_again_at_once_with_a_warning(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
