@@ -150,7 +150,8 @@ def _blocked(of: Figures) -> Diagnosis | None:
 
 def _one_holds(of: Figures) -> Diagnosis | None:
     held, everything = of.largest_held, of.unacknowledged
-    if of.consumers < 2 or held < HELD_MIN or held < HELD_SHARE * everything:
+    # They were counted one after the other: what one holds may be settled in the sum already.
+    if of.consumers < 2 or everything < HELD_MIN or held < HELD_SHARE * everything:
         return None
     share = min(100, round(100 * held / everything))
     return Diagnosis(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arneb.diagnosis import Cause, Figures, diagnose, time_in_words
@@ -102,6 +102,7 @@ RATES = st.floats(0, 1e6)
         st.sampled_from(["", "disk", "memory"]), st.booleans(),
     )
 )  # fmt: skip
+@example(Figures(1, 0, consumers=2, largest_held=10))  # counted one after the other
 def test_whatever_the_figures_there_is_one_sentence(figures: Figures) -> None:
     found = diagnose(figures)
     assert found.sentence.endswith(".")

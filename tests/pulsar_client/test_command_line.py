@@ -77,6 +77,8 @@ def test_what_is_not_there_is_not_made_by_reading_it(broker: Broker, topic: str)
         for _ in range(2):
             done = played(url, "read", topic, "-e", status=2)
             assert topic.encode() in done.stderr
+    if broker.name != "arneb":
+        return  # with transactions it cannot tell the last message of one that is not persistent
     passing = topic.replace("persistent://", "non-persistent://")
     assert played(broker.pulsar_url, "read", passing, "-e").stdout == b""
 
@@ -112,7 +114,12 @@ def test_ctrl_c_at_a_terminal_ends_it_and_what_was_sent_is_stored(
         assert process.stdin is not None
         process.stdin.write(b"1\n2\nhalf")
         process.stdin.flush()
-        while played(broker.pulsar_url, "read", topic, "-e", "-q").stdout != b"1\n2\n":
+        look = [*arneb_command(), "client", "-b", broker.pulsar_url, "read", topic, "-e", "-q"]
+        # As long as nothing was sent there is no topic to be read.
+        while (
+            subprocess.run(look, env=arneb_environment(), capture_output=True, check=False).stdout
+            != b"1\n2\n"
+        ):
             pass
         process.send_signal(signal.SIGINT)
         # Its standard input is open all the while.

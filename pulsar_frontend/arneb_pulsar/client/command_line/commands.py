@@ -43,6 +43,7 @@ from arneb_pulsar.client.connection.authentication import (
 from arneb_pulsar.client.errors import PulsarError, QueueFull
 from arneb_pulsar.client.formats import (
     DEFAULT,
+    Format,
     Line,
     line_of,
     line_of_json,
@@ -221,13 +222,24 @@ def produce(
     service.play(run)
 
 
+def _format(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    """``text``, if it is a format: that is known before any broker is asked."""
+    try:
+        Format(text)
+    except PulsarError as error:
+        raise Refused(str(error)) from error
+    return text
+
+
 def _outputs(command: Any) -> Any:
     """The options of those that print messages."""
     for option in (
         click.option("-o", "start", help="beginning, end, @time, 15m (ago) or what %o prints."),
         click.option("-c", "count", type=click.IntRange(min=1), help="End after so many."),
         click.option("-e", "ends", is_flag=True, help="End when there are no more."),
-        click.option("-f", "text", default=DEFAULT, show_default=True, help="See below."),
+        click.option(
+            "-f", "text", default=DEFAULT, show_default=True, callback=_format, help="See below."
+        ),
         click.option("-J", "--json", "is_json", is_flag=True, help="One JSON object a line."),
         click.option("-q", "quiet", is_flag=True, help="Say nothing at the end."),
     ):
