@@ -25,7 +25,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT: Final = Path(__file__).resolve().parent
 
-SOURCE_ROOTS: Final = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
+SOURCE_ROOTS: Final = (
+    "core",
+    "amqp_frontend",
+    "pulsar_frontend",
+    "spark_connector",
+    "cluster",
+    "broker",
+)
 
 HOT: Final = (
     "amqp_frontend/arneb_amqp/routing/routes.py",

@@ -62,7 +62,15 @@ def session() -> Any:
     from bench.spark_floor import FloorSource
     from pyspark.sql import SparkSession
 
-    roots = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker", ".")
+    roots = (
+        "core",
+        "amqp_frontend",
+        "pulsar_frontend",
+        "spark_connector",
+        "cluster",
+        "broker",
+        ".",
+    )
     paths = [str(Path(root).resolve()) for root in roots]
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -16,7 +16,14 @@ import yaml
 from arneb import __version__
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
-PACKAGES: Final = {"arneb", "arneb_amqp", "arneb_core", "arneb_pulsar", "pyspark_arneb"}
+PACKAGES: Final = {
+    "arneb",
+    "arneb_amqp",
+    "arneb_cluster",
+    "arneb_core",
+    "arneb_pulsar",
+    "pyspark_arneb",
+}
 DATA: Final = {
     "arneb/http/management/rabbitmqadmin.txt",
     "arneb/installing/arneb.service",

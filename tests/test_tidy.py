@@ -21,6 +21,7 @@ PACKAGES: Final = (
     "amqp_frontend/arneb_amqp",
     "pulsar_frontend/arneb_pulsar",
     "spark_connector/pyspark_arneb",
+    "cluster/arneb_cluster",
     "broker/arneb",
 )
 LINES_MAX: Final = 400

@@ -20,7 +20,14 @@ from conformance.brokers.process import (
 
 REPOSITORY: Final = Path(os.environ.get("ARNEB_CHECKOUT") or Path(__file__).resolve().parents[2])
 """The code that brokers run: this checkout, or a copy of it in which somebody makes mistakes."""
-SOURCE_ROOTS: Final = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
+SOURCE_ROOTS: Final = (
+    "core",
+    "amqp_frontend",
+    "pulsar_frontend",
+    "spark_connector",
+    "cluster",
+    "broker",
+)
 
 PROTOCOLS: Final = ("amqp", "pulsar", "http")
 """What a broker is started with unless told otherwise."""

@@ -17,6 +17,7 @@ PACKAGES: Final = {
     "arneb": "broker",
     "arneb_amqp": "amqp_frontend",
     "arneb_pulsar": "pulsar_frontend",
+    "arneb_cluster": "cluster",
     "pyspark_arneb": "spark_connector",
     "arneb_core": "core",
 }

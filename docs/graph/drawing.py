@@ -29,6 +29,7 @@ COLOURS: Final = {
     "arneb": "#8a5a00",
     "arneb_amqp": "#b3441e",
     "arneb_pulsar": "#1f6fb2",
+    "arneb_cluster": "#a02c5a",
     "pyspark_arneb": "#7a4fa3",
     "arneb_core": "#2c6e49",
 }
@@ -36,6 +37,7 @@ TINTS: Final = {
     "arneb": "#fdf6e7",
     "arneb_amqp": "#fdf1ec",
     "arneb_pulsar": "#edf5fc",
+    "arneb_cluster": "#fbeef3",
     "pyspark_arneb": "#f5f0fa",
     "arneb_core": "#eef7f1",
 }
@@ -143,8 +145,10 @@ def draw(root: Path) -> str:
     top, *middle, core = panels.values()
     wide = PAGE - 2 * MARGIN
     top.place(MARGIN, MARGIN, wide)
-    shares = {"arneb_amqp": 0.37, "arneb_pulsar": 0.37, "pyspark_arneb": 0.26}
-    room = wide - GAP * 2 - 2 * LANE - 10
+    shares = {
+        "arneb_amqp": 0.31, "arneb_pulsar": 0.31, "arneb_cluster": 0.16, "pyspark_arneb": 0.22,
+    }  # fmt: skip
+    room = wide - GAP * 3 - 3 * LANE - 10
     x, y = MARGIN, top.y + top.height + ROW_GAP + 6
     for panel in middle:
         panel.place(x, y, room * shares[panel.package])
@@ -152,12 +156,16 @@ def draw(root: Path) -> str:
     for panel in middle:
         panel.height = max(each.height for each in middle)
     y += middle[0].height + ROW_GAP + 6
-    core.place(MARGIN, y, wide, left=2 * LANE + 34, right=2 * LANE + 34)
+    core.place(MARGIN, y, wide, left=2 * LANE + 34, right=3 * LANE + 34)
     for panel in panels.values():
         draw_panel(drawing, panel)
     for panel in middle:
         x = panel.x + panel.width / 2
         drawing.arrow([(x, top.y + top.height), (x, panel.y - 1)], COLOURS["arneb"])
+    pulsar, cluster = panels["arneb_pulsar"], panels["arneb_cluster"]
+    across = pulsar.y + 14
+    end = pulsar.x + pulsar.width + 1
+    drawing.arrow([(cluster.x, across), (end, across)], COLOURS["arneb_cluster"])
     draw_borders(drawing, panels, borders)
     drawing.height = core.y + core.height + MARGIN
     return drawing.svg()
@@ -169,10 +177,16 @@ def draw_borders(
     """What the others import of the core: at its left side what frontends do, at its right the
     connector and the broker."""
     core = panels[CORE]
-    sides = {"arneb_amqp": -1, "arneb_pulsar": -1, "pyspark_arneb": 1, "arneb": 1}
+    sides = {
+        "arneb_amqp": -1,
+        "arneb_pulsar": -1,
+        "arneb_cluster": 1,
+        "pyspark_arneb": 1,
+        "arneb": 1,
+    }
     used: dict[int, int] = defaultdict(int)
     entered: dict[str, int] = defaultdict(int)
-    for package in ("pyspark_arneb", "arneb_amqp", "arneb", "arneb_pulsar"):
+    for package in ("pyspark_arneb", "arneb_amqp", "arneb", "arneb_pulsar", "arneb_cluster"):
         panel, side = panels[package], sides[package]
         number, used[side] = used[side], used[side] + 1
         edge = core.x if side < 0 else core.x + core.width
@@ -190,6 +204,11 @@ def draw_borders(
                 turn = core.y - 14
                 start = [(panel.x + panel.width - 24, panel.y + panel.height)]
                 start += [(panel.x + panel.width - 24, turn), (x, turn)]
+        elif package == "arneb_cluster":
+            x = edge - 12 - 2 * LANE
+            turn = core.y - 14 - LANE * 0.6
+            middle = panel.x + panel.width / 2
+            start = [(middle, panel.y + panel.height), (middle, turn), (x, turn)]
         else:
             start = [(x, panel.y + panel.height)]
         for name in sorted(borders[package], key=lambda each: (core.boxes[each].y, each)):

@@ -45,7 +45,7 @@ class Panel:
         height = levels(boxes)
         self.rows: list[list[Box]] = [
             sorted((boxes[each] for each in boxes if height[each] == row), key=lambda b: b.name)
-            for row in range(max(height.values()), -1, -1)
+            for row in range(max(height.values(), default=-1), -1, -1)
         ]
         self._order()
         self.lanes = list(self._lanes())

@@ -26,7 +26,7 @@ from tests.mutants.every import EVERY
 from tests.mutants.table import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
+SOURCES = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "cluster", "broker")
 SCENARIO_FOLDER = "conformance"
 PLAYED = (SCENARIO_FOLDER, "tests", "pyproject.toml")
 """What scenarios need beside the sources: the brokers that they start are those beside them."""
