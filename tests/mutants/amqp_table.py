@@ -283,6 +283,13 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/topology/test_failures.py",),
     ),
     Mutant(
+        "a binding that failed takes its source along, and what leads there",
+        "amqp_frontend/arneb_amqp/topology/exchanges/exchanges.py",
+        "                self._router.take_back(binding)\n",
+        "                list(self._router.unbinding(binding))\n",
+        ("tests/amqp_frontend/topology/test_failures.py",),
+    ),
+    Mutant(
         "an exchange that deletes itself is forgotten by the router alone",
         "amqp_frontend/arneb_amqp/routing/removals.py",
         "        going[source.name] = source\n",

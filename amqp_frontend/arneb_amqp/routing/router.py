@@ -228,13 +228,13 @@ class Router:
         self.generation += 1
         return True
 
-    def unbind(self, binding: Binding) -> Removed:
-        """Remove a binding, and with it an auto-delete source that has no other; empty when it
-        is not there."""
-        return finished(self.unbinding(binding))
+    def take_back(self, binding: Binding) -> None:
+        """Undo :meth:`bind`. Nothing goes along: a source that deletes itself was there before."""
+        self._unbind(binding, _Removal())
 
     def unbinding(self, binding: Binding) -> Generator[None, None, Removed]:
-        """:meth:`unbind` in steps, as :meth:`deleting`."""
+        """Remove a binding, and with it an auto-delete source that has no other, in steps, as
+        :meth:`deleting`; nothing when it is not there."""
         removal = _Removal()
         if binding in self._from.get(binding.source, ()):
             self._unbind(binding, removal)

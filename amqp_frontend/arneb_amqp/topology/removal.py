@@ -5,19 +5,18 @@ refuses, nothing has changed, and what is published meanwhile goes where it went
 """
 
 from collections.abc import AsyncIterator, Generator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
 
-from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.router import Removed, Router
+from arneb_amqp.routing.router import Removed
 from arneb_amqp.topology.broker_events import BrokerEvents
 from arneb_amqp.topology.records import binding_key, exchange_key
 from arneb_core.api.core import Unit
 
 BINDINGS_PER_TURN: Final = 200
-"""Bindings that are named, or put back, between two checkpoints: some 2 ms."""
+"""Bindings that are named between two checkpoints: some 2 ms."""
 
 
 @asynccontextmanager
@@ -44,18 +43,6 @@ async def removal(
     yield unit
     removed = await _taken(steps)
     events.removed(vhost, removed, with_queue=with_queue)
-
-
-async def restore(router: Router, removed: Removed) -> None:
-    """Put back what was taken out of the router."""
-    for exchange in removed.exchanges:
-        if exchange.name not in router.exchanges:  # else somebody has just made it again
-            router.declare(exchange)
-    for number, binding in enumerate(removed.bindings, 1):
-        with suppress(AmqpError):  # an end of it went meanwhile
-            router.bind(binding)
-        if number % BINDINGS_PER_TURN == 0:
-            await trio.lowlevel.checkpoint()
 
 
 async def _taken(steps: Generator[None, None, Removed]) -> Removed:

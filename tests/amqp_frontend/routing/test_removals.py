@@ -56,7 +56,7 @@ def test_what_is_planned_is_what_goes(
         case _:
             binding = data.draw(bindings)
             planned = finished(binding_removal(router, binding))
-            remove = lambda: router.unbind(binding)  # noqa: E731
+            remove = lambda: finished(router.unbinding(binding))  # noqa: E731
     assert router.generation == generation
     assert as_sets(planned) == as_sets(remove())
 

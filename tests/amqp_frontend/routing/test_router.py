@@ -136,8 +136,8 @@ def test_bindings_are_the_same_whatever_the_order_of_arguments() -> None:
     assert not made.bind(two)
     assert made.bind(other)
     assert list(made.bindings_to("q", QUEUE)) == [one, other]
-    assert made.unbind(two) == Removed((), (one,))
-    assert made.unbind(two) == Removed()
+    assert finished(made.unbinding(two)) == Removed((), (one,))
+    assert finished(made.unbinding(two)) == Removed()
 
 
 def test_a_queue_bound_twice_with_one_key_is_still_bound_once_unbound() -> None:
@@ -146,7 +146,7 @@ def test_a_queue_bound_twice_with_one_key_is_still_bound_once_unbound() -> None:
     two = Binding("amq.direct", "q", "k", {"a": signedint(1)})
     made.bind(one)
     made.bind(two)
-    made.unbind(one)
+    finished(made.unbinding(one))
     assert made.route("amq.direct", "k").queues == ("q",)
 
 
@@ -155,8 +155,8 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding() -> None:
     one, two = Binding("x", "q", "a"), Binding("x", "r", "a")
     made.bind(one)
     made.bind(two)
-    assert not made.unbind(one).exchanges
-    removed = made.unbind(two)
+    assert not finished(made.unbinding(one)).exchanges
+    removed = finished(made.unbinding(two))
     assert [exchange.name for exchange in removed.exchanges] == ["x"]
     assert "x" not in made.exchanges
 
@@ -175,7 +175,7 @@ def test_a_binding_that_leads_to_an_auto_delete_exchange_does_not_keep_or_kill_i
     made = router(Exchange("x", "direct"), Exchange("y", "direct", auto_delete=True))
     binding = to_exchange("x", "y")
     made.bind(binding)
-    assert not made.unbind(binding).exchanges
+    assert not finished(made.unbinding(binding)).exchanges
 
 
 def test_missing_exchanges_have_rabbitmqs_text() -> None:
@@ -191,7 +191,7 @@ def test_missing_exchanges_have_rabbitmqs_text() -> None:
             attempt()
         assert caught.value.reply_text == text
     assert made.delete("nope") == Removed()
-    assert made.unbind(Binding("nope", "q")) == Removed()
+    assert finished(made.unbinding(Binding("nope", "q"))) == Removed()
 
 
 def test_an_unknown_type_is_refused_as_rabbitmq_3_does() -> None:
@@ -259,7 +259,7 @@ class Topology(RuleBasedStateMachine):
 
     @rule(binding=bindings)
     def unbind(self, binding: Binding) -> None:
-        self.removed(self.router.unbind(binding))
+        self.removed(finished(self.router.unbinding(binding)))
 
     @rule(name=names)
     def delete(self, name: str) -> None:

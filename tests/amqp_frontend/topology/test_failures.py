@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from tests.amqp_frontend.topology.conftest import ME, Opener, RunningVhost
 
-from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.dead_letters import DeadLettering
 from arneb_amqp.topology.exchanges.delayed import DelayedExchange
 from arneb_amqp.topology.names import topic_of
@@ -69,6 +69,30 @@ async def test_a_queue_that_refuses_does_so_though_its_deletion_failed(broker: O
         async with place.topology.changing():
             await place.vhost.queues.delete(queue)
         assert not place.vhost.refuses(["q"])
+
+
+async def test_a_binding_that_failed_takes_nothing_along(broker: Opener) -> None:
+    """Not even its source, which goes with its last binding, and what leads there."""
+    first, leads_there = (
+        Exchange("x", "direct", durable=True),
+        Binding("x", "gone", "k", kind=DestinationKind.EXCHANGE),
+    )
+    goes = Exchange("gone", "direct", durable=True, auto_delete=True)
+    async with broker() as place:
+        await place.declare()
+        exchanges, router = place.vhost.exchanges, place.vhost.router
+        async with place.topology.changing():
+            for each in (first, goes):
+                await exchanges.declare(each)
+            await exchanges.bind(leads_there, ME)
+            place.faults.fail_next()
+            with pytest.raises(StoreFailed):
+                await exchanges.bind(Binding("gone", "q", "k"), ME)
+        assert list(router.bindings_from("x")) == [leads_there]
+        assert router.exchanges["gone"] is goes
+    async with broker() as place:
+        assert list(place.vhost.router.bindings_from("x")) == [leads_there]
+        assert place.vhost.router.exchanges["gone"] == goes
 
 
 async def test_an_adopted_queue_stays_open_though_its_declaration_failed(broker: Opener) -> None:

@@ -5,7 +5,7 @@ that, and writes what must outlive the broker. Whoever calls holds the topology'
 """
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from arneb_amqp.errors import (
     access_refused,
@@ -37,7 +37,7 @@ from arneb_amqp.topology.records import (
     encode_exchange,
     exchange_key,
 )
-from arneb_amqp.topology.removal import removal, restore
+from arneb_amqp.topology.removal import removal
 from arneb_amqp.wire.erlang import render_atom, render_value
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CoreError
@@ -119,8 +119,7 @@ class Exchanges:
             try:
                 await self._core.committed(Unit(metadata=[row]))
             except CoreError:
-                removed = self._router.unbind(binding)
-                await restore(self._router, replace(removed, bindings=()))
+                self._router.take_back(binding)
                 raise
         self._events.bound(self.vhost, binding)
 
