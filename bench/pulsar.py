@@ -16,7 +16,7 @@ from statistics import median, quantiles
 from typing import Final
 
 import pulsar
-from bench.report import RESULTS, index, machine, number, stamp
+from bench.report import beside, keep, number
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.java_server import classpath
 from conformance.brokers.process import BrokerFailed
@@ -149,25 +149,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 note(name, _round(server, turn, factor))
         for name, server in servers.items():
             note(name, {"resident at the end, MiB": server.memory().resident / MIB})
-    table = _table(found)
+    table = beside(found)
     print(table)
     if not options.no_write:
-        path = RESULTS / f"pulsar-{stamp()}.md"
-        title = f"# Beside Apache Pulsar 4.0.7 standalone, median of {rounds}"
-        facts = "\n".join(f"* {name}: {value}" for name, value in machine().items())
-        path.write_text(f"{title}\n\n{facts}\n\n{table}\n")
-        index()
+        title = f"Beside Apache Pulsar 4.0.7 standalone, median of {rounds}"
+        path = keep("pulsar", title, table)
         print(f"written to {path}")
     return 0
-
-
-def _table(found: dict[str, dict[str, list[float]]]) -> str:
-    rows = ["| | Pulsar | Arneb | Arneb is better by |", "|---|---|---|---|"]
-    for figure, by_name in found.items():
-        theirs, ours = median(by_name["pulsar"]), median(by_name["arneb"])
-        better = ours / theirs if figure.endswith("msg/s") else theirs / ours
-        rows.append(f"| {figure} | {number(theirs)} | {number(ours)} | {better:.2g} |")
-    return "\n".join(rows)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -204,6 +204,26 @@ def write(rows: list[Line], rounds: int, quick: bool) -> Path:
         "lines": [asdict(line) for line in rows],
     }
     path.with_suffix(".json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    index()
+    return path
+
+
+def beside(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """A table of what Apache Pulsar and Arneb need: medians, and how many times better. Of a rate
+    more is better, of anything else less."""
+    rows = ["| | Pulsar | Arneb | Arneb is better by |", "|---|---|---|---|"]
+    for figure, by_name in found.items():
+        theirs, ours = median(by_name["pulsar"]), median(by_name["arneb"])
+        better = ours / theirs if figure.endswith("/s") else theirs / ours
+        rows.append(f"| {figure} | {number(theirs)} | {number(ours)} | {better:.2g} |")
+    return "\n".join(rows)
+
+
+def keep(name: str, title: str, text: str) -> Path:
+    """Write a result that is text, with what it was measured on."""
+    path = RESULTS / f"{name}-{stamp()}.md"
+    facts = "\n".join(f"* {each}: {value}" for each, value in machine().items())
+    path.write_text(f"# {title}\n\n{facts}\n\n{text}\n")
     index()
     return path
 

@@ -16,7 +16,7 @@ from statistics import median, quantiles
 from typing import Final
 
 import anyio
-from bench.report import RESULTS, index, machine, number, stamp
+from bench.report import beside, keep
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 
@@ -99,26 +99,13 @@ def main() -> int:
                     figures = anyio.run(measure, server.pulsar_url, workers, options.seconds)
                     for figure, value in figures.items():
                         found.setdefault(figure, {}).setdefault(name, []).append(value)
-    table = tabled(found)
+    table = beside(found)
     print(table)
     if not options.no_write:
-        path = RESULTS / f"transactions-{stamp()}.md"
-        title = f"# Transactions of {MESSAGES} messages beside Apache Pulsar 4.0.7 standalone"
-        facts = "\n".join(f"* {name}: {value}" for name, value in machine().items())
-        path.write_text(f"{title}\n\nMedians of {options.rounds}.\n\n{facts}\n\n{table}\n")
-        index()
+        title = f"Transactions of {MESSAGES} messages beside Apache Pulsar 4.0.7 standalone"
+        path = keep("transactions", f"{title}, median of {options.rounds}", table)
         print(f"written to {path}")
     return 0
-
-
-def tabled(found: dict[str, dict[str, list[float]]]) -> str:
-    """Medians, and how many times better."""
-    rows = ["| | Pulsar | Arneb | Arneb is better by |", "|---|---|---|---|"]
-    for figure, by_name in found.items():
-        theirs, ours = median(by_name["pulsar"]), median(by_name["arneb"])
-        better = ours / theirs if figure.endswith("/s") else theirs / ours
-        rows.append(f"| {figure} | {number(theirs)} | {number(ours)} | {better:.2g} |")
-    return "\n".join(rows)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,27 @@ PAGE_MUTANTS: Final = (
         STREAM_TESTS,
     ),
     Mutant(
+        "a page may be anything's, if its words are as many",
+        MANAGEMENT + "page/watching.py",
+        "all(map(_fits, words, route))",
+        "words[0] == route[0]",
+        STREAM_TESTS,
+    ),
+    Mutant(
+        "all queues of a vhost may be watched by a slash at the end",
+        MANAGEMENT + "page/watching.py",
+        "bool(word) if",
+        "True if",
+        STREAM_TESTS,
+    ),
+    Mutant(
+        "pages that come at the same instant are not counted",
+        MANAGEMENT + "watchers.py",
+        "if self.streams >= STREAMS_MAX:",
+        "if False:",
+        STREAM_TESTS,
+    ),
+    Mutant(
         "messages are shown to who may not read the queue",
         MANAGEMENT + "page/places.py",
         "    if not verdicts.may(vhost, question):\n",

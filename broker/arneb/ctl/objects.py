@@ -68,7 +68,7 @@ def _update_vhost(session: Session) -> None:
         raise Misused(f"Bad argument: expected one of {wanted}")
     session.says(f'Updating metadata of vhost "{name}" ...')
     found = session.of(no_vhost(name), "GET", "vhosts", name)
-    body = {key: found[key] for key in ("description", "tags", "default_queue_type")}
+    body = {key: found[key] for key in ("description", "tags", "default_queue_type", "metadata")}
     body |= {each.replace("-", "_"): session.options[each] for each in given}
     session.put("vhosts", name, body=body)
 
@@ -92,7 +92,7 @@ def _trace(session: Session, on: bool) -> None:
     if answer.status == 404:
         raise no_vhost(session.vhost)
     found = session.checked(answer).value
-    body = {key: found[key] for key in ("description", "tags", "default_queue_type")}
+    body = {key: found[key] for key in ("description", "tags", "default_queue_type", "metadata")}
     session.put("vhosts", session.vhost, body={**body, "tracing": on})
     if session.get("vhosts", session.vhost)["tracing"] is not on:
         raise error(ExitCode.UNAVAILABLE, "this broker does not trace")

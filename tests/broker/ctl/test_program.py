@@ -192,6 +192,7 @@ set_user_limits u {"max-connections":3}|list_user_limits --user u|{"max-connecti
 clear_user_limits u all|list_user_limits --user u|
 set_cluster_name cn|list_global_parameters|cluster_name\t"cn"
 trace_on -p v/1|list_vhosts name tracing|v/1\ttrue
+trace_on -p v/1|list_vhosts name description default_queue_type|v/1\te\tquorum
 trace_off -p v/1|list_vhosts name tracing|v/1\tfalse
 clear_password u|list_users|u\t[monitoring, foo]
 delete_user u|list_users|-u\t

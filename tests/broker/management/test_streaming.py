@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from starlette.types import Message
 from tests.broker.management.kit import Caller, managed
 from tests.broker.management.test_sessions import MARKED, cookie_of
 
 from arneb.http.management import watchers as watchers_module
+from arneb.http.management.app import ManagementApp
+from arneb.http.management.calls import Refused
 from arneb.http.management.page.watching import WATCHED_MAX, Watch
 from arneb.http.management.streaming import ALIVE_S, events
 
@@ -115,6 +118,11 @@ async def test_who_comes_again_sees_what_is_left(tmp_path: Path) -> None:
         "page/stream?a=queues",
         "page/stream?a=queues%3Fpage%3D1%26page_size%3D500",
         "page/stream?a=page/topics/%252F",
+        "page/stream?a=queues/%252F/",
+        "page/stream?a=queues/%252F/q/bindings",
+        "page/stream?a=exchanges/%252F/e/bindings/source",
+        "page/stream?a=page/messages/%252F/q%3Fsearch%3Dx",
+        "page/stream?a=page/session",
         "page/stream?a-b=overview",
         "page/stream?a=" + "x" * 3000,
         "page/stream?" + "&".join(f"n{n}=overview" for n in range(WATCHED_MAX + 1)),
@@ -151,7 +159,37 @@ async def test_of_too_many_pages_the_last_are_refused(
         cookie = await cookie_of(call)
         of = await stream(call, cookie)
         await next_event(of)
-        assert (await call("GET", ASKED, user=None, cookie=cookie)).status == 503
+        with pytest.raises(Refused) as caught:
+            await anext(await stream(call, cookie))
+        assert caught.value.status == 503
+        assert call.site.watchers.streams == 1
         await of.aclose()
-        await call.does("GET", "page/node", user=None, cookie=cookie)
-        assert (await call("GET", ASKED, user=None, cookie=cookie)).status == 200
+        again = await stream(call, cookie)
+        assert (await anext(again)).startswith(b"retry")
+        await again.aclose()
+
+
+async def test_one_that_comes_too_late_is_told_so_over_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchers_module, "STREAMS_MAX", 0)
+    sent = list[Message]()
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async with managed(tmp_path) as call:
+        cookie = (b"cookie", (await cookie_of(call)).encode())
+        scope = {"type": "http", "method": "GET", "path": "/api/page/stream", "headers": [cookie],
+                 "query_string": b"a=overview", "scheme": "http"}  # fmt: skip
+        await ManagementApp(call.site, nothing_behind)(scope, receive, send)
+    head, *bodies = sent
+    assert head["status"] == 503
+    assert json.loads(b"".join(each["body"] for each in bodies))["reason"].startswith("too many")
+
+
+async def nothing_behind(*_: object) -> None:
+    raise AssertionError("expected a path of the management API")

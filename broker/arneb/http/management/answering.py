@@ -64,14 +64,14 @@ async def answer(site: Site, request: Request) -> Reply:
     try:
         return await _answer(site, request)
     except Refused as refused:
-        return _refusal(refused)
+        return refusal(refused)
     except AmqpError as error:
-        return _refusal(in_http(error))
+        return refusal(in_http(error))
     except AccessError as error:
-        return _refusal(bad_request(str(error)))
+        return refusal(bad_request(str(error)))
     except CoreError as error:
         LOGGER.warning("%s %s failed: %s", request.method, request.raw_path[:200], error)
-        return _refusal(Refused(503, "unavailable", str(error)))
+        return refusal(Refused(503, "unavailable", str(error)))
 
 
 async def _answer(site: Site, request: Request) -> Reply:
@@ -131,7 +131,8 @@ def in_http(error: AmqpError) -> Refused:
     return bad_request(error.explanation)
 
 
-def _refusal(refused: Refused) -> Reply:
+def refusal(refused: Refused) -> Reply:
+    """The answer to a call that is refused."""
     body = {"error": refused.error, "reason": refused.reason}
     empty = not refused.error or refused.status == 405
     return Reply(None if empty else body, refused.status, refused.headers)

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.asgi import LEFT, STREAMED
 from arneb.http.guarded import PRINCIPAL, is_loopback
-from arneb.http.management.answering import Request, answer
-from arneb.http.management.calls import Reply
+from arneb.http.management.answering import Request, answer, refusal
+from arneb.http.management.calls import Refused, Reply
 from arneb.http.management.page.watching import Watch
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
@@ -99,8 +99,11 @@ class ManagementApp:
         )  # fmt: skip
         reply = await answer(self._site, request)
         if isinstance(reply.body, Watch):
-            await _stream(send, reply, reply.body)
-            return
+            try:
+                await _stream(send, reply, reply.body)
+                return
+            except Refused as refused:  # before anything was sent
+                reply = refusal(refused)
         pieces = [] if reply.body is None else [each async for each in rendered(reply.body)]
         size = sum(map(len, pieces))
         if size >= GZIP_BYTES_MIN and "gzip" in headers.get("accept-encoding", ""):
@@ -128,8 +131,11 @@ async def _send(send: Send, reply: Reply, pieces: list[bytes]) -> None:
 async def _stream(send: Send, reply: Reply, watch: Watch) -> None:
     headers = {**_ALWAYS, "content-type": reply.kind, **reply.headers}
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": 200, "headers": raw})
     async with aclosing(events(watch)) as pieces:
+        piece = await anext(pieces)
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        message = {"type": "http.response.body", "body": piece, "more_body": True}
+        await send({**message, STREAMED: True})
         async for piece in pieces:
             message = {"type": "http.response.body", "body": piece, "more_body": True}
             await send({**message, STREAMED: True})

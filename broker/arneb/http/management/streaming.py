@@ -25,10 +25,11 @@ AGAIN_MS: Final = 1000
 
 
 async def events(watch: Watch) -> AsyncGenerator[bytes, None]:
-    """The text of a stream, in pieces, until it ends."""
+    """The text of a stream, in pieces, until it ends. The first is there at once; instead of it,
+    :class:`Refused` is raised if too many pages watch."""
     moved, sent = watch.session.moved, dict[str, str]()
-    yield f"retry: {AGAIN_MS}\n\n".encode()
     with watch.site.watchers.one_more():
+        yield f"retry: {AGAIN_MS}\n\n".encode()
         last_s = trio.current_time()
         while not moved.is_set() and watch.site.sessions.lasts(watch.session):
             began = trio.current_time()

@@ -10,6 +10,8 @@ from typing import Final
 
 import trio
 
+from arneb.http.management.calls import Refused
+
 STREAMS_MAX: Final = 200
 """Pages that watch at the same time; each is a connection and what one answer takes."""
 
@@ -41,14 +43,11 @@ class Watchers:
     def __repr__(self) -> str:
         return f"<Watchers, {self.streams} streams, {len(self._answers)} answers>"
 
-    @property
-    def has_room(self) -> bool:
-        """May another page watch?"""
-        return self.streams < STREAMS_MAX
-
     @contextmanager
     def one_more(self) -> Iterator[None]:
-        """A page watches."""
+        """A page watches. Raises :class:`Refused` if too many do."""
+        if self.streams >= STREAMS_MAX:
+            raise Refused(503, "unavailable", "too many pages are open")
         self.streams += 1
         try:
             yield

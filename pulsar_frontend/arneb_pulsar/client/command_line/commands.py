@@ -222,13 +222,12 @@ def produce(
     service.play(run)
 
 
-def _format(_context: click.Context, _option: click.Parameter, text: str) -> str:
-    """``text``, if it is a format: that is known before any broker is asked."""
+def _format(_context: click.Context, _option: click.Parameter, text: str) -> Format:
+    """Whether it is one is known before any broker is asked."""
     try:
-        Format(text)
+        return Format(text)
     except PulsarError as error:
         raise Refused(str(error)) from error
-    return text
 
 
 def _outputs(command: Any) -> Any:
@@ -238,7 +237,7 @@ def _outputs(command: Any) -> Any:
         click.option("-c", "count", type=click.IntRange(min=1), help="End after so many."),
         click.option("-e", "ends", is_flag=True, help="End when there are no more."),
         click.option(
-            "-f", "text", default=DEFAULT, show_default=True, callback=_format, help="See below."
+            "-f", "form", default=DEFAULT, show_default=True, callback=_format, help="See below."
         ),
         click.option("-J", "--json", "is_json", is_flag=True, help="One JSON object a line."),
         click.option("-q", "quiet", is_flag=True, help="Say nothing at the end."),

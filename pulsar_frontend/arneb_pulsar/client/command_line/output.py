@@ -33,13 +33,13 @@ async def print_messages(
     start: str | None,
     count: int | None,
     ends: bool,
-    text: str,
+    form: Format,
     is_json: bool,
     quiet: bool,
 ) -> None:
     """Messages to standard output, until there are enough; each is ``done`` once it is written, so
     that whoever reads no more loses none."""
-    form = json_of if is_json else Format(text).of
+    written = json_of if is_json else form.of
     out = sys.stdout.buffer
     # Where messages are seen themselves, there is no need to count them.
     printed, progress = 0, Progress(quiet or sys.stdout.isatty())
@@ -63,7 +63,7 @@ async def print_messages(
                 if ends and not await available():
                     break
                 continue
-            out.write(form(message))
+            out.write(written(message))
             printed += 1
             progress.show(printed)
             unwritten.append(message)

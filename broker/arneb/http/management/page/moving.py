@@ -48,18 +48,14 @@ ENTRY_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 async def _move(site: Site, call: Call) -> Reply:
-    place, body = place_in(site, call), call.document()
-    target = place_in(site, call, body.text("to"))
-    await expect_readable(call, place)
-    await expect_publishable(call)
-    positions = _positions(body)
-    entries = await _entries(place.row.topic, positions)
-    return await _done(site, place, {target.row.name: target}, [
-        (at, target.row.name, plain(entry)) for at, entry in entries.items()
-    ], acknowledged=True, asked=len(positions))  # fmt: skip
+    return await _put_elsewhere(site, call, acknowledged=True)
 
 
 async def _copy(site: Site, call: Call) -> Reply:
+    return await _put_elsewhere(site, call, acknowledged=False)
+
+
+async def _put_elsewhere(site: Site, call: Call, *, acknowledged: bool) -> Reply:
     place, body = place_in(site, call), call.document()
     target = place_in(site, call, body.text("to"))
     await expect_readable(call, place)
@@ -68,7 +64,7 @@ async def _copy(site: Site, call: Call) -> Reply:
     entries = await _entries(place.row.topic, positions)
     return await _done(site, place, {target.row.name: target}, [
         (at, target.row.name, plain(entry)) for at, entry in entries.items()
-    ], acknowledged=False, asked=len(positions))  # fmt: skip
+    ], acknowledged=acknowledged, asked=len(positions))  # fmt: skip
 
 
 async def _delete(site: Site, call: Call) -> Reply:

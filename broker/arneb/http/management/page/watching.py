@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from arneb.http.management.calls import Call, Refused, Reply, bad_request
+from arneb.http.management.calls import Call, Reply, bad_request
 from arneb.http.management.router import ROOT, Route
 from arneb.http.management.rules import USERS, is_administrator
 from arneb.http.management.sessions import Session
@@ -29,11 +29,19 @@ LISTS: Final = frozenset({"queues", "connections", "channels", "exchanges", "pag
 BY_VHOST: Final = frozenset({"queues", "exchanges", "page/topics"})
 """Lists of which there is one of each vhost, too."""
 
-WATCHABLE: Final = frozenset(
-    {"overview", "nodes", "queues", "connections", "channels", "exchanges", "page"}
-)
-"""What may be watched, by the first word of its path: figures, which look at much but change
-nothing and say the same to all administrators."""
+WATCHABLE: Final = tuple(
+    path.split("/")
+    for path in (
+        "overview", "nodes", "nodes/:node",
+        "queues", "queues/:vhost", "queues/:vhost/:queue",
+        "exchanges", "exchanges/:vhost", "exchanges/:vhost/:exchange",
+        "connections", "connections/:connection", "channels", "channels/:channel",
+        "page/topics", "page/topics/:vhost", "page/queues/:vhost/:queue",
+        "page/delayed", "page/node",
+    )
+)  # fmt: skip
+"""The routes that may be watched, word by word: figures, which are cheap to make each second,
+change nothing and say the same to all administrators. Messages and bindings are asked for once."""
 
 EVERY_ADMINISTRATOR: Final = ""
 """Administrators all see the same."""
@@ -72,8 +80,6 @@ async def _watch(site: Site, call: Call) -> Reply:
     if not 1 <= len(call.query) <= WATCHED_MAX:
         raise bad_request(f"expected 1 to {WATCHED_MAX} calls to watch, got {len(call.query)}")
     watched = tuple(_watched(name, text) for name, text in call.query.items())
-    if not site.watchers.has_room:
-        raise Refused(503, "unavailable", "too many pages are open")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     body = Watch(site, session, watched, call.address)
     return Reply(body, headers=headers, kind="text/event-stream")
@@ -85,7 +91,7 @@ def _watched(name: str, text: str) -> Watched:
     if len(text) > CALL_CHARACTERS_MAX or not text.isprintable():
         raise bad_request(f"{name}: expected a call of {CALL_CHARACTERS_MAX} characters at most")
     path, _, query = text.partition("?")
-    if path.split("/")[0] not in WATCHABLE or path == "page/stream":
+    if not _is_watchable(path):
         raise bad_request(f"{name}: {path[:100]} cannot be watched")
     asked = dict(parse_qsl(query, keep_blank_values=True))
     if _is_list(path):
@@ -93,6 +99,15 @@ def _watched(name: str, text: str) -> Watched:
         if "page" not in asked or not size.isdecimal() or int(size) > ROWS_MAX:
             raise bad_request(f"{name}: expected page, and page_size of {ROWS_MAX} at the most")
     return Watched(name, ROOT + path, query)
+
+
+def _is_watchable(path: str) -> bool:
+    words = path.split("/")
+    return any(len(words) == len(route) and all(map(_fits, words, route)) for route in WATCHABLE)
+
+
+def _fits(word: str, of_route: str) -> bool:
+    return bool(word) if of_route.startswith(":") else word == of_route
 
 
 def _is_list(path: str) -> bool:

@@ -3,10 +3,10 @@ import { path, post, put, remove } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { Confirm, Dialog } from "../parts/dialog.js";
 import { Head, Waiting } from "../parts/head.js";
+import { useDialog, useOnce } from "../parts/once.js";
 import { Table } from "../parts/table.js";
 import { useVhosts } from "../parts/vhosts.js";
 import { attempt } from "../said.js";
-import { useOnce } from "./users.js";
 
 const PREVIEW_MS = 300;
 const EXAMPLE = '{"message-ttl": 60000}';
@@ -14,11 +14,7 @@ const EXAMPLE = '{"message-ttl": 60000}';
 /** @param {{names: string[]}} of */
 export function Policies({ names }) {
   const [policies, load] = useOnce("policies");
-  const [asked, ask] = useState(/** @type {any} */ (null));
-  const again = () => {
-    ask(null);
-    load();
-  };
+  const [asked, ask, again] = useDialog(load);
   if (policies?.status !== 200) return html`<${Head} title="Policies" /><${Waiting} answer=${policies} />`;
   const rows = policies.body.filter((/** @type {any} */ each) => names.length < 2 || (each.vhost === names[0] && each.name === names[1]));
   const columns = [

@@ -1,5 +1,5 @@
 /** The trace: every message that comes in and goes out of a virtual host, as it happens. */
-import { path, post, put, remove } from "../api.js";
+import { get, path, post, put, remove } from "../api.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { Head } from "../parts/head.js";
 import { Table } from "../parts/table.js";
@@ -23,6 +23,13 @@ const COLUMNS = [
   { title: "Body", kind: "mono break", show: (each) => (each.payload_encoding === "string" ? each.payload.slice(0, 200) : `(${each.payload_bytes} bytes)`) },
 ];
 
+/** Switch the tracing of a virtual host. A PUT says all of one anew, so what is there is said again.
+ * @param {string} vhost @param {boolean} tracing */
+async function trace(vhost, tracing) {
+  const { description, tags, default_queue_type, metadata } = await get(`vhosts/${path(vhost)}`);
+  await put(`vhosts/${path(vhost)}`, { description, tags, default_queue_type, metadata, tracing });
+}
+
 export function Trace() {
   const vhosts = useVhosts();
   const [vhost, setVhost] = useState("/");
@@ -36,6 +43,7 @@ export function Trace() {
     const queue = `arneb.trace.${crypto.getRandomValues(new Uint32Array(2)).join("")}`;
     let timer = 0;
     let over = false;
+    let ours = false; // else somebody had it on before, and wants it still
     const fail = (/** @type {any} */ error) => {
       say(error.message, "bad");
       setRunning(false);
@@ -52,7 +60,9 @@ export function Trace() {
     };
     const begin = async () => {
       try {
-        await put(`vhosts/${path(vhost)}`, { tracing: true });
+        ours = !(await get(`vhosts/${path(vhost)}`)).tracing;
+        if (ours) await trace(vhost, true);
+        if (over) return;
         await put(`queues/${path(vhost, queue)}`, { durable: false, arguments: ARGUMENTS });
         await post(`bindings/${path(vhost)}/e/${path(EXCHANGE)}/q/${path(queue)}`, { routing_key: filter || "#" });
         take();
@@ -60,11 +70,12 @@ export function Trace() {
         fail(error);
       }
     };
-    begin();
-    return () => {
+    const begun = begin();
+    return async () => {
       over = true;
       clearTimeout(timer);
-      put(`vhosts/${path(vhost)}`, { tracing: false }).catch(() => {});
+      await begun; // or it would be switched on after it is off
+      if (ours) trace(vhost, false).catch(() => {});
       remove(`queues/${path(vhost, queue)}`).catch(() => {});
     };
   }, [running]);

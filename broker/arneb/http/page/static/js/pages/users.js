@@ -1,35 +1,18 @@
 /** Users: who may come in, by which tags, and what each may do where. */
-import { get, path, put, remove } from "../api.js";
-import { html, useEffect, useState } from "../html.js";
+import { path, put, remove } from "../api.js";
+import { html } from "../html.js";
 import { Confirm, Dialog } from "../parts/dialog.js";
 import { Head, Waiting } from "../parts/head.js";
+import { useDialog, useOnce } from "../parts/once.js";
 import { Table } from "../parts/table.js";
 import { useVhosts } from "../parts/vhosts.js";
 import { attempt } from "../said.js";
-
-/** An answer in the form of the stream's, with the way to ask again. @param {string} from @returns {[any, () => void]} */
-export function useOnce(from) {
-  const [answer, setAnswer] = useState(/** @type {any} */ (undefined));
-  const load = () => {
-    get(from).then(
-      (body) => setAnswer({ status: 200, body }),
-      (error) => setAnswer({ status: error.status, body: { reason: error.message } }),
-    );
-  };
-  useEffect(load, [from]);
-  return [answer, load];
-}
 
 /** @param {{names: string[]}} of */
 export function Users({ names }) {
   const [users, load] = useOnce("users");
   const [permissions, loadPermissions] = useOnce("permissions");
-  const [asked, ask] = useState(/** @type {any} */ (null));
-  const again = () => {
-    ask(null);
-    load();
-    loadPermissions();
-  };
+  const [asked, ask, again] = useDialog(load, loadPermissions);
   if (users?.status !== 200) return html`<${Head} title="Users" /><${Waiting} answer=${users} />`;
   const rows = users.body.filter((/** @type {any} */ each) => !names.length || each.name === names[0]);
   const rights = (permissions?.body ?? []).filter?.((/** @type {any} */ each) => !names.length || each.user === names[0]) ?? [];

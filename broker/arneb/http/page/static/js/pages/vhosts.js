@@ -1,23 +1,18 @@
 /** Virtual hosts, and their limits. */
 import { path, put, remove } from "../api.js";
 import { count } from "../format.js";
-import { html, useState } from "../html.js";
+import { html } from "../html.js";
 import { Confirm, Dialog } from "../parts/dialog.js";
 import { Head, Waiting } from "../parts/head.js";
+import { useDialog, useOnce } from "../parts/once.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../said.js";
 import { to } from "../route.js";
-import { useOnce } from "./users.js";
 
 export function Vhosts() {
   const [vhosts, load] = useOnce("vhosts");
   const [limits, loadLimits] = useOnce("vhost-limits");
-  const [asked, ask] = useState(/** @type {any} */ (null));
-  const again = () => {
-    ask(null);
-    load();
-    loadLimits();
-  };
+  const [asked, ask, again] = useDialog(load, loadLimits);
   if (vhosts?.status !== 200) return html`<${Head} title="Virtual hosts" /><${Waiting} answer=${vhosts} />`;
   const limit = (/** @type {string} */ vhost, /** @type {string} */ name) => limits?.body?.find?.((/** @type {any} */ each) => each.vhost === vhost)?.value?.[name];
   const columns = [
