@@ -227,4 +227,11 @@ JOURNAL_MUTANTS: Final = (
         "            if gap_first <= gap_last:\n",
         LOST_TESTS,
     ),
+    Mutant(
+        "the journal is made by one write",
+        CORE + "store/journal_file.py",
+        ", 0, PAGE_BYTES)",
+        ", 0)",
+        (STORE + "test_journal_file.py",),
+    ),
 )

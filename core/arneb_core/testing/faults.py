@@ -220,15 +220,15 @@ def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[Non
     is there all the same."""
     write, left, landed = journal_file.write_at, count, not lands
 
-    def failing(fd: int, data: bytes, at: int) -> None:
+    def failing(fd: int, data: bytes, at: int, *piece_bytes: int) -> None:
         nonlocal left, landed
         if left <= 0:
-            write(fd, data, at)
+            write(fd, data, at, *piece_bytes)
             return
         left -= 1
         if not landed:
             landed = True
-            write(fd, data, at)
+            write(fd, data, at, *piece_bytes)
         raise OSError(errno.EIO, "told to fail")
 
     with patch.object(journal_file, "write_at", failing):

@@ -16,6 +16,7 @@ from arneb_core.store.commit_record import CommitRecord, encode_record
 from arneb_core.store.journal_file import (
     JOURNAL_BYTES,
     JOURNAL_NAME,
+    PAGE_BYTES,
     FaultKind,
     Reading,
     parse_journal,
@@ -275,3 +276,19 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert numbers(found) == [1, 2, 3]
     assert found.data == bytes(file.data)
     assert isinstance(found.records[0], CommitRecord)
+
+
+def test_a_file_is_made_of_single_pages(tmp_path: Path) -> None:
+    # Or each later write makes the whole file dirty in the cache of the system.
+    file = made([[10]])
+    sizes: list[int] = []
+
+    def pwrite(fd: int, data: memoryview, at: int) -> int:
+        sizes.append(len(data))
+        return real(fd, data, at)
+
+    real = os.pwrite
+    with patch.object(os, "pwrite", pwrite):
+        write_file(tmp_path, file.state)
+    assert set(sizes) == {PAGE_BYTES}
+    assert sum(sizes) == JOURNAL_BYTES
