@@ -63,6 +63,7 @@ def eager() -> Iterator[None]:
     with (
         patch.object(inline, "SMALL_COMMITS_MIN", 0),
         patch.object(inline, "FAST_S", 60.0),
+        patch.object(inline, "STALL_S", 60.0),
         patch.object(retention, "ENDED_BYTES_MIN", 1),
     ):
         yield

@@ -1,13 +1,14 @@
 """Inline commits: small ones, which the event loop makes by itself.
 
 The rule: only while all that comes is little, and only as long as the journal's writes have been
-fast of late, whoever made them; and it is one write into the journal or nothing: whatever is more
-than that is left to the thread. Handing a commit to the writer thread and being told of its end
-costs two changes of thread, which is half of what such a commit takes; a publisher with a small
-window waits for nothing else. The price is that a disk that stalls holds the loop up for the length
-of one write, once in :data:`PAUSE_COMMITS` commits. Meanwhile the thread writes them into the same
-journal, and finds out whether that is fast again: how long LMDB's own commits take says nothing of
-it, for the file system has more to do for them.
+fast on average of late, whoever made them; and it is one write into the journal or nothing:
+whatever is more than that is left to the thread. Handing a commit to the writer thread and being
+told of its end costs two changes of thread, which is half of what such a commit takes; a publisher
+with a small window waits for nothing else. The price is that a write which takes longer holds the
+loop up. One in twenty does on the disks of most virtual machines, for some milliseconds, so one
+alone says nothing; a stall does, and leaves the next :data:`PAUSE_COMMITS` commits to the thread.
+Meanwhile the thread writes them into the same journal, and finds out whether that is fast again:
+how long LMDB's own commits take says nothing of it, for the file system has more to do for them.
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 """
 
@@ -32,14 +33,18 @@ SMALL_COMMITS_MIN: Final = 16
 windows begin with is small, too."""
 
 FAST_S: Final = 0.001
-"""A disk that writes in less may hold the loop up: ten times what the change of threads costs."""
+"""A disk whose writes take less on average may hold the loop up: ten times what the change of
+threads costs."""
+
+STALL_S: Final = 0.02
+"""One write that takes longer is a stall: with it alone a pass of the loop takes as long as a whole
+one may (:data:`.long_turns.PASS_S`)."""
 
 PAUSE_COMMITS: Final = 256
-"""Commits left to the thread after one of the loop's that was not fast, or after a failure."""
+"""Commits left to the thread after a stall of the loop's, or after a failure."""
 
-RECENT_COMMITS: Final = 64
-"""Commits left to the thread after one of the thread's that was not fast: so many must have been,
-one after the other, before the loop makes the next."""
+RECENT_COMMITS: Final = 16
+"""The average is over about so many writes."""
 
 
 class InlineCommits:
@@ -53,12 +58,13 @@ class InlineCommits:
         it."""
         self._small = 0
         self._pause = 0
+        self._usual_s = 0.0
 
     def __repr__(self) -> str:
         state = (
             f"closed for {self._pause} commits" if self._pause else f"{self._small} small commits"
         )
-        return f"<InlineCommits {state}>"
+        return f"<InlineCommits {state}, {self._usual_s * 1e6:.0f} us a write>"
 
     def suits(self, changes: Changes) -> bool:
         """Whether this commit is one for the loop. Ask once for each."""
@@ -82,7 +88,7 @@ class InlineCommits:
         if self._pause:
             self._pause -= 1
             return False
-        return True
+        return self._usual_s <= FAST_S
 
     def commit(self, changes: Changes) -> CommitReport | None:
         """Commit here and now; blocks for as long as one write takes. None: it was not to be, and
@@ -93,8 +99,10 @@ class InlineCommits:
         except OSError as error:
             self._failed(error)
             return None
-        if report is not None and report.seconds > FAST_S:
-            self._pause = PAUSE_COMMITS
+        if report is not None:
+            self._took(report.seconds)
+            if report.seconds > STALL_S:
+                self._pause = PAUSE_COMMITS
         return report
 
     def told(self, ending: Ending, failure: OSError | None = None) -> None:
@@ -104,8 +112,12 @@ class InlineCommits:
             self._failed(failure)
         elif not isinstance(ending, CommitReport):
             self._pause = PAUSE_COMMITS
-        elif ending.unsettled and ending.seconds > FAST_S:
-            self._pause = max(self._pause, RECENT_COMMITS)
+        elif ending.unsettled:
+            self._took(ending.seconds)
+
+    def _took(self, seconds: float) -> None:
+        """A write into the journal, by whomever."""
+        self._usual_s += (seconds - self._usual_s) / RECENT_COMMITS
 
     def _failed(self, error: OSError) -> None:
         logger.warning("cannot write to the journal, committing without it: %s", error)

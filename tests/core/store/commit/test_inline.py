@@ -11,6 +11,8 @@ from queue import SimpleQueue
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.engine.engine import Engine, open_engine
@@ -99,8 +101,35 @@ def test_what_is_more_than_entries_is_for_lmdb_and_closes_nothing(other: str) ->
     assert suits(cut)
 
 
-SLOW = CommitReport(1, 1, 0, seconds=inline.FAST_S * 1.01, unsettled=True)
+def took(seconds: float) -> CommitReport:
+    """One write into the journal."""
+    return CommitReport(1, 1, 0, seconds=seconds, unsettled=True)
+
+
+QUICK = took(inline.FAST_S / 10)
+SLOW = took(inline.STALL_S * 0.99)
+STALL = took(inline.STALL_S * 1.01)
 SLOW_LMDB = CommitReport(1, 1, 0, seconds=60.0)
+
+
+class Disk:
+    """Whoever writes into the journal, it takes what the test says."""
+
+    def __init__(self) -> None:
+        self.cut = InlineCommits(lambda changes: self.report)
+        self.report = QUICK
+        assert suits(self.cut, SMALL_COMMITS_MIN + 1)
+
+    def commit(self, report: CommitReport) -> bool:
+        """Whether the loop has made this commit, and not the thread."""
+        self.report = report
+        by_loop = self.cut.suits(tiny())
+        assert self.cut.for_journal
+        if by_loop:
+            assert self.cut.commit(tiny()) is report
+        else:
+            self.cut.told(report)
+        return by_loop
 
 
 def opened(report: CommitReport | None = REPORT) -> InlineCommits:
@@ -110,35 +139,69 @@ def opened(report: CommitReport | None = REPORT) -> InlineCommits:
 
 
 def closed_for(cut: InlineCommits) -> int:
-    """How many commits are left to the thread, all of them for the journal."""
+    """How many commits are left to the thread, all of them for the journal and all of them fast."""
     left = 0
     while not cut.suits(tiny()):
         assert cut.for_journal
+        cut.told(QUICK)
         left += 1
+        assert left <= 2 * PAUSE_COMMITS
     return left
 
 
-def test_a_slow_write_of_the_loop_closes_it() -> None:
-    cut = opened(SLOW)
-    assert cut.commit(tiny()) is SLOW
-    assert closed_for(cut) == PAUSE_COMMITS
+def test_one_slow_write_closes_nothing() -> None:
+    """Nor does one in twenty of a few times what is fast, as on the disks of virtual machines."""
+    disk = Disk()
+    often = took(5 * inline.FAST_S)
+    assert all(disk.commit(QUICK if number % 20 else often) for number in range(1000))
 
 
-def test_a_slow_write_of_the_thread_keeps_it_closed_until_enough_were_fast() -> None:
-    """So a disk that stays slow holds the loop up once, and not once in so many commits."""
-    cut = opened(SLOW)
-    cut.commit(tiny())
-    for _ in range(2 * PAUSE_COMMITS):
-        assert not suits(cut)
-        cut.told(SLOW)
-    assert closed_for(cut) == RECENT_COMMITS
+def test_a_stall_of_the_loop_closes_it() -> None:
+    disk = Disk()
+    assert disk.commit(STALL)
+    assert closed_for(disk.cut) == PAUSE_COMMITS
+
+
+def test_slow_writes_of_the_loop_close_it_until_the_thread_finds_the_disk_fast() -> None:
+    disk = Disk()
+    assert disk.commit(SLOW)
+    assert not any(disk.commit(took(inline.FAST_S * 1.01)) for _ in range(2 * PAUSE_COMMITS))
+    assert 0 < closed_for(disk.cut) < PAUSE_COMMITS
+
+
+def test_a_disk_that_is_always_slow_has_the_thread_after_a_few_writes() -> None:
+    disk = Disk()
+    by_loop = [disk.commit(took(inline.FAST_S * 2)) for _ in range(1000)]
+    assert 1 <= sum(by_loop) <= RECENT_COMMITS
+    assert not any(by_loop[RECENT_COMMITS:])
+
+
+@given(
+    st.lists(
+        st.floats(0, 2 * inline.STALL_S) | st.sampled_from([0.0, inline.FAST_S, inline.STALL_S]),
+        max_size=400,
+    )
+)
+def test_the_loop_is_held_up_no_longer_on_average_than_is_fast(times: list[float]) -> None:
+    """But for one write at the end that nobody could foresee and that is no stall; a stall costs
+    the thread's commits behind it."""
+    disk = Disk()
+    held_s, commits, stalls = 0.0, 0, 0
+    for seconds in times:
+        if disk.commit(took(seconds)):
+            held_s += min(seconds, inline.STALL_S)
+            stalls += seconds > inline.STALL_S
+        commits += 1
+    # What an average over RECENT_COMMITS lets through before it says so, and what stalls add.
+    assert held_s <= commits * inline.FAST_S * 2 + 2 * inline.STALL_S + stalls * inline.STALL_S
+    assert stalls <= 1 + commits // PAUSE_COMMITS
 
 
 def test_a_slow_write_of_the_thread_shortens_no_pause() -> None:
-    cut = opened(SLOW)
-    cut.commit(tiny())
-    cut.told(SLOW)
-    assert closed_for(cut) == PAUSE_COMMITS
+    disk = Disk()
+    disk.commit(STALL)
+    disk.commit(SLOW)
+    assert closed_for(disk.cut) >= PAUSE_COMMITS - 1
 
 
 def test_the_time_of_a_commit_of_lmdb_says_nothing() -> None:
@@ -161,6 +224,7 @@ def test_a_failure_in_the_thread_closes_it(
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """No disk is slow."""
     monkeypatch.setattr(inline, "FAST_S", 60.0)
+    monkeypatch.setattr(inline, "STALL_S", 60.0)
 
 
 async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fast: None) -> None:
@@ -242,8 +306,8 @@ def test_a_large_commit_is_not_for_the_journal_nor_are_the_first_behind_it() -> 
     assert suits(cut) and cut.for_journal
 
 
-class SlowOnce:
-    """A store whose first write into the journal is slow, noting who commits what, and how."""
+class StalledOnce:
+    """A store whose first write into the journal is a stall, noting who commits what, and how."""
 
     def __init__(self, journal_left: int = 1 << 30, failure: OSError | None = None) -> None:
         self.made: list[tuple[str, str]] = []
@@ -257,7 +321,7 @@ class SlowOnce:
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
         self.made.append((threading.current_thread().name, "journal"))
         if len(self.made) == SMALL_COMMITS_MIN + 1:
-            return SLOW
+            return STALL
         if self._failure is not None:
             raise self._failure
         self._left -= 1
@@ -272,7 +336,7 @@ class SlowOnce:
     is_unsettled = False
 
 
-def commit_by(store: SlowOnce, times: int) -> Counter[tuple[str, str]]:
+def commit_by(store: StalledOnce, times: int) -> Counter[tuple[str, str]]:
     """Commit tiny ones one after the other, as an event loop would; who has made them."""
     calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
     log = LocalCommitLog(store, lambda function, *args: calls.put(partial(function, *args)))
@@ -290,7 +354,7 @@ THREAD, LOOP = "arneb-writer", threading.main_thread().name
 
 
 def test_while_it_is_closed_the_thread_writes_into_the_journal() -> None:
-    store = SlowOnce()
+    store = StalledOnce()
     assert commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 10) == {
         (THREAD, "LMDB"): SMALL_COMMITS_MIN,
         (THREAD, "journal"): PAUSE_COMMITS,
@@ -299,7 +363,7 @@ def test_while_it_is_closed_the_thread_writes_into_the_journal() -> None:
 
 
 def test_what_the_journal_has_no_room_for_the_thread_gives_to_lmdb_and_nothing_closes() -> None:
-    store = SlowOnce(journal_left=10)
+    store = StalledOnce(journal_left=10)
     assert commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
         (THREAD, "LMDB"): SMALL_COMMITS_MIN + PAUSE_COMMITS - 10 + 5,
         (THREAD, "journal"): PAUSE_COMMITS,
@@ -310,7 +374,7 @@ def test_what_the_journal_has_no_room_for_the_thread_gives_to_lmdb_and_nothing_c
 def test_what_the_thread_cannot_write_into_the_journal_it_gives_to_lmdb(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    store = SlowOnce(failure=OSError(5, "told to fail"))
+    store = StalledOnce(failure=OSError(5, "told to fail"))
     assert commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
         (THREAD, "LMDB"): SMALL_COMMITS_MIN + PAUSE_COMMITS + 5,
         (THREAD, "journal"): PAUSE_COMMITS + 5,
