@@ -9,6 +9,10 @@ from tests.mutants.table import CORE, Mutant
 
 KEY_SHARED: Final = CORE + "dispatch/key_shared.py"
 KEY_SHARED_TESTS: Final = ("tests/core/engine/test_key_shared.py",)
+KEYED_GROUP_TESTS: Final = (
+    "tests/core/dispatch/test_key_shared.py",
+    "tests/core/engine/test_key_shared_groups.py",
+)
 UNACKED_TESTS: Final = ("tests/core/engine/test_unacked.py",)
 GROUP_TESTS: Final = ("tests/core/engine/test_groups.py",)
 SELECTOR_TESTS: Final = ("tests/core/dispatch/test_selector.py",)
@@ -17,7 +21,8 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "keys are dealt out in turn",
         KEY_SHARED,
-        "        owners = map(self._owners.__getitem__, slots)\n",
+        "        owners = map(self._owner_of if lines is not slots else "
+        "self._owners.__getitem__, lines)\n",
         "        count = len(self._receivers)\n"
         "        owners = [self._receivers[each % count] for each in range(len(slots))]\n",
         KEY_SHARED_TESTS,
@@ -25,14 +30,14 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "a key that moves does not drain",
         KEY_SHARED,
-        " or slot in waiting or slot in draining:\n",
-        " or slot in waiting:\n",
+        " or line in waiting or line in draining:\n",
+        " or line in waiting:\n",
         KEY_SHARED_TESTS,
     ),
     Mutant(
         "a waiting key that moves does not drain",
         KEY_SHARED,
-        "        return not self.in_order or slot not in self._draining\n",
+        "        return not self.in_order or line not in self._draining\n",
         "        return True\n",
         KEY_SHARED_TESTS,
     ),
@@ -46,8 +51,8 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "new entries overtake those of their key that wait",
         KEY_SHARED,
-        " or slot in waiting or slot in draining:\n",
-        " or slot in draining:\n",
+        " or line in waiting or line in draining:\n",
+        " or line in draining:\n",
         KEY_SHARED_TESTS,
     ),
     Mutant(
@@ -182,5 +187,61 @@ KEYS_MUTANTS: Final = (
         " and replay.aside < LOOK_AHEAD_MAX:\n",
         " and not replay:\n",
         GROUP_TESTS,
+    ),
+    Mutant(
+        "who joins between two chunks gets the rest of the message",
+        KEY_SHARED,
+        "        if self._groups:\n            self._sort_groups()\n",
+        "",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "chunks that wait stay behind their key when it moves",
+        KEY_SHARED,
+        "            self._waiting.part(slot_of(group), group)\n",
+        "            pass\n",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "the rest of a message that was given up waits for ever",
+        KEY_SHARED,
+        "            self._waiting.rejoin(slot_of(group), group)\n            self._let_on",
+        "            self._let_on",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "a key that comes back leaves its chunks aside",
+        KEY_SHARED,
+        "            self._waiting.rejoin(slot_of(group), group)\n        for group",
+        "            pass\n        for group",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "a chunk that comes back has forgotten its message",
+        KEY_SHARED,
+        "        self._lately_of_groups.update(found)\n",
+        "",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "a group strays for ever",
+        CORE + "dispatch/groups.py",
+        "            del strays[group]\n",
+        "            pass\n",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "messages in chunks with other keys are taken for one",
+        CORE + "dispatch/groups.py",
+        "    return [hint and hint * SLOTS + slot for",
+        "    return [hint and hint * SLOTS + 1 for",
+        KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "chunks in a log that is opened go by their key alone",
+        CORE + "subscription/keyed.py",
+        "        if min(positions) > self._state.log.groups_through:\n",
+        "        if self._state.log.groups_through < (1 << 63) - 1:\n",
+        KEYED_GROUP_TESTS,
     ),
 )

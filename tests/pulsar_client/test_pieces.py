@@ -1,71 +1,34 @@
 """Messages in pieces of which not all come, or more than there is room for."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import anyio
 import pytest
 from tests.pulsar_client.conftest import LOOK_S, WITHIN_S, Broker
+from tests.pulsar_client.pieces import held
 
 from arneb_pulsar.client import (
-    Client,
     ClientOptions,
     ConsumerOptions,
     InitialPosition,
-    ProducerOptions,
     SubscriptionType,
     connect,
 )
 from arneb_pulsar.client.admin import Admin, administer
 from arneb_pulsar.client.errors import TimedOut
-from arneb_pulsar.client.producer.producer import Producer
 
 pytestmark = [
     pytest.mark.in_peace("counts what is left of messages"),
     pytest.mark.thorough("waits for times to be up"),
 ]
 
-PIECE_BYTES = 1_000
 BODY = b"x" * 2_500
 """Of three pieces."""
-
-NO_TIMEOUT = ProducerOptions(
-    chunking=True, chunk_bytes_max=PIECE_BYTES, batching=None, send_timeout_s=0
-)
 
 
 def shared(**more: Any) -> ConsumerOptions:
     position = InitialPosition.EARLIEST
     return ConsumerOptions(type=SubscriptionType.SHARED, initial_position=position, **more)
-
-
-class Held:
-    """A producer whose frames leave when it is said."""
-
-    def __init__(self, producer: Producer[bytes]) -> None:
-        connection = producer._attachment.connection
-        assert connection is not None
-        self._connection = connection
-        self._send = connection.machine.send_frames
-        self._frames: list[bytes] = []
-        connection.machine.send_frames = self._hold  # type: ignore[method-assign]
-
-    def _hold(self, frames: Iterable[bytes]) -> None:
-        self._frames += frames
-
-    def let_go(self, count: int) -> None:
-        going, self._frames = self._frames[:count], self._frames[count:]
-        self._send(going)
-        self._connection.flush()
-
-
-async def held(client: Client, topic: str, body: bytes) -> Held:
-    """A message of which no piece has left yet."""
-    producer = await client.create_producer(topic, NO_TIMEOUT)
-    assert isinstance(producer, Producer)
-    found = Held(producer)
-    producer.send_nowait(body)
-    return found
 
 
 async def backlog_is(admin: Admin, topic: str, count: int) -> None:

@@ -3,10 +3,14 @@
 The rule: an entry goes to the owner of its slot, if no earlier entry of that slot waits and no
 other receiver holds the slot. Else it waits, and only what has its slot waits behind it: when a
 slot moves to another receiver it drains first, and a slow receiver holds up nobody else's keys.
+What belongs to a group in flight is the exception: it goes to the group's holder, whoever owns the
+slot meanwhile and whatever else of the slot waits, or else the slot could not drain. Such a group
+is a *stray*, and what waits of it stands in a line of its own.
 
 Sources: Pulsar ``PersistentStickyKeyDispatcherMultipleConsumers`` and ``DrainingHashesTracker``
 (PIP-379). A slot drains here as long as its holder is not its owner, whatever has happened in
-between.
+between. Pulsar knows no groups here: chunks wait behind those that they belong to, until a client
+gives these up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +20,7 @@ from typing import Final
 from pyroaring import BitMap64
 
 from arneb_core.api.position import Position
+from arneb_core.dispatch.groups import HeldGroups, slot_of
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import Selector
@@ -58,11 +63,14 @@ class KeySharedDispatcher:
         self._receivers: list[Receiver] = []
         self._owners = Owners(selector)
         self._held = HeldKeys()
+        self._groups = HeldGroups()
         self._draining: set[int] = set()
         """The slots whose holder is not their owner."""
         self._waiting = WaitingKeys()
         self._lately: dict[Position, int] = {}
         """The slots of what has left since :meth:`wait_again`: some of it comes back."""
+        self._lately_of_groups: dict[Position, int] = {}
+        """The groups of what has left since then and had one."""
 
     def __repr__(self) -> str:
         return f"<KeySharedDispatcher {self._selector!r}, {self._held!r}, {self._waiting!r}>"
@@ -104,23 +112,30 @@ class KeySharedDispatcher:
 
     # New entries
 
-    def share(self, slots: Sequence[int], costs: Sequence[int] | None = None) -> Decision:
+    def share(
+        self,
+        slots: Sequence[int],
+        costs: Sequence[int] | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> Decision:
         """Share out a run of entries, told by their slots; counts what is given.
 
-        ``costs[i]`` is the number of messages in entry *i*; None means one each. Ends before
-        the end of the run when nobody has room any more.
+        ``costs[i]`` is the number of messages in entry *i*; None means one each. ``groups[i]`` is
+        its group, 0 = none; None means none of any. Ends before the end of the run when nobody has
+        room any more.
         """
         decision = Decision()
         rooms = {each: room for each in self._receivers if (room := each.room) > 0}
         common_room = min((each.common_room for each in rooms), default=0)
         waiting, draining = self._waiting.slots, self._draining if self.in_order else ()
-        owners = map(self._owners.__getitem__, slots)
-        for index, (slot, owner) in enumerate(zip(slots, owners, strict=True)):
+        lines = self._lines(slots, groups)
+        owners = map(self._owner_of if lines is not slots else self._owners.__getitem__, lines)
+        for index, (line, owner) in enumerate(zip(lines, owners, strict=True)):
             if not rooms or common_room <= 0:
                 break
             decision.looked_at = index + 1
             # None of the reasons to wait ends inside a run, so nothing overtakes its like here.
-            if owner is None or owner not in rooms or slot in waiting or slot in draining:
+            if owner is None or owner not in rooms or line in waiting or line in draining:
                 decision.waiting.append(index)
                 continue
             if owner in decision.given:
@@ -136,10 +151,20 @@ class KeySharedDispatcher:
             owner.given(len(indexes) if costs is None else sum(costs[each] for each in indexes))
         return decision
 
-    def took(self, receiver: Receiver, positions: Sequence[Position], slots: Sequence[int]) -> None:
+    def took(
+        self,
+        receiver: Receiver,
+        positions: Sequence[Position],
+        slots: Sequence[int],
+        groups: Sequence[int] | None = None,
+    ) -> None:
         """``positions`` are in flight at ``receiver``."""
-        assert not (self.in_order and self._draining.intersection(slots)), "one receiver a key"
+        assert not self.in_order or all(
+            self._held.holders[slot] is receiver for slot in self._draining.intersection(slots)
+        ), "one receiver a key"
         self._held.took(receiver, positions, slots)
+        if groups is not None:
+            self._groups.took(receiver, positions, groups)
 
     def left(self, positions: Iterable[Position]) -> None:
         """These are in flight nowhere any more, answered or given back."""
@@ -147,6 +172,8 @@ class KeySharedDispatcher:
         if not found:
             return
         self._lately.update(found)
+        if self._groups:
+            self._left_groups(found)
         waiting, holders, draining = self._waiting.slots, self._held.holders, self._draining
         if waiting or draining:
             for slot in set(found.values()):
@@ -155,19 +182,34 @@ class KeySharedDispatcher:
                     if slot in waiting:
                         self._let_on(slot)
 
+    def _left_groups(self, positions: Iterable[Position]) -> None:
+        """What still waits of a group that is in flight no more has its old place in its slot."""
+        found = self._groups.left(positions)
+        self._lately_of_groups.update(found)
+        for group in self._groups.ended(found.values()):
+            self._waiting.rejoin(slot_of(group), group)
+            self._let_on(slot_of(group))
+
     # Waiting entries
 
-    def wait(self, positions: Sequence[Position], slots: Sequence[int]) -> None:
+    def wait(
+        self,
+        positions: Sequence[Position],
+        slots: Sequence[int],
+        groups: Sequence[int] | None = None,
+    ) -> None:
         """These wait for their keys' turn."""
-        for slot in self._waiting.add(positions, slots):
-            self._let_on(slot)
+        for line in self._waiting.add(positions, self._lines(slots, groups), groups):
+            self._let_on(line)
 
     def wait_again(self, ready: BitMap64) -> None:
         """Of ``ready``, what was in flight a moment ago waits again."""
         lately, self._lately = self._lately, {}
+        of_groups, self._lately_of_groups = self._lately_of_groups, {}
         known = [place for place in lately if place in ready]
         if known:
-            self.wait(known, [lately[place] for place in known])
+            groups = [of_groups.get(place, 0) for place in known] if of_groups else None
+            self.wait(known, [lately[place] for place in known], groups)
 
     @property
     def waiting(self) -> WaitingKeys:
@@ -178,20 +220,20 @@ class KeySharedDispatcher:
         """The lowest waiting entry that ``receiver`` may be given now, save that it may have no
         room."""
         waiting = self._waiting
-        while (slot := waiting.front(receiver)) is not None:
-            if self._may_go(slot):
-                return waiting.first(slot)
-            waiting.hold_up(slot)
+        while (line := waiting.front(receiver)) is not None:
+            if self._may_go(line):
+                return waiting.first(line)
+            waiting.hold_up(line)
         return None
 
     def take_due(self, receiver: Receiver) -> tuple[Position, int]:
         """The entry of :meth:`next_due` and its slot: it waits no more."""
-        slot = self._waiting.front(receiver)
-        assert slot is not None, "next_due() had something"
-        place = self._waiting.take(slot)
-        if slot in self._waiting.slots:
-            self._let_on(slot)
-        return place, slot
+        line = self._waiting.front(receiver)
+        assert line is not None, "next_due() had something"
+        place = self._waiting.take(line)
+        if line in self._waiting.slots:
+            self._let_on(line)
+        return place, slot_of(line)
 
     @property
     def due_receivers(self) -> list[Receiver]:
@@ -204,19 +246,39 @@ class KeySharedDispatcher:
 
     # Inside
 
-    def _may_go(self, slot: int) -> bool:
-        return not self.in_order or slot not in self._draining
+    def _lines(self, slots: Sequence[int], groups: Sequence[int] | None) -> Sequence[int]:
+        """In which line each entry stands: its slot's, or that of its group, if this is a stray."""
+        strays = self._groups.strays
+        if not strays or groups is None:
+            return slots
+        return [g if g in strays else slot for slot, g in zip(slots, groups, strict=True)]
 
-    def _let_on(self, slot: int) -> None:
-        """The slot may have its turn, if its owner may have it."""
-        owner = self._owners[slot]
-        if owner is not None and self._may_go(slot):
-            self._waiting.line_up(slot, owner)
+    def _owner_of(self, line: int) -> Receiver | None:
+        return self._groups.strays.get(line) or self._owners[line]
+
+    def _may_go(self, line: int) -> bool:
+        return not self.in_order or line not in self._draining
+
+    def _let_on(self, line: int) -> None:
+        """The line may have its turn, if its owner may have it."""
+        owner = self._owner_of(line)
+        if owner is not None and self._may_go(line):
+            self._waiting.line_up(line, owner)
 
     def _owners_changed(self) -> None:
         self._owners.clear()
         held = self._held.holders.items()
         self._draining = {slot for slot, holder in held if self._owners[slot] is not holder}
         self._waiting.disperse()
-        for slot in self._waiting.slots:
-            self._let_on(slot)
+        if self._groups:
+            self._sort_groups()
+        for line in self._waiting.slots:
+            self._let_on(line)
+
+    def _sort_groups(self) -> None:
+        before = self._groups.strays
+        self._groups.sort(self._owners)
+        for group in before.keys() - self._groups.strays.keys():
+            self._waiting.rejoin(slot_of(group), group)
+        for group in self._groups.strays.keys() - before.keys():
+            self._waiting.part(slot_of(group), group)

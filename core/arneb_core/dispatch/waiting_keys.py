@@ -2,7 +2,9 @@
 
 The rule: inside a slot entries go in log order; among the slots of a receiver that may go on,
 the one with the lowest entry is first. Nothing here looks at all that waits: a slot is looked at
-when something of it changes, and a queue is a heap.
+when something of it changes, and a queue is a heap. What waits of a group may part from its slot:
+it stands in a line of its own then, under the group's number, which is no slot's, and in all else
+that is one slot more.
 """
 
 from collections import deque
@@ -28,6 +30,8 @@ class WaitingKeys:
         """All that waits. What is not in here any more was answered, and is skipped."""
         self._queues: dict[Receiver, list[tuple[Position, int]]] = {}
         self._turn: dict[int, Position] = {}
+        self._groups: dict[Position, int] = {}
+        """Of what waits and has one."""
 
     def __repr__(self) -> str:
         return f"<WaitingKeys {len(self.places)} of {len(self._by_slot)} slots>"
@@ -40,9 +44,17 @@ class WaitingKeys:
         """The slots of which something waits, or waited a moment ago."""
         return self._by_slot
 
-    def add(self, positions: Sequence[Position], slots: Sequence[int]) -> set[int]:
+    def add(
+        self,
+        positions: Sequence[Position],
+        slots: Sequence[int],
+        groups: Sequence[int] | None = None,
+    ) -> set[int]:
         """These wait too; the slots whose first entry is another now."""
         self.places.update(positions)
+        if groups is not None:
+            pairs = zip(positions, groups, strict=True)
+            self._groups.update((place, group) for place, group in pairs if group)
         changed: set[int] = set()
         unsorted: set[int] = set()
         for place, slot in zip(positions, slots, strict=True):
@@ -60,6 +72,9 @@ class WaitingKeys:
 
     def keep_only(self, places: BitMap64) -> None:
         """What is not in ``places`` was answered by somebody who did not have it."""
+        if self._groups:
+            for number in self.places - places:
+                self._groups.pop(Position(number), None)
         self.places &= places
         if not self.places:
             self.clear()
@@ -78,6 +93,7 @@ class WaitingKeys:
         """Take the slot's first entry out; its turn is over."""
         place = self._by_slot[slot].popleft()
         self.places.discard(place)
+        self._groups.pop(place, None)
         self._turn.pop(slot, None)
         self.first(slot)
         return place
@@ -106,6 +122,24 @@ class WaitingKeys:
         """The slot may not go on after all, until it lines up again."""
         self._turn.pop(slot, None)
 
+    def part(self, slot: int, group: int) -> None:
+        """What waits of the group stands in a line of its own from now on. No slot stands in any
+        queue."""
+        line, groups = self._by_slot.get(slot, ()), self._groups
+        own = deque(place for place in line if groups.get(place) == group)
+        if own:
+            self._by_slot[group] = own
+            self._by_slot[slot] = deque(place for place in line if groups.get(place) != group)
+            self.first(slot)
+
+    def rejoin(self, slot: int, group: int) -> None:
+        """What waits of the group has its places in the slot's line again."""
+        own = self._by_slot.pop(group, None)
+        self._turn.pop(group, None)
+        if own:
+            self._by_slot[slot] = deque(sorted({*self._by_slot.get(slot, ()), *own}))
+            self.first(slot)
+
     def disperse(self) -> None:
         """No slot stands in any queue: they belong to others now."""
         self._queues.clear()
@@ -119,3 +153,4 @@ class WaitingKeys:
         self.places.clear()
         self._queues.clear()
         self._turn.clear()
+        self._groups.clear()

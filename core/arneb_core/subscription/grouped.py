@@ -3,8 +3,8 @@
 The rule: as long as something of a group is in flight at a consumer, the rest of it goes there and
 nowhere else, and in order; what cannot go there now waits in the replay set and is set aside
 there, so that others get on, those behind it included. Shared subscriptions come here only while
-there are groups; on all other types everything that has one key, or everything there is, goes to
-one consumer anyway.
+there are groups; Key_Shared keeps them together as it does keys, and on all other types everything
+goes to one consumer anyway.
 
 Source: Pulsar ``SharedConsumerAssignor``, which keeps chunks of a message together.
 """
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.entry import FLAGS_OFFSET, HINT, HINT_OFFSET, EntryFlag
 from arneb_core.api.expiry import NEVER, expires_ms
 from arneb_core.api.position import Position
 from arneb_core.dispatch import Receiver
+from arneb_core.dispatch.groups import hints_of
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.effects import WakeAt
@@ -28,16 +28,6 @@ from arneb_core.subscription.state import SubscriptionState
 
 LOOK_AHEAD_MAX: Final = 2_000
 """Entries that may wait for their group's consumer before nothing new is read."""
-
-GROUPED: Final = int(EntryFlag.GROUPED)
-
-
-def groups_of(entries: Iterable[bytes]) -> list[int]:
-    """The groups of entries; 0 = none."""
-    return [
-        HINT.unpack_from(entry, HINT_OFFSET)[0] if entry[FLAGS_OFFSET] & GROUPED else 0
-        for entry in entries
-    ]
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +51,7 @@ class GroupedDelivery:
 
     def begin_if_needed(self, entries: Sequence[bytes]) -> bool:
         """Some of ``entries``, which are about to be handed out, are grouped."""
-        if not any(groups_of(entries)):
+        if not any(hints_of(entries)):
             return False
         self.is_active = True
         for consumer in self._state.consumers.values():
@@ -158,7 +148,7 @@ class GroupedDelivery:
     ) -> tuple[int, dict[Position, int]]:
         """Hand out what can be handed out; how many entries were looked at, and the groups of those
         that are at a consumer without room."""
-        groups = groups_of(entries)
+        groups = hints_of(entries)
         held_up: dict[Position, int] = {}
         at = 0
         while at < len(positions):

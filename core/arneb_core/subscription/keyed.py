@@ -12,6 +12,7 @@ from typing import Final
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import Position
 from arneb_core.dispatch import KeySharedDispatcher, Receiver
+from arneb_core.dispatch.groups import groups_of
 from arneb_core.dispatch.selector import key_hashes
 from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.in_flight import InFlight
@@ -121,7 +122,8 @@ class KeyedDelivery:
                     return False
                 unknown &= self._replay.places
                 continue
-            dispatcher.wait(positions, dispatcher.slots(key_hashes(positions, entries)))
+            slots = dispatcher.slots(key_hashes(positions, entries))
+            dispatcher.wait(positions, slots, self._groups_of(positions, entries, slots))
             unknown -= dispatcher.waiting.places
         return True
 
@@ -185,7 +187,8 @@ class KeyedDelivery:
         costs = None
         if self._state.log.has_batches:
             costs = list(map(self._cost, positions, entries))
-        decision = dispatcher.share(slots, costs)
+        groups = self._groups_of(positions, entries, slots)
+        decision = dispatcher.share(slots, costs, groups)
         if not decision.looked_at:
             return 0
         waiting = [positions[index] for index in decision.waiting]
@@ -193,7 +196,11 @@ class KeyedDelivery:
             self._hold(positions[index], entries[index])
         source.take(positions[: decision.looked_at])
         self._replay.add(waiting)
-        dispatcher.wait(waiting, [slots[index] for index in decision.waiting])
+        dispatcher.wait(
+            waiting,
+            [slots[index] for index in decision.waiting],
+            None if groups is None else [groups[index] for index in decision.waiting],
+        )
         for receiver, indexes in decision.given.items():
             portion = Portion()
             portion.positions = [positions[index] for index in indexes]
@@ -205,7 +212,8 @@ class KeyedDelivery:
     def _give(self, receiver: Receiver, portion: Portion, *, is_counted: bool) -> None:
         consumer = self._state.consumers[receiver]
         if consumer.spec.acks:
-            self.dispatcher.took(receiver, portion.positions, portion.slots)
+            groups = self._groups_of(portion.positions, portion.entries, portion.slots)
+            self.dispatcher.took(receiver, portion.positions, portion.slots, groups)
         has_batches = self._state.log.has_batches
         if not is_counted:
             costs = map(self._cost, portion.positions, portion.entries)
@@ -221,6 +229,15 @@ class KeyedDelivery:
             self._delivery.deliver(
                 consumer, portion.positions, portion.entries, sizes, masks or None
             )
+
+    def _groups_of(
+        self, positions: list[Position], entries: list[bytes], slots: list[int]
+    ) -> list[int] | None:
+        """The groups of entries; None when there are none, which costs nothing where none were
+        ever expected."""
+        if min(positions) > self._state.log.groups_through:
+            return None
+        return groups_of(entries, slots)
 
     def _deliver_rest(self, consumer: InFlight, place: Position, entry: bytes, size: int) -> None:
         """Deliver what is free of an entry; some batches were divided before keys counted, and

@@ -56,6 +56,24 @@ def test_without_order_nobody_waits_for_a_former_owner() -> None:
     assert dispatcher.share([1]).given == {new: [0]}
 
 
+def test_a_group_whose_slot_comes_back_waits_in_it_again() -> None:
+    """Somebody came and left, and its holder owns its slot once more."""
+    dispatcher = KeySharedDispatcher(AutoSplitSelector())
+    holder, bystander, comer = receiver("a", 10), receiver("b", 10), receiver("c", 10)
+    dispatcher.add(bystander)
+    dispatcher.add(holder)
+    slot, group = 1, SLOTS + 1
+    assert dispatcher.share([slot], groups=[group]).given == {holder: [0]}
+    dispatcher.took(holder, [Position(0)], [slot], [group])
+    dispatcher.wait([Position(1), Position(2)], [slot, slot], [0, group])
+    dispatcher.add(comer)
+    assert [dispatcher.next_due(each) for each in (holder, comer)] == [Position(2), None]
+    dispatcher.remove(comer)
+    assert dispatcher.waiting.slots.keys() == {slot}
+    assert dispatcher.next_due(bystander) is None
+    assert [dispatcher.take_due(holder)[0] for _ in range(2)] == [Position(1), Position(2)]
+
+
 @pytest.mark.parametrize("receivers", [1, 3])
 def test_how_much_may_wait_depends_on_how_many_there_are(receivers: int) -> None:
     dispatcher = KeySharedDispatcher(AutoSplitSelector())
@@ -71,13 +89,17 @@ def test_how_much_may_wait_depends_on_how_many_there_are(receivers: int) -> None
 class KeyShared(RuleBasedStateMachine):
     """``in_flight`` and ``waiting``: what the subscription knows; all else the dispatcher says."""
 
+    in_order = True
+
     def __init__(self) -> None:
         super().__init__()
         self.selector = AutoSplitSelector()
-        self.dispatcher = KeySharedDispatcher(self.selector)
+        self.dispatcher = KeySharedDispatcher(self.selector, in_order=self.in_order)
         self.receivers: list[Receiver] = []
         self.in_flight: dict[Position, Receiver] = {}
         self.waiting: set[Position] = set()
+        self.groups: dict[Position, int] = {}
+        """Of all entries there ever were; 0 = none."""
         self.next = 0
         self.answered: set[Position] = set()
         self.names = 0
@@ -107,23 +129,35 @@ class KeyShared(RuleBasedStateMachine):
     def grant(self, index: int, permits: int) -> None:
         self.receivers[index % len(self.receivers)].permits += permits
 
-    @rule(count=st.integers(1, 6))
-    def new_entries(self, count: int) -> None:
-        run = [Position(self.next + each) for each in range(count)]
+    @rule(hints=st.lists(st.sampled_from([0, 0, 1, 2]), min_size=1, max_size=6))
+    def new_entries(self, hints: list[int]) -> None:
+        run = [Position(self.next + each) for each in range(len(hints))]
         slots = [slot_of(each) for each in run]
-        decision = self.dispatcher.share(slots)
+        groups = [hint and hint * SLOTS + slot for hint, slot in zip(hints, slots, strict=True)]
+        has_groups = any(hints)
+        decision = self.dispatcher.share(slots, groups=groups if has_groups else None)
         looked = run[: decision.looked_at]
         self.next += len(looked)
+        self.groups.update(zip(looked, groups, strict=False))
         given = {run[index]: each for each, indexes in decision.given.items() for index in indexes}
         wait = [run[index] for index in decision.waiting]
         assert sorted([*given, *wait]) == looked
-        for place, each in given.items():
-            self.may_have(place, each)
-            self.in_flight[place] = each
+        for place in looked:
+            if place in given:
+                self.may_have(place, given[place])
+                self.in_flight[place] = given[place]
+            else:
+                self.waiting.add(place)
         for each, indexes in decision.given.items():
-            self.dispatcher.took(each, [run[i] for i in indexes], [slots[i] for i in indexes])
-        self.dispatcher.wait(wait, [slot_of(each) for each in wait])
-        self.waiting.update(wait)
+            self.took(each, [run[index] for index in indexes])
+        self.dispatcher.wait(
+            wait, [slot_of(each) for each in wait], [self.groups[each] for each in wait]
+        )
+
+    def took(self, each: Receiver, places: list[Position]) -> None:
+        groups = [self.groups[place] for place in places]
+        slots = [slot_of(place) for place in places]
+        self.dispatcher.took(each, places, slots, groups if any(groups) else None)
 
     @rule()
     def hand_out_what_waits(self) -> None:
@@ -134,13 +168,20 @@ class KeyShared(RuleBasedStateMachine):
                 self.waiting.remove(place)
                 self.in_flight[place] = each
                 each.given(1)
-                self.dispatcher.took(each, [place], [slot_of(place)])
-        # Nobody with room is left without something that it may have.
-        for each in self.receivers:
-            lowest = {slot: min(self.of_slot(slot), default=None) for slot in SLOT_OF}
-            for slot, place in lowest.items():
-                if place is not None and each.room > 0 and self.owner(slot) is each:
-                    assert self.held_by(slot) not in (None, each), (place, each.name)
+                self.took(each, [place])
+        self.nobody_with_room_is_left_without()
+
+    def nobody_with_room_is_left_without(self) -> None:
+        """What could go next, of a slot or of a stray group, has its receiver full or drains."""
+        firsts: dict[int, Position] = {}
+        for place in sorted(self.waiting):
+            firsts.setdefault(self.line(place), place)
+        for line, place in firsts.items():
+            each = self.stray_of(place) or self.owner(slot_of(place))
+            if each is None or each.room <= 0:
+                continue
+            others = self.held_by(slot_of(place)) - {each}
+            assert line < SLOTS and self.in_order and others, (place, each.name)
 
     @precondition(lambda self: self.in_flight)
     @rule(index=st.integers(0, 50), is_answered=st.booleans())
@@ -155,27 +196,54 @@ class KeyShared(RuleBasedStateMachine):
             self.waiting.add(place)
             self.dispatcher.wait_again(BitMap64([place]))
 
+    @precondition(lambda self: self.waiting)
+    @rule(index=st.integers(0, 50))
+    def answered_by_another(self, index: int) -> None:
+        """What waits is acknowledged by somebody who does not have it."""
+        place = sorted(self.waiting)[index % len(self.waiting)]
+        self.waiting.remove(place)
+        self.answered.add(place)
+        self.dispatcher.waiting.keep_only(BitMap64(self.waiting))
+
     @invariant()
     def nothing_is_lost(self) -> None:
         assert set(self.dispatcher.waiting.places) == self.waiting
         known = {*self.in_flight, *self.waiting, *self.answered}
         assert known == {Position(each) for each in range(self.next)}
 
-    def of_slot(self, slot: int) -> list[Position]:
-        return [place for place in self.waiting if slot_of(place) == slot]
-
     def owner(self, slot: int) -> Receiver | None:
         return self.selector.select(slot)
 
-    def held_by(self, slot: int) -> Receiver | None:
-        return next((r for p, r in self.in_flight.items() if slot_of(p) == slot), None)
+    def held_by(self, slot: int) -> set[Receiver]:
+        return {each for place, each in self.in_flight.items() if slot_of(place) == slot}
+
+    def stray_of(self, place: Position) -> Receiver | None:
+        """Who has others of the entry's group, if that is not the owner of its slot."""
+        group = self.groups[place]
+        found = {each for p, each in self.in_flight.items() if group and self.groups[p] == group}
+        assert len(found) <= 1, "one receiver a group"
+        holder = found.pop() if found else None
+        return None if holder is self.owner(slot_of(place)) else holder
+
+    def line(self, place: Position) -> int:
+        """What keeps its order with ``place``."""
+        return slot_of(place) if self.stray_of(place) is None else self.groups[place]
 
     def may_have(self, place: Position, each: Receiver) -> None:
-        slot = slot_of(place)
-        assert self.owner(slot) is each
-        assert self.held_by(slot) in (None, each), "one receiver a key"
-        earlier = [other for other in self.of_slot(slot) if other < place]
+        slot, stray = slot_of(place), self.stray_of(place)
+        assert each is (stray or self.owner(slot))
+        if stray is None and self.in_order:
+            assert self.held_by(slot) <= {each}, "one receiver a key"
+        line = self.line(place)
+        earlier = [p for p in self.waiting if p < place and self.line(p) == line]
         assert not earlier, "nothing overtakes what waits"
 
 
+class OutOfOrder(KeyShared):
+    """Nobody but groups waits for a former owner."""
+
+    in_order = False
+
+
 TestKeyShared: Any = KeyShared.TestCase
+TestOutOfOrder: Any = OutOfOrder.TestCase

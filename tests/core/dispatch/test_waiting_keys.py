@@ -1,4 +1,5 @@
-"""Waiting keys against what the words say: log order in a slot, the lowest entry first."""
+"""Waiting keys against what the words say: log order in a slot, the lowest entry first; and groups
+part from their slot and come back to it."""
 
 from typing import Any
 
@@ -15,24 +16,39 @@ RECEIVERS = [Receiver(ConsumerSpec(name)) for name in "ab"]
 SLOTS = st.integers(0, 4)
 
 
-def owner_of(slot: int) -> Receiver:
-    return RECEIVERS[slot % len(RECEIVERS)]
+def owner_of(line: int) -> Receiver:
+    """Of a slot, or of a group: whichever."""
+    return RECEIVERS[(line + line // 10) % len(RECEIVERS)]
+
+
+def slot_of(place: int) -> int:
+    return place % 5
+
+
+def group_of(place: int) -> int:
+    """Of each slot there are two groups, and entries without one."""
+    return 10 * (place // 5 % 3) + slot_of(place) if place // 5 % 3 else 0
 
 
 class Waiting(RuleBasedStateMachine):
-    """``model``: what waits, by place; ``may_go``: the slots that may have their turn."""
+    """``model``: what waits, by place, and in which line: its slot's, or that of its group if this
+    has parted; ``may_go``: the lines that may have their turn."""
 
     def __init__(self) -> None:
         super().__init__()
         self.keys = WaitingKeys()
         self.model: dict[Position, int] = {}
         self.may_go: set[int] = set()
+        self.apart: set[int] = set()
+
+    def line(self, place: int) -> int:
+        return group_of(place) if group_of(place) in self.apart else slot_of(place)
 
     @rule(places=st.lists(st.integers(0, 60), min_size=1, max_size=6, unique=True))
     def wait(self, places: list[int]) -> None:
         """An entry has one slot for ever, and what waits already does not come again."""
-        more = {Position(each): each % 5 for each in places if each not in self.model}
-        changed = self.keys.add(list(more), list(more.values()))
+        more = {Position(each): self.line(each) for each in places if each not in self.model}
+        changed = self.keys.add(list(more), list(more.values()), [group_of(each) for each in more])
         for slot in set(more.values()):
             mine = [place for place, each in more.items() if each == slot]
             others = [place for place, each in self.model.items() if each == slot]
@@ -41,6 +57,32 @@ class Waiting(RuleBasedStateMachine):
         self.model |= more
         for slot in changed & self.may_go:
             self.keys.line_up(slot, owner_of(slot))
+
+    @precondition(lambda self: not self.may_go)
+    @rule(slot=SLOTS, number=st.integers(1, 2))
+    def part(self, slot: int, number: int) -> None:
+        group = 10 * number + slot
+        if group not in self.apart:
+            self.apart.add(group)
+            self.keys.part(slot, group)
+            self.model = {place: self.line(place) for place in self.model}
+
+    @rule(number=st.integers(0, 5))
+    def rejoin(self, number: int) -> None:
+        if not self.apart:
+            return
+        group = sorted(self.apart)[number % len(self.apart)]
+        self.apart.remove(group)
+        self.may_go.discard(group)
+        self.keys.rejoin(slot_of(group), group)
+        self.model = {place: self.line(place) for place in self.model}
+        if slot_of(group) in self.may_go:
+            self.keys.line_up(slot_of(group), owner_of(slot_of(group)))
+
+    @rule(number=st.integers(0, 5))
+    def let_a_group_on(self, number: int) -> None:
+        if self.apart:
+            self.let_on(sorted(self.apart)[number % len(self.apart)])
 
     @rule(slot=SLOTS)
     def let_on(self, slot: int) -> None:
@@ -87,7 +129,8 @@ class Waiting(RuleBasedStateMachine):
     @invariant()
     def what_waits_waits_in_log_order(self) -> None:
         assert set(self.keys.places) == set(self.model)
-        for slot in range(5):
+        assert self.keys._groups == {p: group_of(p) for p in self.model if group_of(p)}
+        for slot in {*range(5), *self.apart}:
             mine = [place for place, each in self.model.items() if each == slot]
             assert self.keys.first(slot) == min(mine, default=None)
 

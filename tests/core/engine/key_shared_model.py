@@ -1,7 +1,7 @@
 """The model of a Key_Shared subscription: who holds which entry, and what each key is at.
 
-The rule: it knows no queue and no heap, only the entries, their slots and their holders; what is
-right to deliver is looked up in all of them.
+The rule: it knows no queue and no heap, only the entries, their slots and groups and their holders;
+what is right to deliver is looked up in all of them.
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.key_sharing import KeySharing
 from arneb_core.api.position import Position
 from arneb_core.dispatch import SELECTORS, Receiver
+from arneb_core.dispatch.groups import groups_of
 from arneb_core.dispatch.selector import Selector, key_hashes
 from arneb_core.engine.consumer import LogConsumer
 
@@ -21,6 +22,8 @@ class Model:
 
     sharing: KeySharing
     slots: dict[Position, int] = field(default_factory=dict)
+    groups: dict[Position, int] = field(default_factory=dict)
+    """Of the entries that have one."""
     unacked: dict[Position, int] = field(default_factory=dict)
     held: dict[int, set[Position]] = field(default_factory=dict)
     """By the number of the consumer."""
@@ -36,6 +39,7 @@ class Model:
         places = [Position(first + index) for index in range(len(entries))]
         slots = self.selector.slots(key_hashes(places, entries))
         self.slots.update(zip(places, slots, strict=True))
+        self.groups.update(zip(places, groups_of(entries, slots) or [], strict=False))
         self.unacked.update((each, (1 << n) - 1) for each, n in zip(places, sizes, strict=True))
 
     def came(self, number: int, spec: ConsumerSpec) -> None:
@@ -54,6 +58,18 @@ class Model:
     def ready(self) -> list[Position]:
         out = {place for places in self.held.values() for place in places}
         return sorted(place for place in self.unacked if place not in out)
+
+    def stray_of(self, place: Position) -> int | None:
+        """Who holds others of the entry's group, if that is not the owner of its slot."""
+        group = self.groups.get(place)
+        for number, places in self.held.items():
+            if group and any(self.groups.get(each) == group for each in places):
+                return None if number == self.owner(place) else number
+        return None
+
+    def line(self, place: Position) -> int:
+        """What keeps its order with the entry: its slot, or its group if that strays."""
+        return self.slots[place] if self.stray_of(place) is None else self.groups[place]
 
     def owner(self, place: Position) -> int | None:
         chosen = self.selector.select(self.slots[place])
@@ -77,39 +93,41 @@ class Model:
             places.discard(place)
 
     def took(self, number: int, run: Deliveries) -> None:
-        """A consumer was given a run: every entry of it must be the next of its key, be this
-        consumer's, and nobody else may have the key."""
+        """A consumer was given a run: every entry of it must be the next of its line, be this
+        consumer's, and nobody else may have the key; but that a stray group has its holder."""
         for place in run.positions:
             if place not in self.unacked:
                 self.wrong.append(f"{place} was acknowledged")
                 continue
             ready = self.ready
-            slot = self.slots[place]
+            line, stray = self.line(place), self.stray_of(place)
             if place not in ready:
                 self.wrong.append(f"{place} is out already")
-            elif place != next(each for each in ready if self.slots[each] == slot):
+            elif place != next(each for each in ready if self.line(each) == line):
                 self.wrong.append(f"{place} overtakes another of its key")
-            if self.owner(place) != number:
-                self.wrong.append(f"{place} went to {number}, who has not its key")
-            if self.sharing.in_order and self.holders(slot) - {number}:
-                self.wrong.append(f"the key of {place} is at {self.holders(slot)} and {number}")
+            if (self.owner(place) if stray is None else stray) != number:
+                self.wrong.append(f"{place} went to {number}, who has neither key nor group")
+            others = self.holders(self.slots[place]) - {number}
+            if self.sharing.in_order and others:
+                self.wrong.append(f"the key of {place} is at {others} and {number}")
             mask = (run.masks or {}).get(place)
             if mask is not None and mask != self.unacked[place]:
                 self.wrong.append(f"{place} shows {mask:#x} of {self.unacked[place]:#x}")
             self.held[number].add(place)
 
     def stuck(self, place: Position) -> bool:
-        """Nothing keeps this ready entry, the first of its key, from being delivered."""
-        owner = self.owner(place)
+        """Nothing keeps this ready entry, the first of its line, from being delivered."""
+        stray = self.stray_of(place)
+        owner = self.owner(place) if stray is None else stray
         if owner is None or self.consumers[owner].receiver.room <= 0:
             return False
         return not self.sharing.in_order or not self.holders(self.slots[place]) - {owner}
 
-    def first_of_keys(self) -> list[Position]:
-        """Of each key the first ready entry."""
+    def first_of_lines(self) -> list[Position]:
+        """Of each line the first ready entry."""
         first: dict[int, Position] = {}
         for place in self.ready:
-            first.setdefault(self.slots[place], place)
+            first.setdefault(self.line(place), place)
         return sorted(first.values())
 
 

@@ -17,9 +17,9 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.dispatch.groups import hints_of
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscription import LogSubscription
-from arneb_core.subscription.grouped import groups_of
 from arneb_core.subscription.sources.fetch import Fetch
 from arneb_core.subscription.sources.priorities import PrioritySource
 from arneb_core.subscription.sources.replay import ReplaySet
@@ -33,7 +33,7 @@ def chunk(group: int, body: bytes = b"x", priority: int = 0) -> bytes:
 
 def test_only_grouped_entries_have_a_group() -> None:
     hint = EntryHeader(Origin.AMQP, hint=7).pack()
-    assert groups_of([chunk(3), hint, chunk(1), make_entry(b"")]) == [3, 0, 1, 0]
+    assert hints_of([chunk(3), hint, chunk(1), make_entry(b"")]) == [3, 0, 1, 0]
 
 
 async def begin(engine: Engine, *permits: int):  # type: ignore[no-untyped-def]

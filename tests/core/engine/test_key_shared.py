@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.core.engine.key_shared_model import Model, ModelSink
 
 from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
 from arneb_core.api.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch
 from arneb_core.api.hashing import key_hash
 from arneb_core.api.key_sharing import KeySharing, KeySharingMode
@@ -60,6 +61,18 @@ class Machine:
         for key, size in keys:  # one by one: ledgers may roll in between
             self._publish(make_entry(b"x", size, key=KEYS[key]), size)
 
+    def publish_pieces(self, pieces: Sequence[tuple[int, int]]) -> None:
+        """Of messages of each key, chunks with these hints; 0 is none, a message between them."""
+        self.engine.topic("t").expect_groups()
+        for key, hint in pieces:
+            header = EntryHeader(
+                Origin.PULSAR,
+                flags=EntryFlag.GROUPED if hint else EntryFlag(0),
+                hint=hint,
+                key_hash=key_hash(KEYS[key]),
+            )
+            self._publish(header.pack() + b"x", 1)
+
     def _publish(self, entry: bytes, size: int) -> None:
         def done(error: Exception | None, place: Position) -> None:
             assert error is None
@@ -101,7 +114,7 @@ class Machine:
         assert replays <= set(model.ready)
         assert waits == replays or not dispatcher.has_room
         may_read = dispatcher.may_look_ahead and dispatcher.has_room
-        for place in model.first_of_keys():
+        for place in model.first_of_lines():
             if model.stuck(place):
                 assert place not in waits, f"{place} waits for nothing"
                 assert not may_read, f"{place} is not read"
@@ -120,6 +133,11 @@ STEPS = st.one_of(
             st.tuples(st.integers(0, len(KEYS) - 1), st.sampled_from([1, 1, 1, 3])), max_size=9
         ),
     ),
+    st.tuples(
+        st.just("publish pieces"),
+        st.lists(st.tuples(st.integers(1, 3), st.sampled_from([0, 1, 1, 2])), max_size=9),
+    ),
+    st.tuples(st.just("attach"), st.integers(0, 6)),
     st.tuples(st.just("attach"), st.integers(0, 6)),
     st.tuples(st.just("detach"), CHOICE),
     st.tuples(st.just("flow"), CHOICE, st.integers(1, 9)),
@@ -141,6 +159,8 @@ async def take_step(machine: Machine, step: tuple) -> None:
     match step:
         case ("publish", keys):
             machine.publish(keys)
+        case ("publish pieces", pieces):
+            machine.publish_pieces(pieces)
         case ("attach", permits):
             machine.attach(permits)
         case ("cold",):
