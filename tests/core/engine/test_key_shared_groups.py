@@ -20,7 +20,7 @@ from arneb_core.testing.engine_kit import RecordingSink, append, attach, make_en
 
 KEY_SHARED = SubscriptionType.KEY_SHARED
 IN_ORDER = KeySharing()
-LOOSE = KeySharing(in_order=False)
+OUT_OF_ORDER = KeySharing(in_order=False)
 KEYS = [b"%d" % number for number in range(200)]
 
 
@@ -73,7 +73,7 @@ async def begin(engine: Engine, sharing: KeySharing = IN_ORDER, permits: int = 1
     return Handover(subscription, sharing, permits)
 
 
-@pytest.mark.parametrize("sharing", [IN_ORDER, LOOSE], ids=["in order", "out of order"])
+@pytest.mark.parametrize("sharing", [IN_ORDER, OUT_OF_ORDER], ids=["in order", "out of order"])
 async def test_a_consumer_that_joins_between_two_chunks_gets_none_of_them(
     data_dir: Path, sharing: KeySharing
 ) -> None:
@@ -141,7 +141,7 @@ async def test_without_order_nobody_but_the_chunks_waits_for_their_consumer(
     data_dir: Path,
 ) -> None:
     async with open_engine(data_dir) as engine:
-        keys = await begin(engine, LOOSE, permits=1)
+        keys = await begin(engine, OUT_OF_ORDER, permits=1)
         await append(engine, "t", [keys.piece(b"1"), keys.piece(b"2")])
         await quiet(engine)
         _, new_sink = keys.attach("b", 10)
