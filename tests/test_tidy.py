@@ -32,6 +32,7 @@ LONG_MODULES: Final[dict[str, str]] = {}
 """Modules over the limit, each with the reason why it is one noun all the same."""
 
 PURE: Final = (
+    "cluster/arneb_cluster/protocol",
     "core/arneb_core/cursor/acks.py",
     "core/arneb_core/api/codec.py",
     "core/arneb_core/dispatch",

@@ -1,0 +1,160 @@
+"""Entries: a TAKE or a record as the bytes of one entry of the log topic, and back.
+
+The rule: what is parsed is byte for byte what was made, or it is refused. One entry that this
+version cannot read must not be passed over, since what counts behind it cannot be known
+(:class:`UnknownVersion`); bytes of somebody else may be (:class:`EntryCorrupt`).
+
+====== ====== ==================================================================
+offset type   field
+====== ====== ==================================================================
+0      3s     :data:`MAGIC`
+3      u8     version of the layout
+4      u32    CRC-32C of everything behind this field
+8      u8     :class:`Kind`
+9             of a TAKE: JSON; of a record: :data:`RECORD`, then the body
+====== ====== ==================================================================
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from arneb_cluster.protocol.values import Link, Place, Take
+
+MAGIC: Final = b"aRl"
+VERSION: Final = 1
+"""What this code writes; it reads no other."""
+
+HEAD: Final = Struct(">3sBIB")
+CHECKED_AT: Final = 8
+RECORD: Final = Struct(">QQIQQqq")
+"""Epoch, number, checksum of the record before, number that is stored, stamp, ledger and entry of
+the TAKE."""
+
+OVERHEAD_BYTES: Final = HEAD.size + RECORD.size
+"""Of a record around its body."""
+
+NUMBER_MAX: Final = (1 << 64) - 1
+
+
+class Kind(IntEnum):
+    """What an entry is."""
+
+    TAKE = 1
+    CHANGES = 2
+    """A commit, or the last part of one."""
+    PART = 3
+    """A part of a commit; more follow."""
+    HEARTBEAT = 4
+    RESIGNATION = 5
+    """The leader writes nothing more."""
+
+
+class EntryCorrupt(ValueError):
+    """Not an entry as this protocol makes them."""
+
+
+class UnknownVersion(ValueError):
+    """An entry of a later version of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of the chain."""
+
+    kind: Kind
+    epoch: int
+    number: int
+    before: int
+    """The checksum of the record before."""
+    stored: int
+    """Up to this number the leader had receipts when it made this one: all of those stand before
+    it."""
+    stamp_ms: int
+    """The leader's clock."""
+    take_place: Place
+    """Where the TAKE of its epoch stands."""
+    body: bytes
+    checksum: int
+    """Its own; covers that of the record before, and so all before it."""
+
+    @property
+    def link(self) -> Link:
+        """What the next record follows."""
+        return Link(self.number, self.checksum)
+
+    @property
+    def is_resignation(self) -> bool:
+        """Its leader writes nothing more."""
+        return self.kind is Kind.RESIGNATION
+
+
+def encode_take(take: Take) -> bytes:
+    """The entry of a TAKE."""
+    body = json.dumps(asdict(take), sort_keys=True).encode()
+    return _sealed(Kind.TAKE, body)[0]
+
+
+def encode_record(
+    kind: Kind,
+    epoch: int,
+    before: Link,
+    stored: int,
+    stamp_ms: int,
+    take_place: Place,
+    body: bytes = b"",
+) -> tuple[bytes, Link]:
+    """The entry of the record behind ``before``, and its own link."""
+    number = before.number + 1
+    head = RECORD.pack(epoch, number, before.checksum, stored, stamp_ms, *take_place)
+    data, checksum = _sealed(kind, head + body)
+    return data, Link(number, checksum)
+
+
+def parse_entry(data: bytes) -> Take | Record:
+    """What an entry is. Raises :class:`EntryCorrupt`, :class:`UnknownVersion`."""
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
+        raise EntryCorrupt(f"expected an entry of the log, got {len(data)} bytes {data[:8]!r}")
+    _, version, checksum, number = HEAD.unpack_from(data)
+    if version != VERSION:
+        raise UnknownVersion(f"expected an entry of version {VERSION}, got version {version}")
+    found = crc32c(memoryview(data)[CHECKED_AT:])
+    if found != checksum:
+        raise EntryCorrupt(f"expected checksum {checksum:08x}, got {found:08x}")
+    try:
+        kind = Kind(number)
+    except ValueError:
+        raise UnknownVersion(f"expected a kind of entry up to {max(Kind)}, got {number}") from None
+    if kind is Kind.TAKE:
+        return _take_of(data[HEAD.size :])
+    if len(data) < OVERHEAD_BYTES:
+        raise EntryCorrupt(f"expected a record of {OVERHEAD_BYTES} bytes or more, got {len(data)}")
+    *fields, ledger, entry = RECORD.unpack_from(data, HEAD.size)
+    body = data[OVERHEAD_BYTES:]
+    epoch, number, before, stored, stamp_ms = fields
+    take_place = Place(ledger, entry)
+    return Record(kind, epoch, number, before, stored, stamp_ms, take_place, body, checksum)
+
+
+def _sealed(kind: Kind, rest: bytes) -> tuple[bytes, int]:
+    checksum = crc32c(rest, crc32c(bytes([kind])))
+    return HEAD.pack(MAGIC, VERSION, checksum, kind) + rest, checksum
+
+
+def _take_of(body: bytes) -> Take:
+    try:
+        take = Take(**json.loads(body))
+        texts = (take.shard, take.history, take.node, take.nonce)
+        addresses = [text for pair in take.addresses.items() for text in pair]
+        if [type(take.epoch), *map(type, texts), *map(type, addresses)] != [
+            int,
+            *[str] * (len(texts) + len(addresses)),
+        ]:
+            raise TypeError("expected an epoch and texts")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise EntryCorrupt(f"expected a TAKE, got {body[:200]!r}: {error}") from None
+    return take

@@ -1,0 +1,34 @@
+"""Fitness: whether a directory and a topic belong together.
+
+The rule: a directory never follows a topic of another history, nor one that ends before what the
+directory has; it is refused with what is to be done. A topic that was ever written is never empty:
+its leader does not trim the last record. What a topic has lost in between, the numbers show.
+"""
+
+from enum import Enum
+
+from arneb_cluster.protocol.values import NOWHERE, Applied, Place
+
+
+class Unfit(Enum):
+    """Why they do not belong together."""
+
+    FOREIGN = (
+        "the topic has another history than the directory: take a copy from a node of that one"
+    )
+    BEHIND = "the topic ends before what the directory has: it was made anew, or has lost entries"
+    NO_HISTORY = "the directory holds what is in no shard, and the topic has records: take a copy"
+
+
+def judge(
+    applied: Applied | None, history: str | None, last: Place, *, holds_something: bool
+) -> Unfit | None:
+    """None: they do. ``applied``: None for a directory that was never part of a shard, in which
+    ``holds_something`` says whether there is anything. ``history``: what the topic's first TAKE or
+    heartbeat says, None where none is to be read; ``last``: where it ends, :data:`.NOWHERE` in an
+    empty one."""
+    if applied is None:
+        return Unfit.NO_HISTORY if holds_something and last != NOWHERE else None
+    if history is not None and history != applied.history:
+        return Unfit.FOREIGN
+    return Unfit.BEHIND if last < applied.place else None

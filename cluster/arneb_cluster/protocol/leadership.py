@@ -1,0 +1,257 @@
+"""Leadership: one node's way to lead a shard, and back.
+
+The rule: who *may* try is Pulsar's Failover subscription to say; whoever may does so only when
+nobody has written for :data:`.SILENCE_S`, up to the very end of the topic, or the leader has
+resigned. It leads when its TAKE counts, and serves when no other lease can last any more. Whoever
+loses leadership gives its whole engine up before it does anything else.
+
+::
+
+    FOLLOWING -> PROBING -> FENCING -> TAKING -> OPENING -> LEADING -> RESIGNING
+        ^           |          |          |         `---------|-----------'
+        `-----------'----------'----------'                CLOSING -> FOLLOWING
+"""
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from arneb_cluster.protocol.entries import Record
+from arneb_cluster.protocol.lease import Lease, Silence
+from arneb_cluster.protocol.reader import Verdict
+from arneb_cluster.protocol.values import Place, Take
+
+RETRY_S: Final = 1.0
+"""After a try that came to nothing."""
+
+PROBE_S: Final = 2.0
+"""A broker that does not say where the topic ends by then is asked anew."""
+
+TAKING_S: Final = 10.0
+"""A TAKE that is not read by then is given up: a broker that dies costs more than that, and another
+node may do better."""
+
+
+RESIGNING_S: Final = 5.0
+"""A resignation that has no receipt by then is given up; the next leader waits for silence."""
+
+
+class State(Enum):
+    """Where a node stands in a shard."""
+
+    FOLLOWING = auto()
+    PROBING = auto()
+    """Nobody writes, as it seems; it asks where the topic ends, to know that it has read all."""
+    FENCING = auto()
+    """It opens the producer that throws out whoever writes."""
+    TAKING = auto()
+    """Its TAKE is on its way; it reads the topic up to that."""
+    OPENING = auto()
+    """Its TAKE counts; the engine opens, and other leases end."""
+    LEADING = auto()
+    RESIGNING = auto()
+    """It serves no more, and says so in the topic."""
+    CLOSING = auto()
+    """The engine is given up."""
+    STOPPED = auto()
+    """What it has cannot be relied on, or cannot grow; it does nothing more."""
+
+
+MOVES: Final = {
+    State.FOLLOWING: frozenset({State.PROBING, State.STOPPED}),
+    State.PROBING: frozenset({State.FOLLOWING, State.FENCING, State.STOPPED}),
+    State.FENCING: frozenset({State.FOLLOWING, State.TAKING, State.STOPPED}),
+    State.TAKING: frozenset({State.FOLLOWING, State.OPENING, State.STOPPED}),
+    State.OPENING: frozenset({State.LEADING, State.CLOSING}),
+    State.LEADING: frozenset({State.RESIGNING, State.CLOSING}),
+    State.RESIGNING: frozenset({State.CLOSING}),
+    State.CLOSING: frozenset({State.FOLLOWING, State.STOPPED}),
+    State.STOPPED: frozenset[State](),
+}
+"""From where to where."""
+
+
+class Act(Enum):
+    """What the shell is to do."""
+
+    PROBE = "ask where the topic ends; then say probed()"
+    SUSPECT = "ask for the Exclusive subscription that the active candidate holds"
+    FENCE = "open the fencing producer; then say fenced(), or gave_up()"
+    TAKE = "send the TAKE; read() says what came of it"
+    UNFENCE = "close the producer"
+    OPEN = "apply what counts, open the engine; then say opened()"
+    SERVE = "let clients in"
+    RESIGN = "let nobody in, close clients, write a resignation; then say resigned()"
+    CLOSE = "give the engine up, and the producer; then say closed()"
+
+
+@dataclass(slots=True)
+class Leadership:
+    """The machine of one node. What is to be done gathers in :attr:`acts`."""
+
+    shard: str
+    history: str
+    node: str
+    silence: Silence
+    lease: Lease = field(default_factory=Lease)
+    addresses: dict[str, str] = field(default_factory=dict)
+    state: State = State.FOLLOWING
+    acts: list[Act] = field(default_factory=list)
+    take: Take | None = None
+    """Its own, of the last try."""
+    serve_from: float = 0.0
+    """When no other lease lasts any more."""
+    why: str = ""
+    """Why it stopped, or lost leadership last."""
+    _may_try: bool = False
+    _retry_at: float = 0.0
+    _deadline: float = 0.0
+    _suspected_at: float | None = None
+    _failed: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Leadership of {self.shard} at {self.node}, {self.state.name}>"
+
+    def serves(self, now: float) -> bool:
+        """It may deliver and answer at this instant; to be asked each time."""
+        return self.state is State.LEADING and now >= self.serve_from and self.lease.holds(now)
+
+    # What comes in
+
+    def active(self, is_active: bool) -> None:
+        """The Failover subscription says whether it may try."""
+        self._may_try = is_active
+
+    def read(self, place: Place, entry: Take | Record | None, verdict: Verdict, now: float) -> None:
+        """An entry of the topic; None: one that is none of the protocol's."""
+        mine = self.take
+        if isinstance(entry, Take) and mine is not None and entry.nonce == mine.nonce:
+            if self.state is State.TAKING:
+                if verdict is Verdict.TAKEN:
+                    self._becomes(State.OPENING)
+                    self.lease = Lease()
+                    self.serve_from = self.silence.serve_from
+                    self.acts.append(Act.OPEN)
+                else:
+                    self._give_up(now, f"its TAKE does not count: {verdict.value}")
+            return
+        if verdict is Verdict.SEEN:
+            return
+        resigned = verdict is Verdict.COUNTED and isinstance(entry, Record) and entry.is_resignation
+        self.silence.came(now, resigned=resigned)
+        self._suspected_at = None
+        if self.state is State.PROBING and not resigned:
+            self._becomes(State.FOLLOWING)
+
+    def probed(self, last: Place, read_up_to: Place, now: float) -> None:
+        """Where the topic ends, and how far it was read."""
+        if self.state is not State.PROBING:
+            return
+        if last > read_up_to or not self.silence.may_try(now):
+            self._give_up(now, "the topic goes on")
+            return
+        self._becomes(State.FENCING)
+        self._deadline = now + TAKING_S
+        self.acts.append(Act.FENCE)
+
+    def fenced(self, epoch: int, nonce: str, now: float) -> None:
+        """The fencing producer is open."""
+        if self.state is not State.FENCING:
+            return
+        # The nonce of the very first TAKE names the history that begins with it.
+        history = self.history or nonce
+        self.take = Take(self.shard, history, epoch, self.node, nonce, dict(self.addresses))
+        self._becomes(State.TAKING)
+        self._deadline = now + TAKING_S
+        self.acts.append(Act.TAKE)
+
+    def gave_up(self, why: str, now: float) -> None:
+        """The producer could not be opened, or is gone and cannot come back."""
+        if self.state in (State.FENCING, State.TAKING):
+            self._give_up(now, why)
+        else:
+            self.lost(why)
+
+    def opened(self) -> None:
+        """The engine is open, and has all that counts."""
+        if self.state is State.OPENING:
+            self._becomes(State.LEADING)
+            self.acts.append(Act.SERVE)
+
+    def lost(self, why: str) -> None:
+        """The log has another leader, or none that could be this one."""
+        if self.state in (State.OPENING, State.LEADING, State.RESIGNING):
+            self._becomes(State.CLOSING)
+            self.why = why
+            self.acts.append(Act.CLOSE)
+
+    def resign(self, why: str) -> None:
+        """Let another node lead."""
+        if self.state is State.LEADING:
+            self._becomes(State.RESIGNING)
+            self._deadline = math.inf
+            self.why = why
+            self.acts.append(Act.RESIGN)
+        elif self.state is State.OPENING:
+            self.lost(why)
+
+    def resigned(self) -> None:
+        """The resignation is stored."""
+        if self.state is State.RESIGNING:
+            self._becomes(State.CLOSING)
+            self.acts.append(Act.CLOSE)
+
+    def closed(self, now: float) -> None:
+        """The engine is given up."""
+        if self.state is State.CLOSING:
+            self._becomes(State.STOPPED if self._failed else State.FOLLOWING)
+            self.take = None
+            self.silence.came(now)
+            self._retry_at = now + RETRY_S
+
+    def failed(self, why: str, now: float) -> None:
+        """What counts could not be applied: a leader resigns, a follower stops."""
+        self._failed = True
+        if self.state in (State.OPENING, State.LEADING):
+            self.resign(why)
+        elif self.state not in (State.RESIGNING, State.CLOSING, State.STOPPED):
+            if self.state in (State.FENCING, State.TAKING):
+                self.acts.append(Act.UNFENCE)
+            self._becomes(State.STOPPED)
+        self.why = why
+
+    def tick(self, now: float) -> None:
+        """Time has gone by."""
+        if self.state in (State.PROBING, State.FENCING, State.TAKING) and now >= self._deadline:
+            self._give_up(now, f"no answer while {self.state.name}")
+        if self.state is State.RESIGNING:
+            self._deadline = min(self._deadline, now + RESIGNING_S)
+            if now >= self._deadline:
+                self.lost(self.why)
+        if self.state is not State.FOLLOWING or now < self._retry_at:
+            return
+        if self._may_try and self.silence.may_try(now):
+            self._becomes(State.PROBING)
+            self._deadline = now + PROBE_S
+            self.acts.append(Act.PROBE)
+        elif (
+            not self._may_try
+            and self.silence.is_suspect(now)
+            and (self._suspected_at is None or now >= self._suspected_at + TAKING_S)
+        ):
+            self._suspected_at = now
+            self.acts.append(Act.SUSPECT)
+
+    # Inside
+
+    def _give_up(self, now: float, why: str) -> None:
+        if self.state in (State.FENCING, State.TAKING):
+            self.acts.append(Act.UNFENCE)
+        self._becomes(State.FOLLOWING)
+        self.why = why
+        self._retry_at = now + RETRY_S
+
+    def _becomes(self, state: State) -> None:
+        assert state in MOVES[self.state], f"{self!r}: expected one of {MOVES[self.state]}, {state}"
+        self.state = state

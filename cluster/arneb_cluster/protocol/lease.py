@@ -1,0 +1,66 @@
+"""The lease: until when a leader may deliver and answer, and from when on the next one may.
+
+The rule: two leaders never serve at once, whatever is late. A leader serves for :data:`LEASE_S`
+from when it sent the last record that has its receipt. That record came to every reader later than
+it was sent; so whoever waits that long, and a margin, after the last entry of anybody else came,
+begins when the other has ended. The clock goes on while the machine sleeps.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+LEASE_S: Final = 2.0
+HEARTBEAT_S: Final = 1.0
+"""Half of a lease: one heartbeat may be late."""
+SILENCE_S: Final = 3.0
+"""Without an entry for so long a candidate may try: a lease and one heartbeat more."""
+SUSPECT_S: Final = 1.5
+"""Without an entry for so long the broker is made to look whether the active candidate lives."""
+MARGIN_S: Final = 0.2
+"""What two clocks may run apart while a lease lasts: a tenth of it, where quartz does a
+hundred-thousandth; a clock that is slewed may do a thousandth."""
+
+assert LEASE_S + MARGIN_S <= SILENCE_S
+
+
+@dataclass(slots=True)
+class Lease:
+    """A leader's own."""
+
+    until: float = -math.inf
+
+    def renewed(self, sent_at: float) -> None:
+        """What was sent then has its receipt."""
+        self.until = max(self.until, sent_at + LEASE_S)
+
+    def holds(self, now: float) -> bool:
+        """It may deliver and answer."""
+        return now < self.until
+
+
+@dataclass(slots=True)
+class Silence:
+    """How long nobody else has written, as seen by a reader."""
+
+    since: float
+    """When the last entry of anybody else came, or when reading began."""
+    resigned: bool = False
+    """Whoever led has said that it writes nothing more."""
+
+    def came(self, now: float, *, resigned: bool = False) -> None:
+        """An entry that somebody else wrote."""
+        self.since, self.resigned = now, resigned
+
+    def may_try(self, now: float) -> bool:
+        """Nobody leads, as far as can be seen."""
+        return self.resigned or now >= self.since + SILENCE_S
+
+    def is_suspect(self, now: float) -> bool:
+        """Somebody should look whether the active candidate lives."""
+        return not self.resigned and now >= self.since + SUSPECT_S
+
+    @property
+    def serve_from(self) -> float:
+        """When no lease of anybody else lasts any more."""
+        return -math.inf if self.resigned else self.since + LEASE_S + MARGIN_S

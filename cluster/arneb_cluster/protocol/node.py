@@ -1,0 +1,269 @@
+"""A node of a shard: its reader, its leadership and, while it leads, its window, as one machine.
+
+The rule: what it asks for is in :attr:`Node.effects`, in order; the shell carries it out and says
+what came of it, however late. What was asked for before leadership was lost and is told of
+afterwards changes nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_cluster.protocol.entries import EntryCorrupt, encode_take, parse_entry
+from arneb_cluster.protocol.leadership import Act, Leadership, State
+from arneb_cluster.protocol.lease import HEARTBEAT_S, Silence
+from arneb_cluster.protocol.reader import Commit, LogReader, Verdict
+from arneb_cluster.protocol.stamps import Stamps
+from arneb_cluster.protocol.values import Applied, Link, Place
+from arneb_cluster.protocol.window import Lost, ReadBack, Reattach, Send, SendError, Window
+
+TAKE_SEQUENCE: Final = 0
+"""The TAKE is the first that a fencing producer sends."""
+
+Ended = Callable[[], None]
+"""Told that a commit is stored and applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Put this into the directory, in order; then, for the leader's own, call ``ended``."""
+
+    commit: Commit
+    ended: Ended | None
+
+
+Effect = Act | Send | ReadBack | Reattach | Apply
+
+
+class Node:
+    """One node's part in one shard."""
+
+    def __init__(
+        self,
+        shard: str,
+        node: str,
+        applied: Applied,
+        now: float,
+        addresses: dict[str, str] | None = None,
+    ) -> None:
+        self._shard = shard
+        self.reader = LogReader(shard, applied)
+        self.leadership = Leadership(
+            shard, applied.history, node, Silence(now), addresses=addresses or {}
+        )
+        self.window: Window | None = None
+        self.stamps = Stamps(applied.stamp_ms)
+        self.effects: list[Effect] = []
+        self._entry_bytes_max = 0
+        self._attached = False
+        self._sent_at = now
+
+    def __repr__(self) -> str:
+        return f"<Node {self.leadership!r}, {self.window or self.reader!r}>"
+
+    @property
+    def state(self) -> State:
+        return self.leadership.state
+
+    # The topic
+
+    def read(self, place: Place, data: bytes, now: float) -> None:
+        """An entry, in order. Raises :class:`.UnknownVersion`. What comes while this node leads is
+        left out: it wrote that itself, or is about to learn that it leads no more."""
+        if self.window is not None or self.state in (State.CLOSING, State.STOPPED):
+            return
+        verdict, commit = self.reader.read(place, data)
+        try:
+            entry = parse_entry(data)
+        except EntryCorrupt:
+            entry = None
+        if commit is not None:
+            self.effects.append(Apply(commit, None))
+        self.leadership.history = self.reader.history or self.leadership.history
+        self.leadership.read(place, entry, verdict, now)
+        if verdict in (Verdict.UNCHAINED, Verdict.LACKING):
+            what = f"expected record {self.reader.link.number + 1} at {place} or before it"
+            self.leadership.failed(f"{what}, got {verdict.value}: take a copy", now)
+        elif self.state is State.OPENING:
+            self._begin(now)
+        self._gather()
+
+    def probed(self, last: Place, now: float) -> None:
+        """Where the topic ends."""
+        self.leadership.probed(last, self.reader.place, now)
+        self._gather()
+
+    # The producer
+
+    def fenced(self, epoch: int, entry_bytes_max: int, nonce: str, now: float) -> None:
+        """The fencing producer is open, at a broker that takes entries of so many bytes."""
+        self._entry_bytes_max, self._attached = entry_bytes_max, True
+        self.leadership.fenced(epoch, nonce, now)
+        self._gather()
+
+    def attached(self, now: float) -> None:
+        """The producer has come back, with its epoch."""
+        self._attached = True
+        if self.window is not None:
+            self.window.attached(now)
+        elif self.state is State.TAKING:
+            self._send_take()
+        self._gather()
+
+    def detached(self) -> None:
+        """Its connection is gone; it comes back, or :meth:`gave_up` says that it cannot."""
+        self._attached = False
+        if self.window is not None:
+            self.window.detached()
+
+    def receipt(self, sequence: int, place: Place, now: float) -> None:
+        """A broker says that something is stored. That the TAKE is, reading shows."""
+        if self.window is not None:
+            self.window.receipt(sequence, place, now)
+        self._gather()
+
+    def refused(self, sequence: int, error: SendError, why: str, now: float) -> None:
+        """A broker has refused what was sent."""
+        if self.window is not None:
+            self.window.refused(sequence, error, why, now)
+        elif self.state is State.TAKING and error is SendError.UNKNOWN_DUPLICATE:
+            pass  # it is on its way, or the time is up
+        else:
+            self.leadership.gave_up(f"{error.value}: {why}", now)
+        self._gather()
+
+    def gave_up(self, why: str, now: float) -> None:
+        """There is no producer, and none will come back with this epoch."""
+        self._attached = False
+        if self.window is not None:
+            self.window.ended(why)
+        else:
+            self.leadership.gave_up(why, now)
+        self._gather()
+
+    def found(self, place: Place, data: bytes, now: float) -> None:
+        """An entry, read back."""
+        if self.window is not None:
+            self.window.found(place, data, now)
+        self._gather()
+
+    def found_all(self) -> None:
+        """What was to be read back is read."""
+        if self.window is not None:
+            self.window.found_all()
+        self._gather()
+
+    # The engine
+
+    def opened(self) -> None:
+        """It is open."""
+        self.leadership.opened()
+        self._gather()
+
+    def commit(self, body: bytes, clock_ms: int, ended: Ended, now: float) -> bool:
+        """Have a commit stored; False if this node leads no more, and nothing comes of it."""
+        if self.window is None or self.window.lost is not None:
+            return False
+        stamp_ms = self.stamps.now(clock_ms)
+        self._sent_at = now
+        self.window.commit(body, stamp_ms, self._stored(body, stamp_ms, ended), now)
+        self._gather()
+        return True
+
+    def resign(self, why: str) -> None:
+        """Let another node lead; clients are gone when :data:`.Act.RESIGN` is carried out."""
+        self.leadership.resign(why)
+        self._gather()
+
+    def write_resignation(self, clock_ms: int, now: float) -> None:
+        """No client is served any more."""
+        if self.window is None or self.state is not State.RESIGNING:
+            return
+        # It is not applied: a directory that could not take something may be why.
+        self.window.resign(self.stamps.now(clock_ms), lambda *_: self.leadership.resigned(), now)
+        self._gather()
+
+    def closed(self, applied: Applied, now: float) -> None:
+        """The engine is given up, and the producer; the directory has this."""
+        self.window = None
+        self._attached = False
+        self.reader = LogReader(self._shard, applied)
+        self.leadership.closed(now)
+
+    def apply_failed(self, why: str, now: float) -> None:
+        """The directory could not take what counts."""
+        self.leadership.failed(why, now)
+        self._gather()
+
+    # Time
+
+    def active(self, is_active: bool) -> None:
+        """The Failover subscription says whether this node may try."""
+        self.leadership.active(is_active)
+
+    def tick(self, now: float, clock_ms: int) -> None:
+        """Time has gone by."""
+        window = self.window
+        if window is not None:
+            window.tick(now)
+            if window.is_empty and now >= self._sent_at + HEARTBEAT_S and self._beats:
+                self._sent_at = now
+                stamp_ms = self.stamps.now(clock_ms)
+                window.heartbeat(stamp_ms, self._stored(b"", stamp_ms, None), now)
+        self.leadership.tick(now)
+        self._gather()
+
+    def serves(self, now: float) -> bool:
+        """It may deliver and answer at this instant; to be asked each time."""
+        return self.leadership.serves(now)
+
+    # Inside
+
+    @property
+    def _beats(self) -> bool:
+        return self.state in (State.OPENING, State.LEADING)
+
+    def _begin(self, now: float) -> None:
+        """Its TAKE counts: everything from here on is its own."""
+        standing = self.reader.standing
+        assert standing is not None, "a TAKE was read just now"
+        self.stamps = Stamps(self.reader.stamp_ms)
+        self.window = Window(standing, self.reader.link, TAKE_SEQUENCE + 1, self._entry_bytes_max)
+        if self._attached:
+            self.window.attached(now)
+        self._sent_at = now - HEARTBEAT_S  # the first heartbeat is due
+
+    def _stored(
+        self, body: bytes, stamp_ms: int, ended: Ended | None
+    ) -> Callable[[Link, Place, Link, float], None]:
+        assert self.window is not None, "it makes records"
+        standing = self.window.standing
+
+        def stored(link: Link, place: Place, base: Link, sent_at: float) -> None:
+            self.leadership.lease.renewed(sent_at)
+            take, at = standing.take, standing.place
+            applied = Applied(take.history, link, place, base, take.epoch, at, stamp_ms)
+            self.effects.append(Apply(Commit(body, applied), ended))
+
+        return stored
+
+    def _send_take(self) -> None:
+        assert self.leadership.take is not None, "it was made when the producer was open"
+        self.effects.append(Send(TAKE_SEQUENCE, encode_take(self.leadership.take)))
+
+    def _gather(self) -> None:
+        """Put together what the parts ask for."""
+        window, leadership = self.window, self.leadership
+        if window is not None:
+            made, window.effects = window.effects, []
+            for effect in made:
+                if isinstance(effect, Lost):
+                    leadership.lost(effect.why)
+                else:
+                    self.effects.append(effect)
+        acts, leadership.acts = leadership.acts, []
+        for act in acts:
+            if act is Act.TAKE:
+                self._send_take()
+            else:
+                self.effects.append(act)

@@ -1,0 +1,138 @@
+"""The log reader: which entries of the topic count, and the commits that they make.
+
+The rule: what counts is a function of the topic's content and of nothing else. A TAKE counts if its
+epoch is above that of the last one that did; a record, if it belongs to that TAKE and follows the
+last record that counted. Everything else is passed over, and what is passed over changes nothing:
+the record that is due may still come behind it.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from arneb_cluster.protocol.entries import EntryCorrupt, Kind, Record, parse_entry
+from arneb_cluster.protocol.values import Applied, Place, Standing, Take
+
+PARTS_BYTES_MAX: Final = 1 << 30
+"""What the parts of one commit may hold before the last one came. The leader that made them had
+that in memory too, and refuses a larger commit."""
+
+
+class Verdict(Enum):
+    """What became of an entry."""
+
+    TAKEN = "a TAKE that counts"
+    COUNTED = "a record that counts"
+    STALE_TAKE = "a TAKE whose epoch is not above the last one's"
+    FOREIGN_TAKE = "a TAKE of another shard or history"
+    OTHER_LEADER = "a record of another TAKE"
+    DOUBLE = "a record that counted before, or one in its place"
+    AHEAD = "a record whose predecessor is missing, and may still come"
+    LACKING = "a record before which its leader has stored what is not there"
+    UNCHAINED = "the next record's number with another checksum before it"
+    GARBAGE = "no entry of this protocol"
+    SEEN = "an entry that was read before"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that is whole: apply it, with :attr:`applied` in the same transaction."""
+
+    body: bytes
+    """As :func:`arneb_core.store.commit_record.pack_changes` made it; empty where nothing is to be
+    applied: a heartbeat."""
+    applied: Applied
+
+
+class LogReader:
+    """Reads one topic in order. A directory without a history takes that of the first TAKE. Raises
+    :class:`.UnknownVersion` out of :meth:`read`."""
+
+    def __init__(self, shard: str, applied: Applied) -> None:
+        self._shard = shard
+        self._applied = applied.link.number
+        self.history = applied.history
+        self.link = applied.base
+        self.place = applied.place
+        """Of the last entry that was read, counted or not."""
+        self.standing: Standing | None = None
+        """The last TAKE that was read here; None where the directory came with one."""
+        self.epoch = applied.epoch
+        self.take_place = applied.take_place
+        self.stamp_ms = applied.stamp_ms
+        self.resigned = False
+        """The last record that counted is a resignation."""
+        self._parts: list[bytes] = []
+        self._parts_bytes = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<LogReader of {self._shard} at {self.place}, epoch {self.epoch}, record "
+            f"{self.link.number}>"
+        )
+
+    def read(self, place: Place, data: bytes) -> tuple[Verdict, Commit | None]:
+        """The next entry; and the commit that it completes, if it does."""
+        if place <= self.place:
+            return Verdict.SEEN, None
+        self.place = place
+        try:
+            entry = parse_entry(data)
+        except EntryCorrupt:
+            return Verdict.GARBAGE, None
+        if isinstance(entry, Take):
+            return self._take(place, entry), None
+        verdict = self._judge(entry)
+        if verdict is not Verdict.COUNTED:
+            return verdict, None
+        return verdict, self._count(place, entry)
+
+    def _take(self, place: Place, take: Take) -> Verdict:
+        if take.shard != self._shard or take.history != (self.history or take.history):
+            return Verdict.FOREIGN_TAKE
+        self.history = take.history
+        if take.epoch <= self.epoch:
+            return Verdict.STALE_TAKE
+        self.epoch, self.take_place = take.epoch, place
+        self.standing = Standing(take, place)
+        self.resigned = False
+        self._parts, self._parts_bytes = [], 0  # what was not whole never will be
+        return Verdict.TAKEN
+
+    def _judge(self, record: Record) -> Verdict:
+        if (record.epoch, record.take_place) != (self.epoch, self.take_place):
+            return Verdict.OTHER_LEADER
+        if record.number <= self.link.number:
+            return Verdict.DOUBLE
+        if record.stored > self.link.number:
+            return Verdict.LACKING
+        if record.number > self.link.number + 1:
+            return Verdict.AHEAD
+        return Verdict.COUNTED if record.before == self.link.checksum else Verdict.UNCHAINED
+
+    def _count(self, place: Place, record: Record) -> Commit | None:
+        self.link = record.link
+        self.stamp_ms = max(self.stamp_ms, record.stamp_ms)
+        self.resigned = record.kind is Kind.RESIGNATION
+        if record.kind is Kind.PART:
+            self._parts_bytes += len(record.body)
+            if self._parts_bytes > PARTS_BYTES_MAX:
+                raise EntryCorrupt(
+                    f"expected a commit of at most {PARTS_BYTES_MAX} bytes, got "
+                    f"{self._parts_bytes} up to record {record.number}"
+                )
+            self._parts.append(record.body)
+            return None
+        if record.kind is Kind.CHANGES:
+            body = b"".join((*self._parts, record.body))
+            self._parts, self._parts_bytes = [], 0
+        elif self._parts:
+            return None  # in the middle of a commit a directory's number stays before it
+        else:
+            body = b""
+        if self.link.number <= self._applied:
+            return None
+        applied = Applied(
+            self.history, self.link, place, self.link, self.epoch, self.take_place, self.stamp_ms
+        )
+        return Commit(body, applied)

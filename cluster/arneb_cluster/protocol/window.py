@@ -1,0 +1,363 @@
+"""The window: a leader's records on their way to the topic, until each has its receipt.
+
+The rule: what was sent ends as *stored*, in order, or the epoch ends (:class:`Lost`) and nothing
+more is said. A record is stored when a receipt says where it stands, or it was read back, and its
+place lies behind that of the record before: then every reader that has counted the one before
+counts it there at the latest. On every new connection all that has no place is sent again,
+verbatim and in order.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from arneb_cluster.protocol.entries import OVERHEAD_BYTES, Kind, encode_record
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Link, Place, Standing
+
+IN_FLIGHT_BYTES_MAX: Final = 16 << 20
+"""What may be sent without a receipt: four full commits. One record alone may be larger."""
+
+RESEND_S: Final = 0.1
+"""After an answer that a duplicate cannot be told yet: an entry is written in less."""
+
+METADATA_BYTES: Final = 512
+"""Around an entry's payload, within what Pulsar allows for one: names and numbers."""
+
+
+class ItemState(Enum):
+    """What is known of a record."""
+
+    HELD = "numbered, and not sent yet"
+    SENT = "sent once"
+    RESENT = "sent more than once"
+    DOUBTED = "Pulsar says that it has it, and not where"
+    PLACED = "stored, and it is known where"
+
+
+MOVES: Final = {
+    ItemState.HELD: frozenset({ItemState.SENT}),
+    ItemState.SENT: frozenset({ItemState.RESENT, ItemState.PLACED}),
+    ItemState.RESENT: frozenset({ItemState.RESENT, ItemState.DOUBTED, ItemState.PLACED}),
+    ItemState.DOUBTED: frozenset({ItemState.DOUBTED, ItemState.PLACED}),
+    ItemState.PLACED: frozenset[ItemState](),
+}
+
+
+class SendError(Enum):
+    """How a broker refuses what was sent."""
+
+    UNKNOWN_DUPLICATE = "it cannot tell yet whether it has that already"
+    FENCED = "another producer has fenced this one"
+    OTHER = "anything else"
+
+
+Stored = Callable[[Link, Place, Link, float], None]
+"""Told its link; a place, and up to where records have counted there; and when it was first
+sent."""
+
+
+@dataclass(slots=True)
+class Item:
+    """One record."""
+
+    sequence: int
+    data: bytes
+    link: Link
+    stored: Stored | None
+    """None: a part, whose commit is told of with its last one."""
+    ends_commit: bool
+    state: ItemState = ItemState.HELD
+    place: Place = NOWHERE
+    was_resent: bool = False
+    sent_at: float = 0.0
+    """When it was sent first: what is stored was stored after that."""
+
+    def becomes(self, state: ItemState) -> None:
+        assert state in MOVES[self.state], (self, state)
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write this to the topic."""
+
+    sequence: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """Read the topic from behind ``after`` to what is its end now, into :meth:`Window.found`."""
+
+    after: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Reattach:
+    """End the producer's connection and come back with the epoch that it has, once: a stale
+    producer that came back has thrown this one out, and is refused itself. If this one is refused,
+    say :meth:`Window.ended`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The epoch has ended: leadership is lost."""
+
+    why: str
+
+
+Effect = Send | ReadBack | Reattach | Lost
+
+
+@dataclass(slots=True)
+class Window:
+    """The records of one epoch. Effects gather in :attr:`effects`, for the shell to carry out."""
+
+    standing: Standing
+    """The TAKE of this epoch."""
+    link: Link
+    """The last record that is numbered; at the start the last that counted before the TAKE."""
+    next_sequence: int
+    """Of the producer, which the TAKE came by as well."""
+    entry_bytes_max: int
+    """As the broker has announced it."""
+    effects: list[Effect] = field(default_factory=list)
+    lost: Lost | None = None
+    last_place: Place = NOWHERE
+    """Of the last record that is known to be stored, with all before it."""
+    stored: int = 0
+    """Its number."""
+    _base: tuple[Place, Link] = NOWHERE, FOUNDATION
+    """Of the last that was sent once only, and so stands there once: readers count it there, and
+    what comes next behind it. Of what was sent twice nobody knows which copy counts."""
+    _items: deque[Item] = field(default_factory=deque)
+    _attached: bool = False
+    _in_flight_bytes: int = 0
+    _resend_at: float | None = None
+    _reading_back: list[Item] | None = None
+    """Those for whose sake the topic is being read."""
+
+    def __post_init__(self) -> None:
+        self.last_place = self.standing.place
+        self._base = self.standing.place, self.link
+        self.stored = self.link.number
+
+    def __repr__(self) -> str:
+        state = self.lost.why if self.lost else f"{len(self._items)} under way"
+        return f"<Window of epoch {self.standing.take.epoch} at {self.link.number}, {state}>"
+
+    @property
+    def is_empty(self) -> bool:
+        """Everything is stored."""
+        return not self._items
+
+    @property
+    def due(self) -> float | None:
+        """When :meth:`tick` is wanted."""
+        return self._resend_at
+
+    # What the leader wants
+
+    def commit(self, body: bytes, stamp_ms: int, stored: Stored, now: float) -> None:
+        """A commit, in as many parts as it takes."""
+        room = self.entry_bytes_max - METADATA_BYTES - OVERHEAD_BYTES
+        parts = [body[at : at + room] for at in range(0, len(body), room)]
+        for part in parts[:-1]:
+            self._add(Kind.PART, stamp_ms, part, None)
+        self._add(Kind.CHANGES, stamp_ms, parts[-1], stored)
+        self._send_held(now)
+
+    def heartbeat(self, stamp_ms: int, stored: Stored, now: float) -> None:
+        """A record that says that the leader is there, and in which history."""
+        self._add(Kind.HEARTBEAT, stamp_ms, self.standing.take.history.encode(), stored)
+        self._send_held(now)
+
+    def resign(self, stamp_ms: int, stored: Stored, now: float) -> None:
+        """The last record: any other node may take the shard at once."""
+        self._add(Kind.RESIGNATION, stamp_ms, b"", stored)
+        self._send_held(now)
+
+    # What the producer says
+
+    def attached(self, now: float) -> None:
+        """The producer is at a broker, for the first time or again, with this epoch."""
+        if self.lost is None:
+            self._attached = True
+            self._resend(now)
+
+    def detached(self) -> None:
+        """Its connection is gone; what has no receipt may be stored or not."""
+        self._attached = False
+        self._resend_at = None
+
+    def receipt(self, sequence: int, place: Place, now: float) -> None:
+        """A broker says that it is stored."""
+        if self.lost is not None or sequence < self._first_sequence:
+            return  # of what is told of already
+        index = sequence - self._first_sequence
+        item = self._items[index] if index < len(self._items) else None
+        if item is None or item.state is ItemState.HELD:
+            self._lose(f"expected a receipt of what was sent, got one of {sequence}")
+        elif item.state is ItemState.PLACED:
+            return  # said twice
+        elif place != NOWHERE:
+            self._place(item, place)
+            self._finish(now)
+        elif item.state is ItemState.SENT:
+            self._lose(
+                f"record {item.link.number} was sent once, and the broker says that it had it "
+                "before: somebody else has used the producer's name"
+            )
+        else:
+            item.becomes(ItemState.DOUBTED)
+            self._read_back()
+
+    def refused(self, sequence: int, error: SendError, why: str, now: float) -> None:
+        """A broker has refused what was sent."""
+        if self.lost is not None:
+            return
+        if error is SendError.UNKNOWN_DUPLICATE:
+            if self._resend_at is None:
+                self._resend_at = now + RESEND_S
+        elif error is SendError.FENCED:
+            # It was not written, and nothing that was sent behind it is: no gap comes of it.
+            self.detached()
+            self.effects.append(Reattach())
+        else:
+            self._lose(f"record with sequence id {sequence} was refused: {error.value}: {why}")
+
+    def ended(self, why: str) -> None:
+        """The producer cannot come back."""
+        if self.lost is None:
+            self._lose(why)
+
+    def found(self, place: Place, data: bytes, now: float) -> None:
+        """An entry, while the topic is read back."""
+        if self.lost is not None:
+            return
+        before = self.last_place
+        for item in self._items:
+            if item.state is ItemState.PLACED:
+                before = item.place
+                continue
+            if item.data == data and place > before and item.state is not ItemState.HELD:
+                self._place(item, place)
+                self._finish(now)
+            return
+
+    def found_all(self) -> None:
+        """The topic was read up to what was its end when :class:`ReadBack` was asked for."""
+        looked_for, self._reading_back = self._reading_back, None
+        if self.lost is not None:
+            return
+        missing = [each for each in looked_for or () if each.state is ItemState.DOUBTED]
+        if missing:
+            self._lose(
+                f"Pulsar says that it has record {missing[0].link.number}, and it is not there"
+            )
+        else:
+            self._read_back()
+
+    def tick(self, now: float) -> None:
+        """Time has gone by."""
+        if self._resend_at is not None and now >= self._resend_at:
+            self._resend_at = None
+            if self._attached and self.lost is None:
+                self._resend(now)
+
+    # Inside
+
+    @property
+    def _first_sequence(self) -> int:
+        return self.next_sequence - len(self._items)
+
+    def _add(self, kind: Kind, stamp_ms: int, body: bytes, stored: Stored | None) -> None:
+        take = self.standing.take
+        data, self.link = encode_record(
+            kind,
+            take.epoch,
+            self.link,
+            self.stored,
+            stamp_ms,
+            self.standing.place,
+            body,
+        )
+        ends_commit = kind is not Kind.PART
+        self._items.append(Item(self.next_sequence, data, self.link, stored, ends_commit))
+        self.next_sequence += 1
+
+    def _send_held(self, now: float) -> None:
+        if not self._attached or self.lost is not None:
+            return
+        for item in self._held():
+            size = len(item.data)
+            if self._in_flight_bytes and self._in_flight_bytes + size > IN_FLIGHT_BYTES_MAX:
+                return
+            self._in_flight_bytes += size
+            item.sent_at = now
+            item.becomes(ItemState.SENT)
+            self.effects.append(Send(item.sequence, item.data))
+
+    def _held(self) -> Sequence[Item]:
+        """Those not sent yet, which are the last ones."""
+        held: list[Item] = []
+        for item in reversed(self._items):
+            if item.state is not ItemState.HELD:
+                break
+            held.append(item)
+        return held[::-1]
+
+    def _resend(self, now: float) -> None:
+        for item in self._sent():
+            item.was_resent = True
+            if item.state is not ItemState.DOUBTED:
+                item.becomes(ItemState.RESENT)
+            self.effects.append(Send(item.sequence, item.data))
+        self._send_held(now)
+
+    def _sent(self) -> Iterator[Item]:
+        """Those that were sent, and of which no place is known."""
+        for item in self._items:
+            if item.state is ItemState.HELD:
+                return
+            if item.state is not ItemState.PLACED:
+                yield item
+
+    def _place(self, item: Item, place: Place) -> None:
+        item.becomes(ItemState.PLACED)
+        item.place = place
+        self._in_flight_bytes -= len(item.data)
+
+    def _finish(self, now: float) -> None:
+        """Tell of what is stored, in order, and send what there is room for now."""
+        while self._items and self._items[0].state is ItemState.PLACED:
+            item = self._items.popleft()
+            if item.place <= self.last_place:
+                self._lose(
+                    f"expected record {item.link.number} behind {self.last_place}, where the one "
+                    f"before it stands, got {item.place}"
+                )
+                return
+            self.last_place, self.stored = item.place, item.link.number
+            if item.ends_commit and not item.was_resent:
+                self._base = item.place, item.link
+            if item.stored is not None:
+                item.stored(item.link, *self._base, item.sent_at)
+        self._send_held(now)
+
+    def _read_back(self) -> None:
+        """Have the topic read for what is doubted, one reading at a time."""
+        if self._reading_back is not None:
+            return
+        doubted = [each for each in self._items if each.state is ItemState.DOUBTED]
+        if doubted:
+            self._reading_back = doubted
+            self.effects.append(ReadBack(self.last_place))
+
+    def _lose(self, why: str) -> None:
+        self.lost = Lost(why)
+        self._attached = False
+        self._items.clear()
+        self.effects.append(self.lost)

@@ -1,0 +1,151 @@
+"""A node as one machine: what it asks for, and what comes too late."""
+
+from tests.cluster.protocol.kit import BYTES_MAX, EMPTY, SHARD, Epoch, at, take_bytes
+
+from arneb_cluster.protocol.entries import parse_entry
+from arneb_cluster.protocol.leadership import Act, State
+from arneb_cluster.protocol.lease import HEARTBEAT_S, SILENCE_S
+from arneb_cluster.protocol.node import Apply, Effect, Node
+from arneb_cluster.protocol.values import NOWHERE, Take
+from arneb_cluster.protocol.window import Send, SendError
+
+
+class Shell:
+    """Carries out nothing: tests say what came of it."""
+
+    def __init__(self) -> None:
+        self.node = Node(SHARD, "n1", EMPTY, 0.0, {"amqp": "n1:5672"})
+        self.node.active(True)
+
+    def effects(self) -> list[Effect]:
+        made, self.node.effects = self.node.effects, []
+        return made
+
+    def send(self) -> Send:
+        (effect,) = self.effects()
+        assert isinstance(effect, Send)
+        return effect
+
+    def take(self) -> bytes:
+        self.node.tick(SILENCE_S, 0)
+        self.node.probed(NOWHERE, SILENCE_S)
+        self.effects()
+        self.node.fenced(1, BYTES_MAX, "nonce", SILENCE_S)
+        return self.send().data
+
+    def lead(self) -> None:
+        self.node.read(at(0), self.take(), SILENCE_S)
+        self.node.opened()
+        assert self.effects() == [Act.OPEN, Act.SERVE]
+
+
+def test_the_take_is_sent_until_it_is_read_and_then_no_more() -> None:
+    shell = Shell()
+    data = shell.take()
+    entry = parse_entry(data)
+    assert isinstance(entry, Take)
+    assert (entry.node, entry.epoch, entry.addresses) == ("n1", 1, {"amqp": "n1:5672"})
+    shell.node.detached()
+    shell.node.attached(4.0)
+    assert shell.send().data == data
+    shell.node.receipt(0, at(0), 4.0)
+    assert shell.node.state is State.TAKING
+    shell.node.read(at(0), data, 4.0)
+    assert (shell.node.state, shell.effects()) == (State.OPENING, [Act.OPEN])
+    shell.node.detached()
+    shell.node.attached(5.0)
+    assert shell.effects() == []
+
+
+def test_a_leader_says_each_second_that_it_is_there_unless_something_is_under_way() -> None:
+    shell = Shell()
+    shell.lead()
+    shell.node.tick(3.0, 0)
+    assert shell.send().sequence == 1
+    shell.node.tick(9.0, 0)
+    assert shell.effects() == []
+    shell.node.receipt(1, at(1), 9.1)
+    assert [type(each) for each in shell.effects()] == [Apply]
+    shell.node.tick(9.1, 0)
+    assert shell.send().sequence == 2
+    shell.node.receipt(2, at(2), 9.2)
+    shell.effects()
+    shell.node.tick(9.1 + HEARTBEAT_S - 0.01, 0)
+    assert shell.effects() == []
+
+
+def test_a_commit_is_applied_and_then_told_of() -> None:
+    shell = Shell()
+    shell.lead()
+    told: list[str] = []
+    assert shell.node.commit(b"body", 50, lambda: told.append("a"), 4.0)
+    shell.effects()
+    shell.node.receipt(1, at(1), 4.1)
+    (effect,) = shell.effects()
+    assert isinstance(effect, Apply)
+    assert (effect.commit.body, effect.commit.applied.link.number) == (b"body", 1)
+    assert told == []
+    assert effect.ended is not None
+    effect.ended()
+    assert told == ["a"]
+    assert shell.node.serves(5.9)
+    assert not shell.node.serves(6.1)
+
+
+def test_nothing_is_taken_in_any_more_once_the_epoch_has_ended() -> None:
+    shell = Shell()
+    shell.lead()
+    shell.node.refused(1, SendError.OTHER, "no bookies", 4.0)
+    assert shell.effects() == [Act.CLOSE]
+    assert not shell.node.commit(b"body", 50, lambda: None, 4.0)
+    assert shell.effects() == []
+
+
+def test_a_refused_take_is_given_up_but_not_one_that_may_be_a_duplicate() -> None:
+    shell = Shell()
+    shell.take()
+    shell.node.refused(0, SendError.UNKNOWN_DUPLICATE, "", 4.0)
+    assert (shell.node.state, shell.effects()) == (State.TAKING, [])
+    shell.node.refused(0, SendError.OTHER, "no bookies", 4.0)
+    assert (shell.node.state, shell.effects()) == (State.FOLLOWING, [Act.UNFENCE])
+
+
+def test_a_follower_whose_disk_is_full_stops_and_a_leader_resigns_without_applying() -> None:
+    follower = Shell()
+    follower.node.apply_failed("disk full", 1.0)
+    assert follower.node.state is State.STOPPED
+    leader = Shell()
+    leader.lead()
+    leader.node.apply_failed("disk full", 4.0)
+    assert leader.effects() == [Act.RESIGN]
+    leader.node.write_resignation(50, 4.0)
+    leader.send()
+    leader.node.receipt(1, at(1), 4.1)
+    assert leader.effects() == [Act.CLOSE]
+    leader.node.closed(EMPTY, 4.2)
+    assert leader.node.state is State.STOPPED
+
+
+def test_a_follower_that_lacks_something_stops() -> None:
+    shell, other = Shell(), Epoch(1, at(0))
+    other.record(b"lost")
+    shell.node.read(at(0), take_bytes(1, "n2"), 1.0)
+    shell.node.read(at(2), other.record(b"b", stored=1), 1.0)
+    assert shell.node.state is State.STOPPED
+    assert "expected record 1 at 1:2 or before it" in shell.node.leadership.why
+
+
+def test_a_new_leader_stamps_from_the_last_stamp_that_counts() -> None:
+    shell, other = Shell(), Epoch(1, at(0))
+    shell.node.read(at(0), take_bytes(1, "n2"), 0.0)
+    shell.node.read(at(1), other.record(b"a", stamp_ms=9_000), 0.0)
+    shell.node.tick(SILENCE_S, 0)
+    shell.node.probed(at(1), SILENCE_S)
+    shell.effects()
+    shell.node.fenced(2, BYTES_MAX, "nonce", SILENCE_S)
+    shell.node.read(at(2), shell.send().data, SILENCE_S)
+    shell.effects()
+    shell.node.commit(b"body", 1_000, lambda: None, 4.0)
+    record = parse_entry(shell.send().data)
+    assert not isinstance(record, Take)
+    assert record.stamp_ms == 9_000

@@ -1,0 +1,233 @@
+"""The protocol as a whole: several nodes, a topic with bad manners, clients that were promised
+something.
+
+The rule: what the machine below may do is all that a network, a disk, a clock and an operator may
+do, in any order; safety must not depend on any of it.
+"""
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.cluster.protocol.simulation import SimulatedNode, Simulation
+
+from arneb_cluster.protocol.leadership import State
+
+NODES = st.integers(0, 2)
+FEW = st.integers(0, 4)
+ROUNDS = int(os.environ.get("ARNEB_CLUSTER_ROUNDS", "60"))
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """Every rule is one step of somebody."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.simulation = Simulation()
+        leader = self.simulation.heal(60)
+        assert leader is not None, "expected a leader where nothing goes wrong"
+
+    def node(self, index: int) -> SimulatedNode:
+        return self.simulation.nodes[index]
+
+    @rule(index=NODES, steps=st.integers(1, 30))
+    def run(self, index: int, steps: int) -> None:
+        """A node works on for a while, undisturbed."""
+        go_on(self.node(index), steps)
+
+    @rule(index=NODES)
+    def step(self, index: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).step()
+
+    @rule(index=NODES, count=FEW)
+    def read(self, index: int, count: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).read(count)
+
+    @rule(index=NODES)
+    def tick(self, index: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).tick()
+
+    @rule(index=NODES)
+    def happen(self, index: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).happen()
+
+    @rule(index=NODES, twice=st.booleans())
+    def answer(self, index: int, twice: bool) -> None:
+        if not self.node(index).paused:
+            self.node(index).answer(twice)
+
+    @rule(index=NODES, size=st.sampled_from([0, 20, 90]))
+    def publish(self, index: int, size: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).publish(size)
+
+    @rule(index=NODES, is_active=st.booleans())
+    def active(self, index: int, is_active: bool) -> None:
+        self.node(index).machine.active(is_active)
+
+    @rule(index=NODES)
+    def pause(self, index: int) -> None:
+        self.node(index).paused = not self.node(index).paused
+
+    @rule(index=NODES, arrived=FEW)
+    def kill(self, index: int, arrived: int) -> None:
+        self.simulation.kill(self.node(index), arrived)
+
+    @rule(index=NODES)
+    def resign(self, index: int) -> None:
+        self.node(index).machine.resign("asked to")
+        self.node(index).gather()
+
+    @rule(index=NODES, arrived=FEW)
+    def cut(self, index: int, arrived: int) -> None:
+        self.node(index).lose_connection(arrived)
+
+    @rule(index=NODES)
+    def notice(self, index: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).notice()
+
+    @rule(data=st.data())
+    def arrive(self, data: st.DataObject) -> None:
+        waiting = [each for each in self.simulation.topic.connections if each.arriving]
+        if waiting:
+            self.simulation.topic.arrive(data.draw(st.sampled_from(waiting)))
+
+    @rule(count=st.integers(1, 5))
+    def persist(self, count: int) -> None:
+        for _ in range(count):
+            if self.simulation.topic.is_writing:
+                self.simulation.topic.persist()
+
+    @rule()
+    def fail(self) -> None:
+        if self.simulation.topic.is_writing:
+            self.simulation.topic.fail()
+
+    @rule(written=FEW)
+    def restart(self, written: int) -> None:
+        self.simulation.topic.restart(written)
+
+    @rule()
+    def forget(self) -> None:
+        self.simulation.topic.forget()
+
+    @rule(index=NODES)
+    def report(self, index: int) -> None:
+        self.simulation.report(self.node(index))
+
+    @rule()
+    def trim(self) -> None:
+        self.simulation.topic.roll()
+        self.simulation.trim()
+
+    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 1.9, 2.1, 3.1]))
+    def wait(self, seconds: float) -> None:
+        self.simulation.now += seconds
+
+    @invariant()
+    def one_leader(self) -> None:
+        if hasattr(self, "simulation"):
+            self.simulation.check()
+
+    def teardown(self) -> None:
+        if hasattr(self, "simulation"):
+            self.simulation.check_all()
+
+
+TestCluster = ClusterMachine.TestCase
+TestCluster.settings = settings(
+    max_examples=30,
+    stateful_step_count=80,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def go_on(node: SimulatedNode, steps: int) -> None:
+    """A node works on for a while, undisturbed."""
+    for _ in range(steps):
+        if node.paused:
+            return
+        node.notice()
+        node.read(3)
+        node.answer(False)
+        node.happen()
+        node.tick()
+        node.step()
+        if node.connection is not None and node.connection.arriving:
+            node.topic.arrive(node.connection)
+        if node.topic.is_writing:
+            node.topic.persist()
+
+
+def disturb(simulation: Simulation, chance: Random) -> None:
+    """Work goes on for an instant; then, now and then, one thing happens that may happen."""
+    topic = simulation.topic
+    simulation.now += chance.choice([0.0, 0.02, 0.1])
+    for node in chance.sample(simulation.nodes, 3):
+        go_on(node, chance.randint(0, 4))
+        for _ in range(chance.choice([0, 0, 1, 3])):
+            node.publish(chance.choice([0, 20, 90]))
+    node = chance.choice(simulation.nodes)
+    leaders = [each for each in simulation.nodes if each.connection is not None]
+    leader = chance.choice(leaders or simulation.nodes)
+    what = chance.randint(0, 99)
+    if what < 5:
+        leader.lose_connection(chance.randint(0, 4))
+    elif what < 7:
+        topic.restart(chance.randint(0, 3))
+    elif what < 9:
+        topic.forget()
+    elif what == 9 and topic.is_writing:
+        topic.fail()
+    elif what == 10:
+        simulation.kill(chance.choice([node, leader]), chance.randint(0, 4))
+    elif what == 11:
+        victim = chance.choice([node, leader])
+        victim.paused = not victim.paused
+    elif what == 12:
+        node.machine.resign("asked to")
+        node.gather()
+    elif what < 15:
+        simulation.report(node)
+    elif what < 17:
+        topic.roll()
+        simulation.trim()
+    elif what < 20:
+        leader.answer(True)
+    elif what < 24:
+        node.machine.active(chance.random() < 0.7)
+    elif what == 24:
+        simulation.now += chance.choice([1.0, 2.1, 3.1])
+    elif what == 25:
+        for each in simulation.nodes:
+            each.paused = False
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_whatever_happens_what_was_promised_holds_and_somebody_leads_again(seed: int) -> None:
+    chance = Random(seed)
+    simulation = Simulation()
+    assert simulation.heal(60) is not None
+    for _ in range(600):
+        disturb(simulation, chance)
+        simulation.check()
+    simulation.check_all()
+    assert not [each for each in simulation.nodes if each.machine.state is State.STOPPED]
+    leader = simulation.heal()
+    assert leader is not None, f"expected somebody to lead again: {simulation.nodes}"
+    before = len(simulation.confirmed)
+    leader.publish(0)
+    simulation.heal(20)
+    assert len(simulation.confirmed) == before + 1
+    simulation.check_all()
+    # Equal directories, once all have read everything.
+    assert len({each.directory.applied.link for each in simulation.nodes}) == 1
