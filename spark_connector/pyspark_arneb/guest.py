@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark_arneb.processes import PROC, jvm_above, threads_of
+from pyspark_arneb.processes import PROC, jvm_above, plans_queries, threads_of
 from pyspark_arneb.processors import processors
 
 SLICE_NS: Final = 100_000_000
@@ -64,13 +64,18 @@ def guest(niceness: int) -> Iterator[Callable[[], None]]:
 
 def step_back(niceness: int, proc: Path = PROC) -> None:
     """Let this process, and the JVM that it works for if there is one, be at least so nice, and
-    give way at once to whoever wakes up. 0 leaves everything as it is."""
+    give way at once to whoever wakes up. 0 leaves everything as it is.
+
+    Threads of the JVM that plan queries are left alone: they do little, and what they start is as
+    nice as they are. Spark gives a stream's worker ten seconds to start, which no setting changes,
+    and where others leave no processor a nice one takes longer: the query would fail."""
     if not niceness:
         return
     for process in (os.getpid(), jvm_above(os.getppid(), proc)):
         if process is not None:
             for thread in threads_of(process, proc):
-                _step_back(thread, niceness)
+                if process == os.getpid() or not plans_queries(process, thread, proc):
+                    _step_back(thread, niceness)
 
 
 def _step_back(thread: int, niceness: int) -> None:

@@ -12,6 +12,10 @@ PROC: Final = Path("/proc")
 TASK_THREAD: Final = b"Executor task l"
 """What Linux keeps of the name of a thread that runs Spark's tasks: who has one is the JVM."""
 
+STARTING: Final = (b"Thread-", b"stream executio")
+"""How the names of threads begin in which a query is planned: those that serve the driver's Python,
+and those of streaming queries. They start Spark's workers for sources and sinks of streams."""
+
 GENERATIONS: Final = 3
 """How far above a worker its JVM is looked for: Spark's daemon is between the two, or is not."""
 
@@ -33,6 +37,11 @@ def threads_of(process: int, proc: Path = PROC) -> list[int]:
         return [int(each) for each in os.listdir(proc / str(process) / "task")]
     except OSError:  # not Linux, or gone
         return [0] if process == os.getpid() else []
+
+
+def plans_queries(process: int, thread: int, proc: Path = PROC) -> bool:
+    """Whether a thread of a JVM is one of those that start workers."""
+    return _name(process, thread, proc).startswith(STARTING)
 
 
 def _name(process: int, thread: int, proc: Path) -> bytes:

@@ -12,9 +12,10 @@ import trio.testing
 from starlette.types import Message, Receive, Scope, Send
 
 from arneb.http.asgi import LEFT
-from arneb.http.connection import HOLD
+from arneb.http.connection import HOLD, HttpConnection
 from arneb.http.limits import DEFAULT_LIMITS, HEAD_BYTES_MAX, HttpLimits
-from arneb.http.long_answers import long_answer
+from arneb.http.long_answers import between_pieces, long_answer
+from arneb.http.pace import Lane, Pace
 from arneb.http.room import HELD_S, LONG_AT_ONCE, Room, Share
 from arneb.http.server import HttpServer
 
@@ -77,6 +78,11 @@ class Served:
             self.making += 1
             await self.hold_on.wait()
             self.making -= 1
+        if path in ("/pieces", "/long-pieces"):
+            if path == "/long-pieces":
+                await long_answer()
+            for _ in range(5):
+                await between_pieces()
         if path == "/fail":
             raise RuntimeError("a defect of the application")
         if path == "/hold":
@@ -283,6 +289,24 @@ async def test_few_long_answers_are_made_at_a_time_and_nobody_waits_behind_them(
         assert not one.making
 
 
+@pytest.mark.parametrize(("path", "begun"), [("/pieces", 0), ("/long-pieces", 5)])
+async def test_only_long_answers_go_on_in_the_line_of_the_long_ones(
+    monkeypatch: pytest.MonkeyPatch, path: str, begun: int
+) -> None:
+    lanes, begin = list[Lane](), Pace.begin
+
+    async def counted(pace: Pace, lane: Lane) -> None:
+        lanes.append(lane)
+        await begin(pace, lane)
+
+    monkeypatch.setattr(Pace, "begin", counted)
+    async with served() as one:
+        client = one.connect()
+        await client.get(path)
+        assert b"200" in bytes(await client.both.receive_some())
+    assert lanes.count(Lane.LONG) == begun
+
+
 async def test_a_long_answer_that_nobody_reads_is_no_longer_made() -> None:
     async with served() as one:
         one.hold_on.set()
@@ -451,6 +475,32 @@ async def test_who_waits_for_its_turn_is_not_cut_off_for_whoever_comes() -> None
             assert b"200" in bytes(await client.both.receive_some())
         assert len(one.server.connections) <= 200
         assert later
+
+
+async def test_who_comes_to_a_full_port_has_few_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at, found_out = list[HttpConnection](), HttpConnection.may_be_cut.fget
+    assert found_out is not None
+
+    def may_be_cut(connection: HttpConnection) -> Any:
+        looked_at.append(connection)
+        return found_out(connection)
+
+    monkeypatch.setattr(HttpConnection, "may_be_cut", property(may_be_cut))
+    async with served(replace(SMALL, connections_max=120)) as one:
+        busy = [one.connect() for _ in range(100)]
+        for client in busy:
+            await client.get("/wait")
+        for _ in range(20):
+            one.connect()
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(50):
+            one.connect()
+            await trio.testing.wait_all_tasks_blocked()
+        assert len(looked_at) == 50
+        assert len(one.server.connections) == 120
+        one.hold_on.set()
+        for client in busy:
+            assert b"200" in bytes(await client.both.receive_some())
 
 
 async def test_a_defect_of_the_application_costs_one_request(

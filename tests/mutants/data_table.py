@@ -232,6 +232,13 @@ DATA_MUTANTS: Final = (
         ("tests/spark_connector/test_guest.py",),
     ),
     Mutant(
+        "workers that have ten seconds to start are as nice as who reads",
+        "spark_connector/pyspark_arneb/guest.py",
+        "if process == os.getpid() or not plans_queries(process, thread, proc):",
+        "if True:",
+        ("tests/spark_connector/test_guest.py",),
+    ),
+    Mutant(
         "a name that Linux cut within a character ends a read",
         "spark_connector/pyspark_arneb/processes.py",
         '        return (proc / str(process) / "task" / str(thread) / "comm")'

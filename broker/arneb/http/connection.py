@@ -92,8 +92,8 @@ class HttpConnection:
         pace: Pace | None = None,
     ) -> None:
         """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
-        with what ``certificate`` of the client's. ``told`` is called when the state changes.
-        ``pace``: of all the connections of a port."""
+        with what ``certificate`` of the client's. ``told`` is called when the state changes,
+        or whether it waits. ``pace``: of all the connections of a port."""
         self._app = app
         self._stream = stream
         self._limits = limits
@@ -124,11 +124,16 @@ class HttpConnection:
         return f"<HttpConnection {self.state.value}, {self._share!r}>"
 
     @property
+    def waits(self) -> bool:
+        """For its client, or it has not begun, and it is not we who keep it waiting."""
+        return self.state is not State.ANSWERING and not self._is_in_line
+
+    @property
     def may_be_cut(self) -> bool:
-        """It waits for its client, or has not begun, and it is not we who keep it waiting."""
+        """It waits, and for longer than a client needs to take what is written."""
         if self.state is State.WRITING:
             return trio.current_time() >= self._written_s + UNTAKEN_S
-        return self.state is not State.ANSWERING and not self._is_in_line
+        return self.waits
 
     def cut(self) -> None:
         """End at once."""
@@ -228,9 +233,14 @@ class HttpConnection:
 
     async def _in_turn(self, lane: Lane) -> None:
         """What the client has said is looked at when it is its turn."""
-        self._is_in_line = lane is not Lane.PART
+        if lane is Lane.PART:
+            await self._pace.begin(lane)
+            return
+        self._is_in_line = True
+        self._told(self)
         await self._pace.begin(lane)
         self._is_in_line = False
+        self._told(self)
 
     def _lane(self, data: bytes) -> Lane:
         if END_OF_HEAD not in data:
@@ -311,7 +321,8 @@ class HttpConnection:
         self._move(State.ANSWERING)
 
     async def _another_piece(self) -> None:
-        await self._pace.begin(Lane.LONG)
+        if self._is_long:  # else the next piece is the last, or nearly
+            await self._pace.begin(Lane.LONG)
 
     def _end_long(self) -> None:
         if self._is_long:

@@ -92,7 +92,9 @@ class HttpServer:
         self.room = Room(limits.held_bytes_max)
         self._pace = Pace()
         self.connections: dict[HttpConnection, None] = {}
-        """First those that have done the same for the longest time."""
+        self._waiting: dict[HttpConnection, None] = {}
+        """Those of them that wait for their clients, first those that have for the longest time. So
+        the first that may be cut off is found without a look at those that have work to do."""
         self._handshakes: dict[trio.CancelScope, None] = {}
         """Of who has come by TLS and is no connection yet."""
         self._stopping = False
@@ -164,11 +166,12 @@ class HttpServer:
             self._moved,
             self._pace,
         )
-        self.connections[connection] = None
+        self.connections[connection] = self._waiting[connection] = None
         try:
             await connection.run()
         finally:
             self.connections.pop(connection, None)
+            self._waiting.pop(connection, None)
 
     def stop(self) -> None:
         """Take no more requests."""
@@ -187,17 +190,18 @@ class HttpServer:
             del self._handshakes[first]
             first.cancel()
             return True
-        longest = next((each for each in self.connections if each.may_be_cut), None)
+        longest = next((each for each in self._waiting if each.may_be_cut), None)
         if longest is None:
             return False
-        del self.connections[longest]
+        del self.connections[longest], self._waiting[longest]
         longest.cut()
         return True
 
     def _moved(self, connection: HttpConnection) -> None:
-        if connection in self.connections:  # else it has made its place for another
-            del self.connections[connection]
-            self.connections[connection] = None
+        self._waiting.pop(connection, None)
+        # Else it has made its place for another.
+        if connection in self.connections and connection.waits:
+            self._waiting[connection] = None
 
 
 def _addresses(ends: Ends) -> Addresses:

@@ -70,11 +70,18 @@ class Guesses:
 
     @asynccontextmanager
     async def looking(self, address: str) -> AsyncIterator[Guesser]:
-        """While the block runs a proof from there is looked at; few are at a time."""
+        """While the block runs a proof from there is looked at; few are at a time. Not each
+        time a checkpoint."""
         guesser = self._addresses.get(address)
         if guesser is None:
             guesser = self._addresses[address] = Guesser()
             if len(self._addresses) > ADDRESSES_MAX:
                 del self._addresses[next(iter(self._addresses))]
-        async with guesser.crowd:
+        try:
+            guesser.crowd.acquire_nowait()
+        except trio.WouldBlock:
+            await guesser.crowd.acquire()
+        try:
             yield guesser
+        finally:
+            guesser.crowd.release()

@@ -46,7 +46,7 @@ class PasswordHash:
         return f"<PasswordHash {'empty' if not self.text else self.algorithm.name}>"
 
     def admits(self, password: str) -> bool:
-        """Is that the password? Takes as long as the password is long: a thread's work."""
+        """Is that the password? Takes as long as the password is long."""
         if not self.text or not password:
             return False
         try:

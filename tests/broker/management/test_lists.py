@@ -1,5 +1,6 @@
 """Lists against a plain model: sorted, filtered, cut into pages and columns, in turns."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, ask_by
-from arneb.http.management.calls import Refused
+from arneb.http.management.calls import Refused, Written
 from arneb.http.management.lists import (
     PATTERNS_PER_TURN,
     Listing,
@@ -20,6 +21,7 @@ from arneb.http.management.lists import (
     range_of,
 )
 from arneb.http.management.ordering import FIGURES_PER_TURN, Orders
+from arneb.http.management.written import rendered
 
 rows = st.lists(
     st.fixed_dictionaries(
@@ -115,6 +117,20 @@ async def test_whoever_lists_very_many_asks_first(
     source = Source(rows, lambda row: row, lambda row: (row["name"],), figures.get, in_order=True)
     await listed(source, listing_of(asked_for), no_pause)
     assert len(asked) == asks
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(0, 0), (1, 0), (100, 0), (101, 1), (300, 2)])
+async def test_an_answer_pauses_between_its_pieces_only(count: int, pauses: int) -> None:
+    paused = list[int]()
+
+    async def pause() -> None:
+        paused.append(count)
+
+    ask_by(no_pause, pause)
+    items = [Written(str(number)) for number in range(count)]
+    pieces = [each async for each in rendered({"items": items, "n": 1})]
+    assert json.loads(b"".join(pieces)) == {"items": list(range(count)), "n": 1}
+    assert len(paused) == pauses
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:

@@ -8,7 +8,7 @@ import trio
 
 from arneb_core.access.authority import Authority
 from arneb_core.access.guesses import AT_ONCE, FORGIVEN_S, FREE_REFUSALS, REFUSAL_S_MAX
-from arneb_core.access.internal import InternalBackend, InternalVerdicts
+from arneb_core.access.internal import SHORT_CHARACTERS, InternalBackend, InternalVerdicts
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, hash_password
 from arneb_core.access.principals import Credentials, Kind, LoginRefused, Principal, Question
 from arneb_core.access.records import Permission, TopicPermission, User
@@ -90,6 +90,21 @@ async def test_a_user_that_goes_while_its_password_is_looked_at_is_not_let_in() 
             return tables.get(kind, *key) if self.looked == 1 else None
 
     assert await attempt(authority(Going()), "u", "right") is None
+
+
+@pytest.mark.parametrize(
+    ("length", "is_at_once"), [(1, True), (SHORT_CHARACTERS, True), (SHORT_CHARACTERS + 1, False)]
+)
+async def test_only_long_passwords_are_looked_at_in_threads(length: int, is_at_once: bool) -> None:
+    password = "p" * length
+    here = authority(users(u=hash_password(password, b"salt")))
+    found = list[Principal | None]()
+    with trio.CancelScope() as scope:
+        scope.cancel()  # a checkpoint would end it
+        found.append(await attempt(here, "u", password))
+    assert [each is not None for each in found] == [True] * is_at_once
+    assert await attempt(here, "u", password) is not None
+    assert await attempt(here, "u", password + "x") is None
 
 
 async def test_refusals_of_an_address_come_later_and_later() -> None:

@@ -39,9 +39,10 @@ def _is_long(value: Any) -> bool:
 async def _list(items: list[Any]) -> AsyncIterator[bytes]:
     yield b"["
     for start in range(0, len(items), ITEMS_PER_PIECE):
+        if start:
+            await between_pieces()
         text = ",".join(map(_dump, items[start : start + ITEMS_PER_PIECE]))
         yield f"{',' if start else ''}{text}".encode()
-        await between_pieces()
     yield b"]"
 
 
