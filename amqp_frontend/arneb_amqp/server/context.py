@@ -11,13 +11,14 @@ import trio
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.server.connection_events import ConnectionEvents
-from arneb_amqp.server.entrance import Entrance, mechanisms_for
+from arneb_amqp.server.entrance import Entrance
 from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.logins import mechanisms_for
 from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.deliveries import ConsumerId
-from arneb_amqp.session.effects import Authorize, Disconnect, Enter, LogIn, Renew, Token
+from arneb_amqp.session.effects import Authorize, Disconnect, Enter, LogIn, Renew, Token, Vouch
 from arneb_amqp.session.rights import Rights
 from arneb_amqp.topology.onlookers import Tapped
 from arneb_amqp.topology.queues.declaration import ConnectionId
@@ -145,6 +146,10 @@ class ConnectionContext:
     async def log_in(self, login: LogIn) -> Principal:
         """Who the client is. Raises 403."""
         return await self._entrance.log_in(login, self._peer, self.told)
+
+    async def vouch(self, order: Vouch) -> Principal:
+        """Who a client is whom another node has let in. Raises 403."""
+        return await self._entrance.vouch(order, self._peer, self.told)
 
     async def renew(self, order: Renew) -> None:
         """Take another secret. Raises 530."""

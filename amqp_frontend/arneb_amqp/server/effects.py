@@ -43,6 +43,7 @@ from arneb_amqp.session.effects import (
     Release,
     Renew,
     Request,
+    Vouch,
     Wake,
 )
 from arneb_amqp.session.events import RequestDone, RequestFailed
@@ -252,6 +253,8 @@ class EffectRunner:
                 self._connection.disconnect(effect)
             case LogIn():
                 return self._context.log_in(effect)
+            case Vouch():
+                return self._context.vouch(effect)
             case Renew():
                 return self._context.renew(effect)
             case Enter():

@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, Final, NoReturn
@@ -10,15 +9,17 @@ from typing import Any, Final, NoReturn
 import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
+from arneb_amqp.server.accepting import serve_accepted
+from arneb_amqp.server.admitted import AdmittedConnection, Admitting
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.context import ServerContext
 from arneb_amqp.server.entrance import Entrance
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.occupancy import Occupancy
-from arneb_amqp.server.remote import Remote, remote_of
+from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.server.timers import Timers
-from arneb_amqp.server.tls import Unsecured, serve_secured
+from arneb_amqp.session.connection.admission import Admission
 from arneb_amqp.session.events import AccessChanged, Shutdown
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.seeding import open_catalogue
@@ -31,7 +32,7 @@ from arneb_core.api.core import Core
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.resource_alarms import ResourceAlarms
-from arneb_core.api.supervision import shielded_nursery, supervise
+from arneb_core.api.supervision import contain, shielded_nursery, supervise
 from arneb_core.api.tls_records import TlsRecords
 
 STOP: Final = Shutdown()
@@ -58,7 +59,32 @@ class Server:
         """Serve one client, by TLS if there are ``records``; never raises because of anything that
         the client does."""
         id_ = ConnectionId(next(self._ids))
-        connection = Connection(self._context, id_, peer, sock, records)
+        await self._run(id_, Connection(self._context, id_, peer, sock, records), peer)
+
+    async def admit(
+        self,
+        admission: Admission,
+        peer: Remote,
+        sock: socket.socket,
+        records: TlsRecords | None,
+        unread: bytes,
+    ) -> None:
+        """Serve one that was let in elsewhere, in a task of the server's own: whoever brought it
+        may be cancelled, and then it is the server still that says goodbye."""
+        id_, context = ConnectionId(next(self._ids)), self._context
+        connection = AdmittedConnection(context, id_, peer, sock, records, admission, unread)
+        gone = trio.Event()
+
+        async def serve() -> None:
+            try:
+                await self._run(id_, connection, peer)
+            finally:
+                gone.set()
+
+        context.nursery.start_soon(contain, "serving an admitted client", serve)
+        await gone.wait()
+
+    async def _run(self, id_: ConnectionId, connection: Connection, peer: Remote) -> None:
         self._roster.enter(id_, connection, peer)
         try:
             await connection.run()
@@ -104,6 +130,7 @@ async def serve_amqp(
     authority: Authority | None = None,
     resource_alarms: ResourceAlarms | None = None,
     roster: Roster | None = None,
+    admitting: Admitting | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
@@ -113,7 +140,7 @@ async def serve_amqp(
     callers that share it, and ``authority`` says who may come in; without them they are what the
     settings and the store say. While something is short in ``resource_alarms``, connections that
     publish are not read any more. ``roster`` is where its connections stand, for whoever wants to
-    look at them.
+    look at them, and ``admitting`` the way in for clients whose handshake was had elsewhere.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
@@ -145,38 +172,19 @@ async def serve_amqp(
         )
         catalogue.watch(server.access_changed)
         short.listen(topology.events.alarms_changed)
+        if admitting is not None:
+            admitting.open(server.admit)
         try:
             await serve_listeners(
-                partial(_accepted, server, settings),
+                partial(serve_accepted, server.serve, settings),
                 listeners,
                 handler_nursery=nursery,
                 task_status=task_status,
             )
         finally:
+            if admitting is not None:
+                admitting.close()
             with trio.CancelScope(shield=True):
                 await server.say_goodbye()
                 nursery.cancel_scope.cancel()
     raise AssertionError("serve_listeners never returns")
-
-
-async def _accepted(
-    server: Server, config: AmqpConfig, stream: trio.SocketStream | Unsecured
-) -> None:
-    """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
-    transport = stream.transport.socket if isinstance(stream, Unsecured) else stream.socket
-    peer = await remote_of(transport, config.handshake_s if config.proxy_protocol else None)
-    if peer is None:
-        await trio.aclose_forcefully(stream)
-        return
-    if isinstance(stream, Unsecured):
-
-        async def serve(sock: socket.socket, records: TlsRecords) -> None:
-            secured = replace(
-                peer, certificate=records.certificate, cipher=records.cipher, secured=True
-            )
-            await server.serve(secured, sock, records)
-
-        await serve_secured(stream, config.handshake_s, serve)
-        return
-    sock = socket.socket(fileno=stream.socket.detach())
-    await server.serve(peer, sock)

@@ -12,7 +12,7 @@ from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.server.remote import Remote
 from arneb_amqp.session.channel.channel import Channel
-from arneb_amqp.session.connection.lifecycle import Terms
+from arneb_amqp.session.connection.admission import Terms
 from arneb_amqp.session.consume.deliverer import Deliverer
 from arneb_amqp.session.events import Shutdown
 from arneb_amqp.session.publish.publisher import Publisher

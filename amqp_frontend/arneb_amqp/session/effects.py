@@ -100,6 +100,17 @@ class LogIn(Awaited):
 
 
 @dataclass(frozen=True, slots=True)
+class Vouch(Awaited):
+    """Let in a client that was let in elsewhere under this name. RequestDone by a
+    :class:`~arneb_core.access.principals.Principal`."""
+
+    mechanism: str
+    name: str
+    secret: str | None = field(repr=False)
+    """What it has shown there, if it must be shown again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Renew(Awaited):
     """Take another secret of a client that has logged in. RequestDone by None."""
 
@@ -192,6 +203,7 @@ class EndConnection(Awaited):
 
 Request = (
     LogIn
+    | Vouch
     | Renew
     | Enter
     | Authorize

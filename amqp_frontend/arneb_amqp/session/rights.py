@@ -137,3 +137,30 @@ def refusal(question: Question, vhost: str, user: str) -> AmqpError:
         case Kind.TOPIC:
             what = f"topic '{question.routing_key}' in {exchange_in_words(question.name, vhost)}"
     return access_refused(f"{question.right.value} access to {what} refused for user '{user}'")
+
+
+class _Nothing:
+    """What a client may do before it is authenticated."""
+
+    may_be_kept = False
+
+    def may(self, vhost: str, question: Question) -> bool:
+        """Nothing."""
+        return False
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        """And with no key."""
+        return True
+
+    async def ask(self, vhost: str, question: Question) -> None:
+        """It is known."""
+
+    async def renew(self, user: str, secret: str) -> None:
+        """Nor is anything said."""
+
+    async def admits(self, vhost: str, address: str) -> bool:
+        """Nowhere."""
+        return False
+
+
+NO_RIGHTS: Final = Rights(Principal("", _Nothing()), "")

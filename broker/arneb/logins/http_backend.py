@@ -100,7 +100,8 @@ class HttpBackend:
             tags = await self._asked(name, password)
             if self.settings.cache_s:
                 self._logins.put(proof, tags)
-        return Principal(name, HttpVerdicts(self, name, tags), tags)
+        verdicts = HttpVerdicts(self, name, tags)
+        return Principal(name, verdicts, tags, credentials.password)
 
     async def _asked(self, name: str, password: str) -> frozenset[str]:
         fields = {"username": name, "password": password}

@@ -80,7 +80,8 @@ class OAuthBackend:
         if credentials.password is None:
             raise LoginRefused(f"user '{credentials.name}' - has brought no token")
         name, scopes, expires_s = await self.read(credentials.password)
-        return Principal(name, TokenVerdicts(self, scopes, expires_s), scopes.tags)
+        verdicts = TokenVerdicts(self, scopes, expires_s)
+        return Principal(name, verdicts, scopes.tags, credentials.password)
 
     async def read(self, token: str) -> tuple[str, Scopes, float]:
         """User, scopes and end of a token. Raises :class:`.LoginRefused`."""

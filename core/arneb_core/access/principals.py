@@ -89,6 +89,9 @@ class Principal:
     name: str
     verdicts: Verdicts = field(repr=False, compare=False)
     tags: frozenset[str] = frozenset()
+    secret: str | None = field(default=None, repr=False, compare=False)
+    """What must be shown again where verdicts are asked for anew, on another node: a token, or a
+    password that only somebody else can look at. None: the name is enough."""
 
 
 class Backend(Protocol):

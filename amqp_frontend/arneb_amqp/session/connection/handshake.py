@@ -112,14 +112,14 @@ def tune(config: AmqpConfig) -> Connection.Tune:
     )
 
 
-def introduced(method: Connection.StartOk) -> Client:
+def introduced(properties: Table) -> Client:
     """What the client says of itself."""
-    capabilities = lookup_table(cast("Table", method.client_properties), "capabilities")
+    capabilities = lookup_table(properties, "capabilities")
     return Client(
         cancel_notify=lookup_bool(capabilities, "consumer_cancel_notify"),
         blocked_notify=lookup_bool(capabilities, "connection.blocked"),
         failure_notify=lookup_bool(capabilities, "authentication_failure_close"),
-        properties=cast("Table", method.client_properties),
+        properties=properties,
     )
 
 
@@ -145,11 +145,10 @@ def login_refused(mechanism: str) -> AmqpError:
     )
 
 
-def agree(method: Connection.TuneOk, config: AmqpConfig) -> Limits:
-    """The limits that hold from now on. Raises 530 for one outside what was offered."""
-    _check("frame_max", method.frame_max, FRAME_BYTES_MIN, config.frame_bytes_max)
-    _check("channel_max", method.channel_max, CHANNEL_MAX_MIN, config.channel_max)
-    return Limits(method.channel_max, method.frame_max, method.heartbeat)
+def check(limits: Limits, config: AmqpConfig) -> None:
+    """Raises 530 for a limit outside what was offered."""
+    _check("frame_max", limits.frame_bytes_max, FRAME_BYTES_MIN, config.frame_bytes_max)
+    _check("channel_max", limits.channel_max, CHANNEL_MAX_MIN, config.channel_max)
 
 
 def _check(name: str, wanted: int, minimum: int, offered: int) -> None:

@@ -21,13 +21,15 @@ from arneb_amqp.errors import (
     connection_forced,
 )
 from arneb_amqp.session.connection import handshake
+from arneb_amqp.session.connection.admission import Admission, Terms
+from arneb_amqp.session.connection.handshake import Limits
 from arneb_amqp.session.connection.heartbeats import NEVER, Beat, Heartbeats
 from arneb_amqp.session.connection.throttle import Throttle
 from arneb_amqp.session.context import BrokerContext, Entered, VhostContext
 from arneb_amqp.session.effect_queue import EffectQueue
-from arneb_amqp.session.effects import Disconnect, EndConnection, Enter, Renew, Request
+from arneb_amqp.session.effects import Disconnect, EndConnection, Enter, Renew, Request, Vouch
 from arneb_amqp.session.output import Output
-from arneb_amqp.session.rights import Rights
+from arneb_amqp.session.rights import NO_RIGHTS
 from arneb_amqp.session.transitions import (
     ConnectionInput,
     ConnectionState,
@@ -43,40 +45,15 @@ from arneb_amqp.wire.constants import (
 )
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.frames import BadProtocolHeader, ProtocolHeaderReader
+from arneb_amqp.wire.methods import method_ids
 from arneb_amqp.wire.replies import close_connection, make
 from arneb_amqp.wire.tables import Table
-from arneb_core.access.principals import Principal, Question
+from arneb_core.access.principals import Principal
 from arneb_core.api.resource_alarms import Short
 
 SILENCE_S: Final = 3.0
 """How long a client whose login failed hears nothing before it is cut, as from RabbitMQ."""
 
-
-class _Nothing:
-    """What a client may do before it is authenticated."""
-
-    may_be_kept = False
-
-    def may(self, vhost: str, question: Question) -> bool:
-        """Nothing."""
-        return False
-
-    def limits_keys(self, vhost: str, exchange: str) -> bool:
-        """And with no key."""
-        return True
-
-    async def ask(self, vhost: str, question: Question) -> None:
-        """It is known."""
-
-    async def renew(self, user: str, secret: str) -> None:
-        """Nor is anything said."""
-
-    async def admits(self, vhost: str, address: str) -> bool:
-        """Nowhere."""
-        return False
-
-
-NO_RIGHTS: Final = Rights(Principal("", _Nothing()), "")
 
 _DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
@@ -88,17 +65,6 @@ class Waiting:
     then: Callable[[object], None]
     channel: ChannelId
     method: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a connection and its client have agreed on."""
-
-    client_properties: Table
-    mechanism: str
-    channel_max: int
-    frame_bytes_max: int
-    heartbeat_s: int
 
 
 class Lifecycle(ABC):
@@ -252,9 +218,12 @@ class Lifecycle(ABC):
         """The error for a method that does not fit the state."""
         return channel_error(f"unexpected method in connection state {self.state.value}")
 
-    def _start_ok(self, method: Connection.StartOk) -> None:
-        self._client = handshake.introduced(method)
+    def _introduced(self, properties: Table) -> None:
+        self._client = handshake.introduced(properties)
         self.cancel_notify = self._client.cancel_notify
+
+    def _start_ok(self, method: Connection.StartOk) -> None:
+        self._introduced(cast("Table", method.client_properties))
         try:
             login = handshake.login_of(method, self._broker.mechanisms)
         except AmqpError as error:
@@ -286,12 +255,19 @@ class Lifecycle(ABC):
         self.waiting.append(Waiting(lambda _: None, *self.current))  # nothing more is handled
 
     def _tune_ok(self, method: Connection.TuneOk) -> None:
-        limits = handshake.agree(method, self._config)
+        self._agreed(Limits(method.channel_max, method.frame_max, method.heartbeat))
+
+    def _agreed(self, limits: Limits) -> None:
+        """These hold from now on. Raises 530 for one outside what is offered."""
+        handshake.check(limits, self._config)
         self.channel_max = limits.channel_max
         self.frame_bytes_max = self.reader.frame_bytes_max = limits.frame_bytes_max
         self._heartbeats.interval_s = limits.heartbeat_s
 
     def _open(self, method: Connection.Open) -> None:
+        self._enter(method.virtual_host)
+
+    def _enter(self, vhost: str) -> None:
         assert self.principal is not None, "connection.open comes after the login"
 
         def entered(value: object) -> None:
@@ -302,7 +278,29 @@ class Lifecycle(ABC):
             self._deadline = NEVER
             self.output.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
 
-        self.ask(Enter(method.virtual_host, self.principal), entered)
+        self.ask(Enter(vhost, self.principal), entered)
+
+    def take_over(self, admission: Admission) -> None:
+        """The client has shaken hands elsewhere, where it was told all but that its connection is
+        open. Who has let it in there is believed; what was agreed on must be possible here."""
+        for happened in SHAKEN_HANDS:
+            self._move(happened)
+        terms = admission.terms
+        self._introduced(terms.client_properties)
+        self._mechanism = terms.mechanism
+
+        def vouched(principal: object) -> None:
+            assert isinstance(principal, Principal)
+            self.principal = principal
+            try:
+                self._agreed(Limits(terms.channel_max, terms.frame_bytes_max, terms.heartbeat_s))
+            except AmqpError as error:
+                self.fail(error)
+            else:
+                self._enter(admission.vhost)
+
+        self.current = CHANNEL_ZERO, method_ids(Connection.Open)
+        self.ask(Vouch(terms.mechanism, admission.user, admission.secret), vouched)
 
     def _update_secret(self, method: Connection.UpdateSecret) -> None:
         assert self.principal is not None, "an open connection has logged in"
@@ -371,6 +369,13 @@ class Lifecycle(ABC):
     def _move(self, happened: ConnectionInput) -> None:
         self.state = next_state(self.state, happened)
 
+
+SHAKEN_HANDS: Final = (
+    ConnectionInput.HEADER,
+    ConnectionInput.START_OK,
+    ConnectionInput.TUNE_OK,
+    ConnectionInput.OPEN,
+)
 
 _Handler = Callable[[Lifecycle, Any], None]
 

@@ -1,0 +1,41 @@
+"""Accepting: from a client that was accepted to its socket, and who it is that comes.
+
+The rule: hands are shaken and a proxy's header is read first, each within the time that a handshake
+may take; whoever serves gets a socket that is its own, see :mod:`arneb_amqp.server.link`.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import trio
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.server.remote import Remote, remote_of
+from arneb_amqp.server.tls import Unsecured, serve_secured
+from arneb_core.api.tls_records import TlsRecords
+
+Serve = Callable[[Remote, socket.socket, TlsRecords | None], Awaitable[None]]
+"""Serves one client, by TLS if there are records, and closes its socket."""
+
+
+async def serve_accepted(
+    serve: Serve, config: AmqpConfig, stream: trio.SocketStream | Unsecured
+) -> None:
+    """Have a client served that was accepted."""
+    transport = stream.transport.socket if isinstance(stream, Unsecured) else stream.socket
+    remote = await remote_of(transport, config.handshake_s if config.proxy_protocol else None)
+    if remote is None:
+        await trio.aclose_forcefully(stream)
+        return
+    if isinstance(stream, Unsecured):
+
+        async def secured(sock: socket.socket, records: TlsRecords) -> None:
+            by_tls = replace(
+                remote, certificate=records.certificate, cipher=records.cipher, secured=True
+            )
+            await serve(by_tls, sock, records)
+
+        await serve_secured(stream, config.handshake_s, secured)
+        return
+    await serve(remote, socket.socket(fileno=stream.socket.detach()), None)

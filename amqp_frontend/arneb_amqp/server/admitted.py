@@ -1,0 +1,93 @@
+"""Admitted clients: those whose handshake was had elsewhere, and who go on here.
+
+The rule: from the vhost on they are clients as any other, with the same limits, rights and places
+in every list, where they stand with the address that they came from. How their bytes come here,
+and through whom, is not known.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable
+
+from arneb_amqp.server.connection import Connection
+from arneb_amqp.server.context import ServerContext
+from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.timers import instants
+from arneb_amqp.session.connection.admission import Admission
+from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_core.api.placement import NotServed
+from arneb_core.api.tls_records import TlsRecords
+
+
+class AdmittedConnection(Connection):
+    """One of them."""
+
+    def __init__(
+        self,
+        server: ServerContext,
+        id_: ConnectionId,
+        remote: Remote,
+        sock: socket.socket,
+        records: TlsRecords | None,
+        admission: Admission,
+        unread: bytes,
+    ) -> None:
+        """``unread``: what has come of it behind the handshake."""
+        super().__init__(server, id_, remote, sock, records)
+        self._admission = admission
+        self._unread = unread
+
+    async def _converse(self) -> None:
+        session, runner = self.session, self._runner
+        session.take_over(self._admission)
+        if self._unread:
+            self.link.received_bytes += len(self._unread)
+            session.receive_data(self._unread, *instants())
+            self._unread = b""
+        await runner.run_all(runner.run_orders())
+        self.flush()
+        self.told.state_is(session, self._state)
+        self._state = session.state
+        self._server.timers.add(self)
+        if session.blocked:
+            await self._unblocked()
+        await super()._converse()
+
+
+Admit = Callable[[Admission, Remote, socket.socket, TlsRecords | None, bytes], Awaitable[None]]
+
+
+class Admitting:
+    """The way in for admitted clients, open while a server serves."""
+
+    def __init__(self) -> None:
+        self._admit: Admit | None = None
+
+    def __repr__(self) -> str:
+        return f"<Admitting {'open' if self.is_open else 'closed'}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Somebody serves them."""
+        return self._admit is not None
+
+    def open(self, admit: Admit) -> None:
+        """From now on they are served so."""
+        self._admit = admit
+
+    def close(self) -> None:
+        """Nobody serves them any more."""
+        self._admit = None
+
+    async def admit(
+        self,
+        admission: Admission,
+        remote: Remote,
+        sock: socket.socket,
+        records: TlsRecords | None = None,
+        unread: bytes = b"",
+    ) -> None:
+        """Serve a client until it goes; the socket is closed then. Raises :class:`NotServed`, and
+        the socket is the caller's."""
+        if self._admit is None:
+            raise NotServed("expected a broker that serves AMQP, it is starting or stopping")
+        await self._admit(admission, remote, sock, records, unread)

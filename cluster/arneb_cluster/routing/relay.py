@@ -1,0 +1,155 @@
+"""A relay: one client's bytes to the node that serves it, and the answers back. No I/O.
+
+The rule: bytes go on as they came, in their order and nothing in between, as long as the leader is
+there; so heartbeats, back-pressure and errors are those of the two ends. When the leader is lost,
+the client hears it in AMQP's own words if a frame has just ended, and else by the end of its socket:
+a half frame with something else behind it would be read as garbage.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from struct import Struct
+from typing import Final
+
+from arneb_cluster.routing.frame_heads import END, HEAD, METHOD, FrameHeads, Said
+
+CONNECTION_FORCED: Final = 320
+_CLOSE: Final = Struct(">HHHB")
+_NO_METHOD: Final = b"\x00\x00\x00\x00"
+TEXT_BYTES_MAX: Final = 255
+"""A short string holds no more."""
+
+
+def close_frame(text: str) -> bytes:
+    """``connection.close`` with 320 and that text."""
+    raw = f"CONNECTION_FORCED - {text}".encode()[:TEXT_BYTES_MAX].decode("utf-8", "ignore").encode()
+    payload = _CLOSE.pack(10, 50, CONNECTION_FORCED, len(raw)) + raw + _NO_METHOD
+    return HEAD.pack(METHOD, 0, len(payload)) + payload + bytes((END,))
+
+
+class RelayState(Enum):
+    """How far a relay is."""
+
+    CARRYING = "carrying"
+    TOLD = "told"
+    """The leader is lost, and the client has been told so; its answer is waited for."""
+    ENDING = "ending"
+    """The client is to hear no more."""
+
+
+class RelayInput(Enum):
+    """What can happen to it."""
+
+    LOST_AT_BORDER = "the leader is lost, at a border"
+    LOST_INSIDE = "the leader is lost inside a frame, or after a goodbye"
+    LEADER_ENDED = "the leader says no more, after a goodbye"
+    ANSWERED = "the client has answered to the close"
+
+
+_S, _I = RelayState, RelayInput
+
+MOVES: Final = {
+    (_S.CARRYING, _I.LOST_AT_BORDER): _S.TOLD,
+    (_S.CARRYING, _I.LOST_INSIDE): _S.ENDING,
+    (_S.CARRYING, _I.LEADER_ENDED): _S.ENDING,
+    (_S.TOLD, _I.ANSWERED): _S.ENDING,
+}
+"""All moves that there are; whatever else happens changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToLeader:
+    """Send these bytes to the leader."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToClient:
+    """Send these bytes to the client."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EndToLeader:
+    """The client says no more; the leader is told, and may still answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndToClient:
+    """Say no more to the client. ``farewell``: what it was told is on its way, else it is cut."""
+
+    farewell: bool
+
+
+Effect = ToLeader | ToClient | EndToLeader | EndToClient
+
+
+class Relay:
+    """One client."""
+
+    def __init__(self) -> None:
+        self.state = RelayState.CARRYING
+        self.up = FrameHeads()
+        """What the client says."""
+        self.down = FrameHeads()
+        """What it is told."""
+        self.up_bytes = self.down_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Relay {self.state.value}, up {self.up!r}, down {self.down!r}>"
+
+    def from_client(self, data: bytes) -> list[Effect]:
+        """The client has said something."""
+        self.up.receive(data)
+        match self.state:
+            case RelayState.CARRYING:
+                self.up_bytes += len(data)
+                return [ToLeader(data)]
+            case RelayState.TOLD if self.up.said is not Said.NOTHING:
+                # A close of its own that crossed ours ends it as well.
+                self._move(RelayInput.ANSWERED)
+                return [EndToClient(farewell=True)]
+        return []
+
+    def from_leader(self, data: bytes) -> list[Effect]:
+        """The leader has said something."""
+        if self.state is not RelayState.CARRYING:
+            return []
+        self.down.receive(data)
+        self.down_bytes += len(data)
+        return [ToClient(data)]
+
+    def client_ended(self) -> list[Effect]:
+        """The client says no more. What is still to come from the leader goes on to it."""
+        if self.state is RelayState.CARRYING:
+            return [EndToLeader()]
+        self._move(RelayInput.ANSWERED)
+        return [EndToClient(farewell=True)]
+
+    def leader_ended(self) -> list[Effect]:
+        """The leader says no more: after a goodbye of either side all is well, else it is lost."""
+        if self.state is not RelayState.CARRYING:
+            return []
+        if self._has_goodbye:
+            self._move(RelayInput.LEADER_ENDED)
+            return [EndToClient(farewell=True)]
+        return self.lost("the node that served this connection is gone")
+
+    def lost(self, reason: str) -> list[Effect]:
+        """The leader is gone, or leads no more: nothing that it says counts from now on."""
+        if self.state is not RelayState.CARRYING:
+            return []
+        if self._has_goodbye or not self.down.at_border:
+            self._move(RelayInput.LOST_INSIDE)
+            return [EndToClient(farewell=self._has_goodbye)]
+        self._move(RelayInput.LOST_AT_BORDER)
+        return [ToClient(close_frame(reason))]
+
+    @property
+    def _has_goodbye(self) -> bool:
+        return self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
+
+    def _move(self, happened: RelayInput) -> None:
+        self.state = MOVES.get((self.state, happened), self.state)

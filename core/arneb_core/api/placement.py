@@ -1,0 +1,115 @@
+"""Placement: which node serves a namespace, and where that node is reached.
+
+The rule: values and protocols only, so that a frontend can be told of other nodes by whoever starts
+it and knows nothing of how nodes agree. Without anybody who says otherwise everything is here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import trio
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddresses:
+    """How others reach a node. What is empty is not served there, or not told to others."""
+
+    node: str
+    """Its name."""
+    internal: str = ""
+    """Where other nodes bring it clients, as ``host:port``."""
+    amqp: str = ""
+    pulsar: str = ""
+    """As ``pulsar://host:port``."""
+    pulsar_tls: str = ""
+    http: str = ""
+    """As ``http://host:port``: the management API and the data API."""
+    http_pulsar: str = ""
+    """The same of Pulsar's admin API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This node serves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Another node serves it."""
+
+    addresses: NodeAddresses
+    epoch: int = 0
+    """Which of the leaderships that followed one another: the same node may lead again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    """No node serves it at the moment."""
+
+
+Placement = Here | Elsewhere | Nobody
+
+HERE: Final = Here()
+NOBODY: Final = Nobody()
+
+
+class NotServed(Exception):
+    """Nobody serves it, or nobody who does can be reached. The text is for the client."""
+
+
+class Placements(Protocol):
+    """Says where namespaces are served. Belongs to the event loop."""
+
+    def of(self, namespace: str) -> Placement:
+        """Who serves it at this instant."""
+        ...
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Call it whenever an answer may be another."""
+        ...
+
+    def leave(self, changed: Callable[[], None]) -> None:
+        """Call it no more."""
+        ...
+
+
+class AllHere:
+    """Of a node that is alone."""
+
+    def of(self, namespace: str) -> Placement:
+        """This node."""
+        return HERE
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Nothing changes."""
+
+    def leave(self, changed: Callable[[], None]) -> None:
+        """Nothing changed."""
+
+
+ALL_HERE: Final = AllHere()
+
+
+async def placement_within(placements: Placements, namespace: str, wait_s: float) -> Placement:
+    """Who serves it, or will after a wait of so long at the most: while one node takes over from
+    another, clients that wait are better served than clients that come again and again."""
+    found = placements.of(namespace)
+    if not isinstance(found, Nobody):
+        return found
+    changed = trio.Event()
+
+    def note() -> None:
+        changed.set()
+
+    placements.listen(note)
+    try:
+        with trio.move_on_after(wait_s):
+            while isinstance(found, Nobody):
+                changed = trio.Event()
+                found = placements.of(namespace)
+                if isinstance(found, Nobody):
+                    await changed.wait()
+    finally:
+        placements.leave(note)
+    return found
