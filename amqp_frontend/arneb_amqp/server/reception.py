@@ -8,7 +8,7 @@ core nor a topology, so that a node without either can receive clients.
 
 import logging
 import socket
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, Protocol
 
@@ -99,6 +99,11 @@ class ReceivedClient:
         return self.admission.vhost
 
     @property
+    def name(self) -> str:
+        """Where it comes from, and what it reached."""
+        return self.remote.name
+
+    @property
     def has_secret(self) -> bool:
         """Its document tells a secret, which none but its node may read."""
         return self.admission.secret is not None
@@ -125,6 +130,10 @@ class Onward(Protocol):
 
     async def go_on(self, client: ReceivedClient) -> None:
         """Serve one until it goes. Raises :class:`NotServed`, before anything of it was touched."""
+        ...
+
+    def say_goodbye(self) -> None:
+        """Have those leave that are served elsewhere: this node stops."""
         ...
 
 
@@ -165,6 +174,7 @@ class Reception:
         with trio.move_on_after(GOODBYE_S):
             while self._received:
                 self._gone = trio.Event()
+                self.onward.say_goodbye()
                 for each in list(self._received):
                     each.stop()
                 await self._gone.wait()
@@ -235,10 +245,11 @@ class _Received:
             for effect in effects:
                 match effect:
                     case LogIn():
-                        logins = self._reception.logins
-                        event = await self._answer(
-                            logins.log_in(effect, self._remote, _Unnoticed())
-                        )
+                        found = await self._log_in(effect)
+                        if found is None:
+                            session.handle_timer(trio.current_time())
+                            continue
+                        event = found
                     case Enter():
                         refusal = await self._go_on(effect)
                         if refusal is None:
@@ -253,11 +264,15 @@ class _Received:
                         raise AssertionError(f"{effect} comes after connection.open")
                 session.handle(event, *instants())
 
-    async def _answer(self, request: Awaitable[object]) -> RequestDone | RequestFailed:
-        try:
-            return RequestDone(await request)
-        except AmqpError as error:
-            return RequestFailed(error)
+    async def _log_in(self, order: LogIn) -> RequestDone | RequestFailed | None:
+        """Who the client is; None: the time for its handshake is over."""
+        logins = self._reception.logins
+        with trio.move_on_at(self._session.next_timer()):
+            try:
+                return RequestDone(await logins.log_in(order, self._remote, _Unnoticed()))
+            except AmqpError as error:
+                return RequestFailed(error)
+        return None
 
     async def _go_on(self, order: Enter) -> str | None:
         """Have the client served; or why nobody does."""

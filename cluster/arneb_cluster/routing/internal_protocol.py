@@ -150,7 +150,9 @@ class _Records:
         if kind != expected and not (kind == Kind.REFUSED and may_refuse):
             raise ProtocolBroken(f"expected {expected.name}, got a record of kind {kind}")
         if size > size_max:
-            raise ProtocolBroken(f"expected {expected.name} of at most {size_max} bytes, got {size}")
+            raise ProtocolBroken(
+                f"expected {expected.name} of at most {size_max} bytes, got {size}"
+            )
         end = RECORD.size + size
         if len(self.held) < end:
             return None

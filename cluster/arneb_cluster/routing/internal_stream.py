@@ -52,19 +52,19 @@ class InternalStream(trio.abc.HalfCloseableStream):
         size = max_bytes or RECEIVE_BYTES_MAX
         said, self._early = self._early, b""
         while not said:
+            if self._records is not None and self._records.ended:
+                return b""
             try:
                 data = await self._socket.recv(size)
             except OSError as error:
                 raise trio.BrokenResourceError("the other node is gone") from error
             if self._records is None:
                 return data
-            if not data or self._records.ended:
+            if not data:
                 return b""
             said = self._records.opened(data)
             if answer := self._records.answer():
                 await self._socket.send(answer)
-            if not said and self._records.ended:
-                return b""
         return said
 
     async def send_eof(self) -> None:
@@ -95,10 +95,7 @@ async def secured(
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     is_server = server_name is None
     tls = context.wrap_bio(incoming, outgoing, is_server, server_name)
-    limiter = THREADS.get(None)
-    if limiter is None:
-        limiter = trio.CapacityLimiter(THREADS_MAX)
-        THREADS.set(limiter)
+    limiter = _limiter()
     while True:
         try:
             await trio.to_thread.run_sync(tls.do_handshake, limiter=limiter)
@@ -118,6 +115,15 @@ async def secured(
         if not data:
             raise trio.BrokenResourceError("the other node left before it had shaken hands")
         incoming.write(data)
+
+
+def _limiter() -> trio.CapacityLimiter:
+    try:
+        return THREADS.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(THREADS_MAX)
+        THREADS.set(limiter)
+        return limiter
 
 
 async def _flush(sock: trio.socket.SocketType, outgoing: ssl.MemoryBIO) -> None:

@@ -2,8 +2,8 @@
 
 The rule: bytes go on as they came, in their order and nothing in between, as long as the leader is
 there; so heartbeats, back-pressure and errors are those of the two ends. When the leader is lost,
-the client hears it in AMQP's own words if a frame has just ended, and else by the end of its socket:
-a half frame with something else behind it would be read as garbage.
+the client hears it in AMQP's own words if a frame has just ended, and else by the end of its
+socket: a half frame with something else behind it would be read as garbage.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ from struct import Struct
 from typing import Final
 
 from arneb_cluster.routing.frame_heads import END, HEAD, METHOD, FrameHeads, Said
+
+LEADER_GONE: Final = "the node that served this connection is gone"
 
 CONNECTION_FORCED: Final = 320
 _CLOSE: Final = Struct(">HHHB")
@@ -96,6 +98,8 @@ class Relay:
         self.down = FrameHeads()
         """What it is told."""
         self.up_bytes = self.down_bytes = 0
+        self.is_lost = False
+        """It ended because the leader was lost."""
 
     def __repr__(self) -> str:
         return f"<Relay {self.state.value}, up {self.up!r}, down {self.down!r}>"
@@ -135,12 +139,13 @@ class Relay:
         if self._has_goodbye:
             self._move(RelayInput.LEADER_ENDED)
             return [EndToClient(farewell=True)]
-        return self.lost("the node that served this connection is gone")
+        return self.lost(LEADER_GONE)
 
     def lost(self, reason: str) -> list[Effect]:
         """The leader is gone, or leads no more: nothing that it says counts from now on."""
         if self.state is not RelayState.CARRYING:
             return []
+        self.is_lost = not self._has_goodbye
         if self._has_goodbye or not self.down.at_border:
             self._move(RelayInput.LOST_INSIDE)
             return [EndToClient(farewell=self._has_goodbye)]

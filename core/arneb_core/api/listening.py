@@ -42,6 +42,8 @@ async def serve_listeners(
                 accept = partial(_accept, listener, serve, handler_nursery or accepting)
                 accepting.start_soon(supervise, "accepting connections", accept)
             task_status.started()
+            if not listeners:
+                await trio.sleep_forever()  # clients come by another way
     finally:
         with trio.CancelScope(shield=True):
             for listener in listeners:

@@ -1,0 +1,162 @@
+"""Onward: clients of AMQP that were received here go on to the node that leads.
+
+The rule: whoever leads is asked, not guessed: a client waits a little while nobody leads, comes to
+the leader or hears a sentence why not, and is lost with its leader at once when another leads.
+Nothing of a client is touched before another node has taken it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import trio
+
+from arneb_cluster.routing.calling import NotTaken, call
+from arneb_cluster.routing.internal_protocol import Request
+from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.routing.relaying import Carried, Relays
+from arneb_core.api.placement import (
+    Elsewhere,
+    Here,
+    Nobody,
+    NotServed,
+    Placements,
+    placement_within,
+)
+
+AMQP: Final = "amqp"
+"""The kind of these clients at the internal port."""
+
+LEADER_WAIT_S: Final = 8.0
+"""How long a client waits for a leader: most take-overs are shorter, and clients give up later."""
+
+CHANGED: Final = "another node serves this virtual host now"
+STOPPED: Final = "broker forced connection closure with reason 'shutdown'"
+"""As a broker says it that stops."""
+
+
+class Received(Protocol):
+    """A client that has shaken hands."""
+
+    @property
+    def vhost(self) -> str:
+        """Where it wants to go."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Where it comes from, and what it reached."""
+        ...
+
+    @property
+    def has_secret(self) -> bool:
+        """Its document tells a secret."""
+        ...
+
+    @property
+    def document(self) -> bytes:
+        """All that another node needs to go on with it but the bytes."""
+        ...
+
+    @property
+    def stream(self) -> trio.abc.HalfCloseableStream:
+        """Its bytes."""
+        ...
+
+    @property
+    def unread(self) -> bytes:
+        """What it has said already."""
+        ...
+
+
+class OnwardByLeader:
+    """Has clients go on: those of this node's own vhosts here, the others elsewhere."""
+
+    def __init__(
+        self,
+        settings: InternalSettings,
+        placements: Placements,
+        relays: Relays,
+        namespace_of: Callable[[str], str],
+        serve_here: Callable[[str, Received], Awaitable[None]],
+        wait_s: float = LEADER_WAIT_S,
+    ) -> None:
+        """``namespace_of`` tells the namespace of a vhost; ``serve_here`` serves a client of a
+        namespace, and raises :class:`NotServed`."""
+        self._settings = settings
+        self._placements = placements
+        self.relays = relays
+        self._namespace_of = namespace_of
+        self._serve_here = serve_here
+        self._wait_s = wait_s
+        self._where: dict[Carried, tuple[str, Elsewhere]] = {}
+        placements.listen(self._changed)
+
+    def __repr__(self) -> str:
+        return f"<OnwardByLeader, {self.relays!r}>"
+
+    async def go_on(self, client: Received) -> None:
+        """Serve one until it goes. Raises :class:`NotServed`."""
+        namespace = self._namespace_of(client.vhost)
+        until = trio.current_time() + self._wait_s
+        while True:
+            wait_s = max(0.0, until - trio.current_time())
+            placement = await placement_within(self._placements, namespace, wait_s)
+            try:
+                match placement:
+                    case Here():
+                        return await self._serve_here(namespace, client)
+                    case Elsewhere():
+                        return await self._carry(namespace, placement, client)
+                    case Nobody():
+                        text = f"no node leads virtual host '{client.vhost}' at the moment"
+                        raise NotServed(text)
+            except NotTaken:
+                # The leader may know before we do that it leads no more.
+                if not await self._other_than(placement, namespace, until):
+                    raise
+
+    def say_goodbye(self) -> None:
+        """The node stops: tell whom it carries."""
+        for carried in self._where:
+            carried.lose(STOPPED)
+
+    async def _carry(self, namespace: str, placement: Elsewhere, client: Received) -> None:
+        settings, leader = self._settings, placement.addresses
+        if not leader.internal:
+            raise NotServed(f"node '{leader.node}' has no internal port")
+        if client.has_secret and settings.tls is None:
+            text = f"a login by a token reaches node '{leader.node}' over TLS only"
+            raise NotServed(text)
+        with self.relays.place():
+            called = await call(settings, leader, Request(AMQP, namespace, client.document))
+            carried = Carried(client.stream, called.stream, client.name)
+            self._where[carried] = namespace, placement
+            try:
+                if self._placements.of(namespace) != placement:
+                    carried.lose(CHANGED)  # while we called
+                await self.relays.carry(carried, client.unread, called.early)
+            finally:
+                del self._where[carried]
+
+    async def _other_than(self, placement: object, namespace: str, until: float) -> bool:
+        """Wait for another answer; whether there is one in time."""
+        changed = trio.Event()
+
+        def note() -> None:
+            if self._placements.of(namespace) != placement:
+                changed.set()
+
+        self._placements.listen(note)
+        try:
+            note()
+            with trio.move_on_at(until):
+                await changed.wait()
+        finally:
+            self._placements.leave(note)
+        return changed.is_set()
+
+    def _changed(self) -> None:
+        """Somebody else may lead."""
+        for carried, (namespace, placement) in list(self._where.items()):
+            if self._placements.of(namespace) != placement:
+                carried.lose(CHANGED)
