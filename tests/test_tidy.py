@@ -33,6 +33,9 @@ LONG_MODULES: Final[dict[str, str]] = {}
 
 PURE: Final = (
     "cluster/arneb_cluster/protocol",
+    "cluster/arneb_cluster/routing/frame_heads.py",
+    "cluster/arneb_cluster/routing/internal_protocol.py",
+    "cluster/arneb_cluster/routing/relay.py",
     "core/arneb_core/cursor/acks.py",
     "core/arneb_core/api/codec.py",
     "core/arneb_core/dispatch",

@@ -98,6 +98,7 @@ class Relay:
         self.down = FrameHeads()
         """What it is told."""
         self.up_bytes = self.down_bytes = 0
+        self._client_ended = False
         self.is_lost = False
         """It ended because the leader was lost."""
 
@@ -127,10 +128,15 @@ class Relay:
 
     def client_ended(self) -> list[Effect]:
         """The client says no more. What is still to come from the leader goes on to it."""
-        if self.state is RelayState.CARRYING:
-            return [EndToLeader()]
-        self._move(RelayInput.ANSWERED)
-        return [EndToClient(farewell=True)]
+        match self.state:
+            case RelayState.CARRYING:
+                self._client_ended = True
+                return [EndToLeader()]
+            case RelayState.TOLD:
+                self._move(RelayInput.ANSWERED)
+                return [EndToClient(farewell=True)]
+            case RelayState.ENDING:
+                return []
 
     def leader_ended(self) -> list[Effect]:
         """The leader says no more: after a goodbye of either side all is well, else it is lost."""
@@ -154,7 +160,9 @@ class Relay:
 
     @property
     def _has_goodbye(self) -> bool:
-        return self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
+        """One side has said that it ends; then the end of the other is none too soon."""
+        said = self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
+        return said or self._client_ended
 
     def _move(self, happened: RelayInput) -> None:
         self.state = MOVES.get((self.state, happened), self.state)

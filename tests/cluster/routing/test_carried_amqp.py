@@ -1,7 +1,6 @@
 """Clients of AMQP at a node that does not lead: real sockets, pika, two brokers."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pika
 import pytest
