@@ -44,6 +44,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "broker/arneb/turn_watchdog.py: before_io_wait": OVERRIDDEN,
     "broker/arneb/turn_watchdog.py: before_task_step": OVERRIDDEN,
     "broker/arneb/turn_watchdog.py: total_ms": BY_FIELD,
+    "cluster/arneb_cluster/routing/internal_settings.py: num_tickets": OVERRIDDEN,
     "core/arneb_core/access/patterns.py: log_errors": OVERRIDDEN,
     "core/arneb_core/api/supervision.py: shield": OVERRIDDEN,
     "core/arneb_core/access/patterns.py: max_mem": OVERRIDDEN,
@@ -125,6 +126,18 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
         "the audit of histories that are in memory, for whoever has some",
     "spark_connector/pyspark_arneb/service/connection.py: close_connections":
         "lets one thread talk to one broker after the other",
+    **{
+        name: "a part of a node that routes, as tests put one together"
+        for name in (
+            "amqp_frontend/arneb_amqp/server/reception.py: serve_reception",
+            "broker/arneb/cluster_routing.py: AmqpClients",
+            "cluster/arneb_cluster/routing/internal_port.py: serve_internal",
+            "cluster/arneb_cluster/routing/internal_settings.py: tls_of",
+            "cluster/arneb_cluster/routing/leaders.py: Leaders",
+            "cluster/arneb_cluster/routing/onward.py: OnwardByLeader",
+            "cluster/arneb_cluster/routing/relaying.py: carried_total",
+        )
+    },
 }  # fmt: skip
 
 

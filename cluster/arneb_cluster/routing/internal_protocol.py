@@ -20,14 +20,12 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from hashlib import sha256
 from struct import Struct
 from typing import Final
 
 VERSION: Final = b"ARNEB/1"
 
 NONCE_BYTES: Final = 32
-PROOF_BYTES: Final = sha256().digest_size
 
 SECRET_BYTES_MIN: Final = 32
 """Of a secret that is to be proved: one that can be guessed proves nothing."""

@@ -1,7 +1,7 @@
 """Placement: which node serves a namespace, and where that node is reached.
 
 The rule: values and protocols only, so that a frontend can be told of other nodes by whoever starts
-it and knows nothing of how nodes agree. Without anybody who says otherwise everything is here.
+it and knows nothing of how nodes agree. A node that is alone is not asked.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ class NodeAddresses:
     """Its name."""
     internal: str = ""
     """Where other nodes bring it clients, as ``host:port``."""
-    amqp: str = ""
     pulsar: str = ""
     """As ``pulsar://host:port``."""
     pulsar_tls: str = ""
+    """As ``pulsar+ssl://host:port``."""
     http: str = ""
     """As ``http://host:port``: the management API and the data API."""
     http_pulsar: str = ""
@@ -72,23 +72,6 @@ class Placements(Protocol):
     def leave(self, changed: Callable[[], None]) -> None:
         """Call it no more."""
         ...
-
-
-class AllHere:
-    """Of a node that is alone."""
-
-    def of(self, namespace: str) -> Placement:
-        """This node."""
-        return HERE
-
-    def listen(self, changed: Callable[[], None]) -> None:
-        """Nothing changes."""
-
-    def leave(self, changed: Callable[[], None]) -> None:
-        """Nothing changed."""
-
-
-ALL_HERE: Final = AllHere()
 
 
 async def placement_within(placements: Placements, namespace: str, wait_s: float) -> Placement:

@@ -76,6 +76,7 @@ async def test_both_directions_and_what_was_said_before() -> None:
         assert await heard_of(both.leader) == b""
         await both.leader.aclose()
         await both.done.wait()
+        assert both.relays.carried_total == 1
         assert (both.relays.up_bytes, both.relays.carried, both.relays.lost_total) == (
             3 + len(BODY), {}, 0,
         )  # fmt: skip
