@@ -126,9 +126,8 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
         "the audit of histories that are in memory, for whoever has some",
     "spark_connector/pyspark_arneb/service/connection.py: close_connections":
         "lets one thread talk to one broker after the other",
-    **{
-        name: "a part of a node that routes, as tests put one together"
-        for name in (
+    **dict.fromkeys(
+        (
             "amqp_frontend/arneb_amqp/server/reception.py: serve_reception",
             "broker/arneb/cluster_routing.py: AmqpClients",
             "cluster/arneb_cluster/routing/internal_port.py: serve_internal",
@@ -136,8 +135,9 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
             "cluster/arneb_cluster/routing/leaders.py: Leaders",
             "cluster/arneb_cluster/routing/onward.py: OnwardByLeader",
             "cluster/arneb_cluster/routing/relaying.py: carried_total",
-        )
-    },
+        ),
+        "a part of a node that routes, as tests put one together",
+    ),
 }  # fmt: skip
 
 
