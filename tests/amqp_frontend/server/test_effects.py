@@ -33,6 +33,7 @@ from arneb_amqp.session.effects import (
     Release,
     Renew,
     Token,
+    Vouch,
     Wake,
 )
 from arneb_amqp.session.events import RequestDone, RequestFailed
@@ -62,6 +63,7 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Disconnect: (Disconnect(), ["disconnect"]),
     LogIn: (LogIn("PLAIN", "guest", "guest"), ["log_in"]),
     Renew: (Renew(SOMEBODY, "secret"), ["renew"]),
+    Vouch: (Vouch("PLAIN", "guest", None), ["vouch"]),
     Enter: (Enter("/", SOMEBODY), ["enter"]),
     Authorize: (Authorize(Question(Right.READ, Kind.QUEUE, "q")), ["authorize"]),
     Find: (Find(FoundAtOnce()), []),  # type: ignore[arg-type]
@@ -75,7 +77,7 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
 }
 ASYNCHRONOUS = {
     "perform", "consume", "cancel", "get", "commit", "leave", "leave_all", "delete_exclusive",
-    "deliveries_made", "log_in", "renew", "enter", "authorize",
+    "deliveries_made", "log_in", "renew", "vouch", "enter", "authorize",
 }  # fmt: skip
 
 
