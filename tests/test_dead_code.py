@@ -130,10 +130,10 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
         (
             "amqp_frontend/arneb_amqp/server/reception.py: serve_reception",
             "broker/arneb/cluster_routing.py: AmqpClients",
+            "broker/arneb/cluster_routing.py: PulsarClients",
             "cluster/arneb_cluster/routing/internal_port.py: serve_internal",
             "cluster/arneb_cluster/routing/internal_settings.py: tls_of",
             "cluster/arneb_cluster/routing/leaders.py: Leaders",
-            "cluster/arneb_cluster/routing/onward.py: OnwardByLeader",
             "cluster/arneb_cluster/routing/relaying.py: carried_total",
         ),
         "a part of a node that routes, as tests put one together",

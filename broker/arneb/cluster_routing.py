@@ -5,16 +5,31 @@ The rule: the cluster carries bytes and knows no frontend, the frontends know no
 is given to the other.
 """
 
+import json
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
 
 from arneb_amqp.server.admission_document import BadAdmission, decode_admission
 from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.server.reception import ReceivedClient
 from arneb_cluster.routing.internal_port import Serve
 from arneb_cluster.routing.internal_protocol import Request
-from arneb_core.api.placement import Here, NotServed, Placements
+from arneb_cluster.routing.internal_stream import InternalStream
+from arneb_cluster.routing.leaders import EVERYTHING_ELSE
+from arneb_cluster.routing.onward import Clients, OnwardByLeader
+from arneb_cluster.routing.relay import Kind
+from arneb_core.api.placement import Here, NodeAddresses, NotServed, Placements
 from arneb_core.api.tls_records import TlsRecords
+from arneb_pulsar.server.arrivals import Arrival
+from arneb_pulsar.server.listener import PulsarServer
+
+AMQP: Final = "amqp"
+PULSAR: Final = "pulsar"
+"""The kinds of clients at the internal port."""
 
 
 class AmqpClients:
@@ -27,11 +42,13 @@ class AmqpClients:
         namespace_of: Callable[[str], str],
         admitting_of: Callable[[str], Admitting],
     ) -> None:
-        """``admitting_of``: the way in of the broker that has a namespace."""
+        """``namespace_of``: that of a vhost. ``admitting_of``: the way in of the broker that has a
+        namespace."""
         self._node = node
         self._placements = placements
         self._namespace_of = namespace_of
         self._admitting_of = admitting_of
+        self.clients = Clients(AMQP, Kind.FRAMED, self._where_to, self._serve_here)
 
     def __repr__(self) -> str:
         return f"<AmqpClients of {self._node}>"
@@ -56,8 +73,10 @@ class AmqpClients:
 
         return serve
 
-    async def serve_here(self, namespace: str, client: ReceivedClient) -> None:
-        """Serve a client that was received here. Raises :class:`NotServed`."""
+    def _where_to(self, client: ReceivedClient) -> tuple[str, str]:
+        return self._namespace_of(client.vhost), f"virtual host '{client.vhost}'"
+
+    async def _serve_here(self, namespace: str, client: ReceivedClient) -> None:
         admitting = self._way_in(namespace)
         sock, records = await client.hand_over()
         try:
@@ -72,3 +91,125 @@ class AmqpClients:
         if not admitting.is_open:
             raise NotServed(f"node '{self._node}' is not ready to serve {namespace}")
         return admitting
+
+
+class _EndedByClosing(trio.abc.HalfCloseableStream):
+    """A stream of Pulsar's, whose clients hear that no more comes by its end."""
+
+    def __init__(self, inside: trio.abc.Stream) -> None:
+        self._inside = inside
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._inside.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inside.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._inside.receive_some(max_bytes)
+
+    async def send_eof(self) -> None:
+        await self._inside.aclose()
+
+    async def aclose(self) -> None:
+        await self._inside.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedClient:
+    """A client of Pulsar's."""
+
+    arrival: Arrival
+    has_secret: bool
+    """Clients prove who they are, by what only their broker may hear."""
+    unread: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """Where it comes from, and what it reached."""
+        return f"{self.arrival.address} -> {self.arrival.service_url}"
+
+    @property
+    def document(self) -> bytes:
+        """Where it comes from, and what it showed."""
+        arrival = self.arrival
+        shown = {"subject": arrival.certificate.get("subject", ())}
+        said = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
+        return json.dumps(said).encode()
+
+    @property
+    def stream(self) -> trio.abc.HalfCloseableStream:
+        """Its bytes."""
+        return _EndedByClosing(self.arrival.stream)
+
+
+class PulsarClients:
+    """Clients of Pulsar's that this node serves. One that another node brings looks topics up and
+    asks about them; to use them it comes here itself, if it is told where that is."""
+
+    def __init__(
+        self,
+        addresses: NodeAddresses,
+        placements: Placements,
+        server: Callable[[], PulsarServer | None],
+        *,
+        must_prove: bool,
+    ) -> None:
+        """``server``: of the broker, while there is one. ``must_prove``: clients prove who they
+        are."""
+        self._addresses = addresses
+        self._placements = placements
+        self._server = server
+        self._must_prove = must_prove
+        self.clients = Clients(PULSAR, Kind.PLAIN, self._where_to, self._serve_here)
+
+    def __repr__(self) -> str:
+        return f"<PulsarClients of {self._addresses.node}>"
+
+    async def receive(self, onward: OnwardByLeader[ArrivedClient], arrival: Arrival) -> None:
+        """Have a client served that came here, and close its stream."""
+        try:
+            await onward.go_on(ArrivedClient(arrival, self._must_prove))
+        except NotServed:
+            pass  # it comes again: nobody has said anything yet that could be answered
+        finally:
+            await trio.aclose_forcefully(arrival.stream)
+
+    def prepare(self, request: Request) -> Serve:
+        """What serves a client that another node brings. Raises :class:`NotServed`."""
+        try:
+            said: Any = json.loads(request.document)
+            address, service_url = str(said["address"]), str(said["service_url"])
+            shown = said["shown"]
+            is_known = isinstance(shown, dict) and isinstance(shown.get("subject"), list)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise NotServed(f"expected where a client comes from: {error!r:.100}") from error
+        if not is_known:
+            raise NotServed("expected what a client showed")
+        server = self._own_server(request.namespace)
+        is_secured = service_url.startswith("pulsar+ssl:")
+        told = self._addresses.pulsar_tls if is_secured else self._addresses.pulsar
+
+        async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
+            stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
+            try:
+                await server.take(Arrival(stream, service_url, address, shown), told)
+            except NotServed:  # it has stopped since
+                await trio.aclose_forcefully(stream)
+
+        return serve
+
+    def _where_to(self, client: ArrivedClient) -> tuple[str, str]:
+        return EVERYTHING_ELSE, "the namespaces of Pulsar's clients"
+
+    async def _serve_here(self, namespace: str, client: ArrivedClient) -> None:
+        await self._own_server(namespace).take(client.arrival)
+
+    def _own_server(self, namespace: str) -> PulsarServer:
+        node = self._addresses.node
+        if not isinstance(self._placements.of(namespace), Here):
+            raise NotServed(f"node '{node}' does not lead {namespace}")
+        server = self._server()
+        if server is None:
+            raise NotServed(f"node '{node}' is not ready to serve {namespace}")
+        return server

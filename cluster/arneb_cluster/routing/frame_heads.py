@@ -40,15 +40,17 @@ class FrameHeads:
     head of the next one; never both.
     """
 
-    __slots__ = ("_head", "_left", "frames", "is_lost", "said")
+    __slots__ = ("_head", "_left", "_saying", "frames", "is_lost", "said")
 
     def __init__(self) -> None:
         self._left = 0
         self._head = b""
         self.frames = 0
         """That have ended."""
+        self._saying = Said.NOTHING
+        """What the frame says that is under way."""
         self.said = Said.NOTHING
-        """The last that was said of the end of the connection."""
+        """The last that was said of the end of the connection, to its last byte."""
         self.is_lost = False
         """Where the next frame begins is not known."""
 
@@ -86,7 +88,7 @@ class FrameHeads:
                     self.is_lost = True
                     return
                 ids = data[at + HEAD_BYTES : at + HEAD_BYTES + IDS_BYTES]
-                self.said = _SAID.get(ids, self.said)
+                self._saying = _SAID.get(ids, Said.NOTHING)
             end = at + payload + OVERHEAD_BYTES
             if end > size:
                 self._left = end - size
@@ -99,4 +101,6 @@ class FrameHeads:
     def _ended(self, octet: int) -> bool:
         self.frames += 1
         self.is_lost = octet != END
+        if self._saying is not Said.NOTHING:
+            self.said, self._saying = self._saying, Said.NOTHING
         return not self.is_lost

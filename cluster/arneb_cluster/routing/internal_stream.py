@@ -25,11 +25,16 @@ THREADS_MAX: Final = 2
 class InternalStream(trio.abc.HalfCloseableStream):
     """One connection between two nodes."""
 
-    def __init__(self, sock: trio.socket.SocketType, records: TlsRecords | None = None) -> None:
+    def __init__(
+        self,
+        sock: trio.socket.SocketType,
+        records: TlsRecords | None = None,
+        early: bytes = b"",
+    ) -> None:
+        """``early``: what was said and is still to be received."""
         self._socket = sock
         self._records = records
-        self._early = b"" if records is None else records.opened(b"")
-        """What was said in the same breath as the handshake."""
+        self._early = early + (b"" if records is None else records.opened(b""))
 
     def __repr__(self) -> str:
         return f"<InternalStream {self._socket.fileno()}, {'TLS' if self._records else 'plain'}>"

@@ -1,4 +1,4 @@
-"""Onward: clients of AMQP that were received here go on to the node that leads.
+"""Onward: clients that were received here go on to the node that leads.
 
 The rule: whoever leads is asked, not guessed: a client waits a little while nobody leads, comes to
 the leader or hears a sentence why not, and is lost with its leader at once when another leads.
@@ -6,13 +6,15 @@ Nothing of a client is touched before another node has taken it.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
 from arneb_cluster.routing.calling import NotTaken, call
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.routing.relay import Kind
 from arneb_cluster.routing.relaying import Carried, Relays
 from arneb_core.api.placement import (
     Elsewhere,
@@ -23,24 +25,16 @@ from arneb_core.api.placement import (
     placement_within,
 )
 
-AMQP: Final = "amqp"
-"""The kind of these clients at the internal port."""
-
 LEADER_WAIT_S: Final = 8.0
 """How long a client waits for a leader: most take-overs are shorter, and clients give up later."""
 
-CHANGED: Final = "another node serves this virtual host now"
+CHANGED: Final = "another node serves it now"
 STOPPED: Final = "broker forced connection closure with reason 'shutdown'"
 """As a broker says it that stops."""
 
 
 class Received(Protocol):
-    """A client that has shaken hands."""
-
-    @property
-    def vhost(self) -> str:
-        """Where it wants to go."""
-        ...
+    """A client that has come so far that it is known where it wants to go."""
 
     @property
     def name(self) -> str:
@@ -68,25 +62,37 @@ class Received(Protocol):
         ...
 
 
-class OnwardByLeader:
-    """Has clients go on: those of this node's own vhosts here, the others elsewhere."""
+ClientT = TypeVar("ClientT", bound=Received)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients(Generic[ClientT]):
+    """What is common to the clients of one kind."""
+
+    kind: str
+    """As it is called at the internal port."""
+    relayed: Kind
+    where_to: Callable[[ClientT], tuple[str, str]]
+    """The namespace that a client wants, and what it calls that."""
+    serve_here: Callable[[str, ClientT], Awaitable[None]]
+    """Serves a client of a namespace until it goes. Raises :class:`NotServed`."""
+
+
+class OnwardByLeader(Generic[ClientT]):
+    """Has clients of one kind go on: those of this node's own namespaces here, others elsewhere."""
 
     def __init__(
         self,
         settings: InternalSettings,
         placements: Placements,
         relays: Relays,
-        namespace_of: Callable[[str], str],
-        serve_here: Callable[[str, Received], Awaitable[None]],
+        clients: Clients[ClientT],
         wait_s: float = LEADER_WAIT_S,
     ) -> None:
-        """``namespace_of`` tells the namespace of a vhost; ``serve_here`` serves a client of a
-        namespace, and raises :class:`NotServed`."""
         self._settings = settings
         self._placements = placements
         self.relays = relays
-        self._namespace_of = namespace_of
-        self._serve_here = serve_here
+        self._clients = clients
         self._wait_s = wait_s
         self._where: dict[Carried, tuple[str, Elsewhere]] = {}
         placements.listen(self._changed)
@@ -94,9 +100,9 @@ class OnwardByLeader:
     def __repr__(self) -> str:
         return f"<OnwardByLeader, {self.relays!r}>"
 
-    async def go_on(self, client: Received) -> None:
+    async def go_on(self, client: ClientT) -> None:
         """Serve one until it goes. Raises :class:`NotServed`."""
-        namespace = self._namespace_of(client.vhost)
+        namespace, wanted = self._clients.where_to(client)
         until = trio.current_time() + self._wait_s
         while True:
             wait_s = max(0.0, until - trio.current_time())
@@ -104,12 +110,11 @@ class OnwardByLeader:
             try:
                 match placement:
                     case Here():
-                        return await self._serve_here(namespace, client)
+                        return await self._clients.serve_here(namespace, client)
                     case Elsewhere():
                         return await self._carry(namespace, placement, client)
                     case Nobody():
-                        text = f"no node leads virtual host '{client.vhost}' at the moment"
-                        raise NotServed(text)
+                        raise NotServed(f"no node leads {wanted} at the moment")
             except NotTaken:
                 # The leader may know before we do that it leads no more.
                 if not await self._other_than(placement, namespace, until):
@@ -120,7 +125,7 @@ class OnwardByLeader:
         for carried in self._where:
             carried.lose(STOPPED)
 
-    async def _carry(self, namespace: str, placement: Elsewhere, client: Received) -> None:
+    async def _carry(self, namespace: str, placement: Elsewhere, client: ClientT) -> None:
         settings, leader = self._settings, placement.addresses
         if not leader.internal:
             raise NotServed(f"node '{leader.node}' has no internal port")
@@ -128,8 +133,9 @@ class OnwardByLeader:
             text = f"a login by a token reaches node '{leader.node}' over TLS only"
             raise NotServed(text)
         with self.relays.place():
-            called = await call(settings, leader, Request(AMQP, namespace, client.document))
-            carried = Carried(client.stream, called.stream, client.name)
+            clients = self._clients
+            called = await call(settings, leader, Request(clients.kind, namespace, client.document))
+            carried = Carried(client.stream, called.stream, client.name, clients.relayed)
             self._where[carried] = namespace, placement
             try:
                 if self._placements.of(namespace) != placement:

@@ -29,6 +29,15 @@ def close_frame(text: str) -> bytes:
     return HEAD.pack(METHOD, 0, len(payload)) + payload + bytes((END,))
 
 
+class Kind(Enum):
+    """What goes through a relay."""
+
+    FRAMED = "framed"
+    """Frames of AMQP, whose clients can be told why they are to come again."""
+    PLAIN = "plain"
+    """Anything else, whose clients come again when their connection ends."""
+
+
 class RelayState(Enum):
     """How far a relay is."""
 
@@ -91,7 +100,8 @@ Effect = ToLeader | ToClient | EndToLeader | EndToClient
 class Relay:
     """One client."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind = Kind.FRAMED) -> None:
+        self._kind = kind
         self.state = RelayState.CARRYING
         self.up = FrameHeads()
         """What the client says."""
@@ -107,7 +117,8 @@ class Relay:
 
     def from_client(self, data: bytes) -> list[Effect]:
         """The client has said something."""
-        self.up.receive(data)
+        if self._kind is Kind.FRAMED:
+            self.up.receive(data)
         match self.state:
             case RelayState.CARRYING:
                 self.up_bytes += len(data)
@@ -122,7 +133,8 @@ class Relay:
         """The leader has said something."""
         if self.state is not RelayState.CARRYING:
             return []
-        self.down.receive(data)
+        if self._kind is Kind.FRAMED:
+            self.down.receive(data)
         self.down_bytes += len(data)
         return [ToClient(data)]
 
@@ -142,7 +154,7 @@ class Relay:
         """The leader says no more: after a goodbye of either side all is well, else it is lost."""
         if self.state is not RelayState.CARRYING:
             return []
-        if self._has_goodbye:
+        if self._has_goodbye or self._kind is Kind.PLAIN:
             self._move(RelayInput.LEADER_ENDED)
             return [EndToClient(farewell=True)]
         return self.lost(LEADER_GONE)
@@ -152,7 +164,7 @@ class Relay:
         if self.state is not RelayState.CARRYING:
             return []
         self.is_lost = not self._has_goodbye
-        if self._has_goodbye or not self.down.at_border:
+        if self._has_goodbye or self._kind is Kind.PLAIN or not self.down.at_border:
             self._move(RelayInput.LOST_INSIDE)
             return [EndToClient(farewell=self._has_goodbye)]
         self._move(RelayInput.LOST_AT_BORDER)

@@ -17,6 +17,7 @@ from arneb_cluster.routing.relay import (
     Effect,
     EndToClient,
     EndToLeader,
+    Kind,
     Relay,
     RelayState,
     ToClient,
@@ -43,10 +44,11 @@ class Carried:
         client: trio.abc.HalfCloseableStream,
         leader: trio.abc.HalfCloseableStream,
         name: str,
+        kind: Kind = Kind.FRAMED,
     ) -> None:
         self.name = name
         """Where it comes from, and what it reached."""
-        self.relay = Relay()
+        self.relay = Relay(kind)
         self._client = client
         self._leader = leader
         self._lost = ""

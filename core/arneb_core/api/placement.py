@@ -21,6 +21,8 @@ class NodeAddresses:
     """Where other nodes bring it clients, as ``host:port``."""
     pulsar: str = ""
     """As ``pulsar://host:port``."""
+    pulsar_tls: str = ""
+    """As ``pulsar+ssl://host:port``."""
     http: str = ""
     """As ``http://host:port``: the management API and the data API."""
     http_pulsar: str = ""

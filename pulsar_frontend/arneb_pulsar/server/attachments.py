@@ -4,6 +4,7 @@ The rule: what is made on the way for a consumer that does not come to be goes a
 that a dead connection holds is free.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -48,11 +49,14 @@ class Attachments:
         connection: ClientConnection,
         consumers: ConnectionConsumers,
         start: Start,
+        check_owned: Callable[[TopicName], None],
     ) -> None:
+        """``check_owned`` raises :class:`RequestRefused` for topics that are not used here."""
         self._context = context
         self._connection = connection
         self._consumers = consumers
         self._start = start
+        self._check_owned = check_owned
 
     def __repr__(self) -> str:
         return f"<Attachments to {self._consumers!r}>"
@@ -61,6 +65,7 @@ class Attachments:
         """Find or make topic and subscription, attach to it."""
         context = self._context
         try:
+            self._check_owned(effect.topic)
             topic = await open_topic(context, effect.topic, create=effect.create_topic)
             if effect.schema is not None and effect.schema.type is not SchemaType.AUTO_CONSUME:
                 await self._check_schema(topic, effect.topic, effect.schema)

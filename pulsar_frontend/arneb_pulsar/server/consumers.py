@@ -15,6 +15,7 @@ from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_lifecycle import tell_if_ended
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import (
     Acknowledge,
     AcknowledgeUntil,
@@ -79,10 +80,11 @@ class ConnectionConsumers:
             self._forget(key)
         return not self._by_key
 
-    def closed(self, key: ConsumerKey) -> None:
-        """The consumer was detached: its client may subscribe again."""
+    def closed(self, key: ConsumerKey, assigned: Assigned = NOWHERE) -> None:
+        """The consumer was detached: its client may subscribe again, or there where it is assigned
+        to."""
         self._forget(key)
-        self._connection.tell(ConsumerClosed(key))
+        self._connection.tell(ConsumerClosed(key, assigned))
 
     def _forget(self, key: ConsumerKey) -> None:
         """It is detached. With the last one Pulsar's brokers forget how often they delivered

@@ -53,11 +53,13 @@ class EffectRunner:
         self.tasks = RequestTasks()
         self.publishing = Publishing(context, connection)
         self.consumers = ConnectionConsumers(context, connection)
-        self._attachments = Attachments(context, connection, self.consumers, self.tasks.start)
         self._listings = Listings(context, connection)
         self._transactions = ConnectionTransactions(context, connection)
         self._requests = Requests(
             context, connection, endpoint, self.publishing, self.consumers, authenticated
+        )
+        self._attachments = Attachments(
+            context, connection, self.consumers, self.tasks.start, self._requests.check_owned
         )
 
     def __repr__(self) -> str:

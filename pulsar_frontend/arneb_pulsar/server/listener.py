@@ -1,26 +1,22 @@
 """Listeners: from accepted sockets to one :class:`Connection` each."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import trio
 
-from arneb_core.api.ends import Ends, ends_of, place_of
+from arneb_core.api.ends import place_of
 from arneb_core.api.listening import serve_listeners
-from arneb_core.api.proxy_protocol import ends_behind
+from arneb_core.api.placement import NotServed
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.grants import Certificate
+from arneb_pulsar.server.arrivals import Arrival, Listeners, Secure, arrive
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.requests import Endpoint
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.policy_enforcer import PolicyEnforcer
 
 logger = logging.getLogger(__name__)
-
-Secure = Callable[[trio.SocketStream], Awaitable[trio.SSLStream[trio.SocketStream]]]
-"""Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
-
-Listeners = Sequence[trio.abc.Listener[trio.SocketStream]]
 
 
 class PulsarServer:
@@ -30,7 +26,8 @@ class PulsarServer:
     def __init__(self, context: BrokerContext) -> None:
         self.context = context
         self._enforcer = PolicyEnforcer(context)
-        self._has_background = False
+        self._connections: trio.Nursery | None = None
+        """Of whoever serves first; what runs beside them runs there."""
 
     def __repr__(self) -> str:
         return f"<PulsarServer {self.context.urls!r} {self._enforcer!r}>"
@@ -44,13 +41,10 @@ class PulsarServer:
         second at most, and is closed.
         """
         urls = self.context.urls
-        if not urls.plain and isinstance(listeners[0], trio.SocketListener):
+        if listeners and not urls.plain and isinstance(listeners[0], trio.SocketListener):
             urls.plain = f"pulsar://{place_of(listeners[0].socket.getsockname())}"
 
-        async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
-            await serve_connection(self.context, stream, f"pulsar://{url}", address)
-
-        await self._serve(handle, listeners, task_status)
+        await self._serve(listeners, None, task_status)
 
     async def serve_tls(
         self,
@@ -64,54 +58,62 @@ class PulsarServer:
         if not urls.tls and isinstance(listeners[0], trio.SocketListener):
             urls.tls = f"pulsar+ssl://{place_of(listeners[0].socket.getsockname())}"
 
-        async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
-            try:
-                with trio.fail_after(self.context.config.handshake_timeout_s):
-                    secured = await secure(stream)
-            except (trio.BrokenResourceError, trio.TooSlowError) as error:
-                logger.info("x %s: TLS handshake failed: %s", address, error.__cause__ or error)
-                await trio.aclose_forcefully(stream)
-                return
-            certificate: Certificate = secured.getpeercert() or {}
-            service_url = f"pulsar+ssl://{url}"
-            await serve_connection(self.context, secured, service_url, address, certificate)
-
-        await self._serve(handle, listeners, task_status)
+        await self._serve(listeners, secure, task_status)
 
     async def _serve(
-        self,
-        handle: Callable[[trio.SocketStream, str, str], Awaitable[None]],
-        listeners: Listeners,
-        task_status: trio.TaskStatus[None],
+        self, listeners: Listeners, secure: Secure | None, task_status: trio.TaskStatus[None]
     ) -> None:
-        """Have ``handle`` serve every client, of whom it is told where it came and where from."""
-        config = self.context.config
+        context = self.context
+
+        handle = partial(serve_arrival, context)
 
         async def accepted(stream: trio.SocketStream) -> None:
-            try:
-                ends: Ends | None = ends_of(stream.socket)
-            except OSError:
-                ends = None  # it is gone again
-            if ends is not None and config.proxy_protocol:
-                ends = await ends_behind(ends, stream.socket, config.handshake_timeout_s)
-            if ends is None:
-                await trio.aclose_forcefully(stream)
-                return
-            await handle(stream, str(ends.destination), str(ends.source))
+            await arrive(stream, context.config, handle, secure)
 
         async with trio.open_nursery() as connections:
-            if not self._has_background:
-                self._has_background = True
-                turns = self.context.long_turns.run
+            if self._connections is None:
+                self._connections = connections
+                turns = context.long_turns.run
                 connections.start_soon(self._enforcer.run)
                 connections.start_soon(supervise, "scheduling Pulsar's long requests", turns)
-                transactions = self.context.transactions.run
+                transactions = context.transactions.run
                 connections.start_soon(supervise, "the time-outs of transactions", transactions)
-                rights = self.context.rights.run
+                rights = context.rights.run
                 connections.start_soon(supervise, "looking at rights that changed", rights)
-            await serve_listeners(
-                accepted, listeners, handler_nursery=connections, task_status=task_status
-            )
+                moves = context.ownership.run
+                connections.start_soon(supervise, "following namespaces that move", moves)
+            try:
+                await serve_listeners(
+                    accepted, listeners, handler_nursery=connections, task_status=task_status
+                )
+            finally:
+                if self._connections is connections:
+                    self._connections = None
+
+    async def take(self, arrival: Arrival, told_url: str = "") -> None:
+        """Serve a client that came by another way, until it goes: in a task of the server's own, so
+        that it ends with the server. ``told_url`` as for :func:`serve_connection`. Raises
+        :class:`NotServed`."""
+        if self._connections is None:
+            raise NotServed("expected a broker that serves Pulsar, it is starting or stopping")
+        gone = trio.Event()
+
+        async def serve() -> None:
+            try:
+                await serve_arrival(self.context, arrival, told_url)
+            finally:
+                gone.set()
+
+        self._connections.start_soon(serve)
+        await gone.wait()
+
+
+async def serve_arrival(context: BrokerContext, arrival: Arrival, told_url: str = "") -> None:
+    """As :func:`serve_connection`."""
+    came = arrival
+    await serve_connection(
+        context, came.stream, came.service_url, came.address, came.certificate, told_url
+    )
 
 
 async def serve_connection(
@@ -120,16 +122,19 @@ async def serve_connection(
     service_url: str,
     address: str,
     certificate: Certificate | None = None,
+    told_url: str = "",
 ) -> None:
     """Serve one client; nothing that goes wrong with it reaches the caller.
 
     ``service_url`` is where the client reached us, ``address`` where it comes from, and
-    ``certificate`` what it showed.
+    ``certificate`` what it showed. With a ``told_url`` it was brought here by another node, looks
+    topics up and asks about them, and is to come to that address to use them.
     """
     config = context.config
     secured = service_url.startswith("pulsar+ssl:")
     advertised = config.advertised_tls_url if secured else config.advertised_url
-    endpoint = Endpoint(advertised or service_url, address, certificate or {})
+    reached = told_url or advertised or service_url
+    endpoint = Endpoint(reached, address, certificate or {}, is_brought=bool(told_url))
     connection = Connection(context, stream, endpoint)
     context.connections.opened_total += 1
     try:

@@ -24,6 +24,7 @@ from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.producers import ProducerClaim
 from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.damaged import sort_refused
 from arneb_pulsar.session.effects import ProducerKey
 from arneb_pulsar.session.errors import Failure, TopicTerminated, TransactionNotOpen
@@ -124,9 +125,9 @@ class Publishing:
             self.leave(effects.LeaveProducer(key))
         return not self._opened
 
-    def disconnect(self, key: ProducerKey) -> None:
-        """Close a producer; it may come again."""
-        self._connection.tell(events.ProducerDisconnected(key))
+    def disconnect(self, key: ProducerKey, assigned: Assigned = NOWHERE) -> None:
+        """Close a producer; it may come again, or there where it is assigned to."""
+        self._connection.tell(events.ProducerDisconnected(key, assigned))
 
     def disconnect_all(self, topic: Topic) -> None:
         """The same with all producers of a topic."""

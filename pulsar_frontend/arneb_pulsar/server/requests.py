@@ -17,6 +17,7 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
+from arneb_core.api.placement import Elsewhere, Placement
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
 from arneb_pulsar.authentication.grants import UNAUTHENTIC, Certificate, Unauthentic
@@ -29,6 +30,7 @@ from arneb_pulsar.schemas.schema import Schema, Version
 from arneb_pulsar.server.consumers import ConnectionConsumers
 from arneb_pulsar.services.connections import ClientConnection, close_dead
 from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.ownership import assigned_to
 from arneb_pulsar.services.producers import CODES, ConnectedProducer, ProducerClaim, ProducerOwner
 from arneb_pulsar.services.quotas import exceeded_quota
 from arneb_pulsar.services.topic_access import last_message, open_topic, subscribe
@@ -73,6 +75,8 @@ class Endpoint:
     """Where it comes from."""
     certificate: Certificate = field(default_factory=dict)
     """What it showed; empty without TLS."""
+    is_brought: bool = False
+    """Another node has brought it: it is to come to ``service_url`` to use topics."""
 
 
 class Requests:
@@ -102,6 +106,7 @@ class Requests:
     async def open_producer(self, effect: effects.OpenProducer) -> None:
         """Find or make the topic, take the name."""
         try:
+            self.check_owned(effect.topic)
             topic = await open_topic(self._context, effect.topic, create=True)
             await self._check_open(topic, effect.topic)
             self._check_demands(effect)
@@ -113,6 +118,12 @@ class Requests:
             await self._claim(topic, effect, version)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:
             self._connection.tell(events.ProducerRefused(effect.key, refusal_of(error)))
+
+    def check_owned(self, topic: TopicName) -> None:
+        """Raise :class:`RequestRefused` unless topics there are used by this connection."""
+        if self._endpoint.is_brought:
+            raise self._context.ownership.refusal(topic)
+        self._context.ownership.check(topic)
 
     async def _brought(self, topic: TopicName, schema: Schema) -> Version:
         """The version of a schema that a client brings. Raises :class:`IncompatibleSchema`."""
@@ -185,11 +196,17 @@ class Requests:
     def makes_partitions(self, effect: effects.FindTopic) -> bool:
         """The topic comes to be, with partitions, by being asked for."""
         topics = self._context.topics
+        if self._context.ownership.elsewhere(effect.topic.namespace) is not None:
+            return False
         return not effect.lookup and effect.create and bool(topics.partitions_to_make(effect.topic))
 
     def find_topic(self, effect: effects.FindTopic) -> None:
         """Tell whether a topic is there, or may be made."""
         context, failure = self._context, None
+        elsewhere = context.ownership.elsewhere(effect.topic.namespace)
+        if elsewhere is not None:
+            self._tell_where(effect, elsewhere)
+            return
         try:
             context.topics.check(effect.topic, create=effect.create)
         except CoreError as error:
@@ -205,9 +222,20 @@ class Requests:
             failure = failure_of(error)
         self._found(effect, failure, count)
 
+    def _tell_where(self, effect: effects.FindTopic, placement: Placement) -> None:
+        """The topic is served elsewhere: a client that looks it up is told where, another that it
+        asked the wrong broker."""
+        url = ""
+        if effect.lookup and isinstance(placement, Elsewhere):
+            assigned = assigned_to(placement.addresses)
+            by_tls = self._endpoint.service_url.startswith("pulsar+ssl:")
+            url = assigned.url_tls if by_tls else assigned.url
+        failure = None if url else self._context.ownership.refusal(effect.topic).failure
+        self._connection.tell(events.TopicFound(effect.request_id, effect.lookup, url, failure))
+
     def _found(self, effect: effects.FindTopic, failure: Failure | None, partitions: int) -> None:
         url = self._endpoint.service_url
-        same_way = not self._context.config.advertises(url)
+        same_way = not (self._endpoint.is_brought or self._context.config.advertises(url))
         self._connection.tell(
             events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions, same_way)
         )

@@ -14,6 +14,7 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.events import EndReached
 
@@ -21,8 +22,9 @@ from arneb_pulsar.session.events import EndReached
 class ConsumerOwner(Protocol):
     """The consumers of one connection."""
 
-    def closed(self, key: ConsumerKey) -> None:
-        """The consumer was detached: forget it and tell its client, who may subscribe again."""
+    def closed(self, key: ConsumerKey, assigned: Assigned = NOWHERE) -> None:
+        """The consumer was detached: forget it and tell its client, who may subscribe again, or
+        there where it is assigned to."""
         ...
 
 
@@ -51,10 +53,10 @@ class AttachedConsumer:
         where = f"{self.topic.name}/{self.subscription.name}"
         return f"<AttachedConsumer {where}/{self.consumer.name} by {self.connection.address}>"
 
-    def disconnect(self) -> None:
-        """Have it come again."""
+    def disconnect(self, assigned: Assigned = NOWHERE) -> None:
+        """Have it come again, or there where it is assigned to."""
         self.consumer.detach()
-        self.owner.closed(self.key)
+        self.owner.closed(self.key, assigned)
 
 
 class ConsumerRegistry:

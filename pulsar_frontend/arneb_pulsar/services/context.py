@@ -30,6 +30,7 @@ from arneb_pulsar.services.dispatch_throttles import DispatchThrottles
 from arneb_pulsar.services.dynamic_settings import DynamicSettings
 from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.onlooking import Onlooking
+from arneb_pulsar.services.ownership import Ownership
 from arneb_pulsar.services.producers import ProducerRegistry
 from arneb_pulsar.services.rates import Rates
 from arneb_pulsar.services.resource_groups import ResourceGroups
@@ -87,6 +88,7 @@ class BrokerContext:
     dispatch_throttles: DispatchThrottles
     settings: DynamicSettings
     urls: ServiceUrls
+    ownership: Ownership
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     long_turns: LongTurns = field(default_factory=LongTurns)
     onlooking: Onlooking = field(default_factory=Onlooking)
@@ -159,6 +161,7 @@ def make_context(
         settings=DynamicSettings(core, namespaces),
         dispatch_throttles=DispatchThrottles(consumers, namespaces, rates, clock),
         urls=ServiceUrls(config.advertised_url, config.advertised_tls_url),
+        ownership=Ownership(producers, consumers),
     )
     namespaces.on_change(context.deduplications.refresh_all)
     namespaces.on_change(context.throttles.refresh_all)

@@ -17,6 +17,7 @@ from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.packing.counts import ProducerCounts
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
 from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import AppendRun, ProducerKey
 from arneb_pulsar.session.errors import Failure, failure_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -59,7 +60,7 @@ class ProducerOwner(Protocol):
         """Another has the topic for itself now, or this one never got it."""
         ...
 
-    def disconnect(self, key: ProducerKey) -> None:
+    def disconnect(self, key: ProducerKey, assigned: Assigned = NOWHERE) -> None:
         """Close a producer; it may come again."""
         ...
 

@@ -173,7 +173,8 @@ class Consumers:
         was_unsubscribing = consumer.state is ConsumerState.UNSUBSCRIBING
         self._move(consumer, ConsumerInput.CLOSED_BY_CORE)
         if not was_unsubscribing:
-            self._output.send(commands.close_consumer(consumer.consumer_id))
+            urls = event.assigned.url, event.assigned.url_tls
+            self._output.send(commands.close_consumer(consumer.consumer_id, *urls))
 
     def unsubscribe(self, command: CommandUnsubscribe) -> None:
         """UNSUBSCRIBE."""

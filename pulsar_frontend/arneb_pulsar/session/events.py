@@ -15,6 +15,7 @@ from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.schema import Version
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.pending_sends import PendingSends
@@ -59,9 +60,10 @@ class ProducerLost:
 
 @dataclass(frozen=True, slots=True)
 class ProducerDisconnected:
-    """Unasked: the producer's topic is gone."""
+    """Unasked: the producer's topic is gone, or served elsewhere."""
 
     key: ProducerKey
+    assigned: Assigned = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,10 @@ class EndReached:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerClosed:
-    """Unasked: the core detached the consumer."""
+    """Unasked: the core detached the consumer, or its topic is served elsewhere."""
 
     key: ConsumerKey
+    assigned: Assigned = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

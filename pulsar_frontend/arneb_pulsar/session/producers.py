@@ -282,7 +282,8 @@ class Producers:
             self._output.send(commands.success(producer.close_request))
         elif was is ProducerState.READY:
             self._disconnected[producer.producer_id] = self._output.now + IGNORE_SENDS_S
-            self._output.send(commands.close_producer(producer.producer_id))
+            urls = event.assigned.url, event.assigned.url_tls
+            self._output.send(commands.close_producer(producer.producer_id, *urls))
         else:
             failure = UNAVAILABLE
             self._output.send(commands.error(producer.request_id, failure.code, failure.text))

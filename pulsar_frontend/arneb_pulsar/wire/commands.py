@@ -234,15 +234,26 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
     return _frame(BaseCommand(type=BaseCommand.SEND_ERROR, send_error=reply))
 
 
-def close_producer(producer_id: int) -> bytes:
-    """The broker's own CLOSE_PRODUCER: "look the topic up again and come back"."""
-    command = CommandCloseProducer(producer_id=producer_id, request_id=NO_REQUEST)
+def close_producer(producer_id: int, url: str = "", url_tls: str = "") -> bytes:
+    """The broker's own CLOSE_PRODUCER: "look the topic up again and come back", or there, if a URL
+    is told, which older clients do not look at."""
+    command = CommandCloseProducer(
+        producer_id=producer_id,
+        request_id=NO_REQUEST,
+        assignedBrokerServiceUrl=url or None,
+        assignedBrokerServiceUrlTls=url_tls or None,
+    )
     return _frame(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=command))
 
 
-def close_consumer(consumer_id: int) -> bytes:
-    """The broker's own CLOSE_CONSUMER: "subscribe again"."""
-    command = CommandCloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
+def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
+    """The broker's own CLOSE_CONSUMER: "subscribe again", or there."""
+    command = CommandCloseConsumer(
+        consumer_id=consumer_id,
+        request_id=NO_REQUEST,
+        assignedBrokerServiceUrl=url or None,
+        assignedBrokerServiceUrlTls=url_tls or None,
+    )
     return _frame(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=command))
 
 

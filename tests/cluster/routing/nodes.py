@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pika
 import trio
 
-from arneb.cluster_routing import AmqpClients
+from arneb.cluster_routing import AMQP, AmqpClients
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
 from arneb_amqp.server.admitted import Admitting
@@ -24,7 +24,7 @@ from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_protocol import Secret
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
-from arneb_cluster.routing.onward import AMQP, OnwardByLeader
+from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
 from arneb_core.access.authority import Authority
 from arneb_core.access.internal import InternalBackend
@@ -53,9 +53,9 @@ class Node:
     port: int = 0
     """Where clients reach it."""
     internal_port: int = 0
-    engine: Engine = field(init=False)
-    topology: Topology = field(init=False)
-    internal: InternalPort = field(init=False)
+    engine: Engine = field(init=False, repr=False)
+    topology: Topology = field(init=False, repr=False)
+    internal: InternalPort = field(init=False, repr=False)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Of all that it does."""
 
@@ -90,9 +90,8 @@ class Node:
                     self.name, self.leaders, proposed_namespace, lambda _: self.admitting
                 )
                 onward = OnwardByLeader(
-                    self.settings, self.leaders, self.relays, proposed_namespace,
-                    clients.serve_here, self.wait_s,
-                )  # fmt: skip
+                    self.settings, self.leaders, self.relays, clients.clients, self.wait_s
+                )
                 self.internal = InternalPort(self.settings, {AMQP: clients})
                 internal = await trio.open_tcp_listeners(self.internal_port, host="127.0.0.1")
                 self.internal_port = internal[0].socket.getsockname()[1]

@@ -7,6 +7,7 @@ import trio
 
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.events import Event
 
@@ -37,7 +38,7 @@ class FakeConnection:
     def kill(self) -> None:
         self.was_killed = True
 
-    def closed(self, key: ConsumerKey) -> None:
+    def closed(self, key: ConsumerKey, assigned: Assigned = NOWHERE) -> None:
         self.closed_consumers.append(key)
 
 

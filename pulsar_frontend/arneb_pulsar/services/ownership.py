@@ -1,0 +1,103 @@
+"""Ownership: which namespaces this broker serves, where others are served, and the move between.
+
+The rule: what is served elsewhere is refused so that clients look it up again, as a broker of
+Pulsar's refuses a bundle that it does not own; when a namespace has moved, whoever uses it here is
+told where to. A broker that is alone has everything.
+"""
+
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_core.api.placement import Elsewhere, Here, NodeAddresses, Placement, Placements
+from arneb_pulsar.names import TopicName, parse_topic
+from arneb_pulsar.services.consumers import ConsumerRegistry
+from arneb_pulsar.services.producers import ProducerRegistry
+from arneb_pulsar.session.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.errors import RequestRefused
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+NOT_OWNED: Final = (
+    "Namespace bundle for topic ({}) not served by this instance:{}. Please redo the lookup. "
+    "Request is denied: namespace={}"
+)
+"""In the words of Pulsar's brokers, which its clients show."""
+
+TOLD_PER_TURN: Final = 50
+"""Producers, or consumers, that are told to come again in one turn: some 2 ms."""
+
+
+class Ownership:
+    """What of the namespaces one broker has."""
+
+    def __init__(self, producers: ProducerRegistry, consumers: ConsumerRegistry) -> None:
+        self._producers = producers
+        self._consumers = consumers
+        self._placements: Placements | None = None
+        self._node = ""
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Ownership of {'everything' if self._placements is None else self._node}>"
+
+    def follow(self, placements: Placements, node: str) -> None:
+        """From now on what is served where is said there. ``node``: what this one is called."""
+        self._placements, self._node = placements, node
+
+    def elsewhere(self, namespace: str) -> Placement | None:
+        """Who serves a namespace, unless it is this broker."""
+        if self._placements is None:
+            return None
+        placement = self._placements.of(namespace)
+        return None if isinstance(placement, Here) else placement
+
+    def check(self, topic: TopicName) -> None:
+        """Raise :class:`RequestRefused` for a topic that is not served here."""
+        if self.elsewhere(topic.namespace) is not None:
+            raise self.refusal(topic)
+
+    def refusal(self, topic: TopicName) -> RequestRefused:
+        """What whoever uses a topic at the wrong broker hears: it is to be looked up again."""
+        text = NOT_OWNED.format(topic, self._node, topic.namespace)
+        return RequestRefused(pb.ServiceNotReady, text)
+
+    async def run(self) -> NoReturn:
+        """Have those come again, at the right broker, whose namespaces move."""
+        if self._placements is None:
+            await trio.sleep_forever()
+        self._placements.listen(self._note)
+        try:
+            while True:
+                self._changed = trio.Event()
+                await self._tell()
+                await self._changed.wait()
+        finally:
+            self._placements.leave(self._note)
+
+    def _note(self) -> None:
+        self._changed.set()
+
+    async def _tell(self) -> None:
+        for index, claim in enumerate(self._producers.all()):
+            if (assigned := self._assigned(claim.holder.topic.name)) is not None:
+                claim.holder.owner.disconnect(claim.holder.key, assigned)
+            if index % TOLD_PER_TURN == TOLD_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+        for index, attached in enumerate(self._consumers.all()):
+            assigned = self._assigned(attached.topic.name)
+            if assigned is not None and self._consumers.has(attached):
+                attached.disconnect(assigned)
+            if index % TOLD_PER_TURN == TOLD_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+
+    def _assigned(self, topic: str) -> Assigned | None:
+        """Where whoever uses a topic is to come again; None: here."""
+        placement = self.elsewhere(parse_topic(topic).namespace)
+        if isinstance(placement, Elsewhere):
+            return assigned_to(placement.addresses)
+        return None if placement is None else NOWHERE
+
+
+def assigned_to(addresses: NodeAddresses) -> Assigned:
+    """Where clients find a node."""
+    return Assigned(addresses.pulsar, addresses.pulsar_tls)
