@@ -3,11 +3,13 @@
 Played against both brokers; what RabbitMQ says of Erlang and of its own store is left out by Arneb.
 """
 
+import json
 import re
 import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,8 @@ from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.management.dashboard import PANELS, Panel
 from conformance.management.prometheus import JOB, Prometheus
 
+from arneb_core.store.snapshot import open_snapshot_environment
+
 LEFT_OUT: Final = re.compile(
     r"rabbitmq_(?:erlang_(?!uptime)|raft_|io_|schema_db_|msg_store_|queue_index_|\w+_reductions_total"
     r"|queue_disk_reads_total|queue_head_message_timestamp|auth_attempts_detailed"
@@ -27,6 +31,16 @@ LEFT_OUT: Final = re.compile(
 """Of Erlang, Raft, Mnesia and RabbitMQ's store."""
 
 Page = Callable[[str], str]
+
+OURS: Final = pytest.mark.parametrize("scraped", ["arneb"], indirect=True, scope="module")
+"""Of what only Arneb has, or what is compared with RabbitMQ in one test."""
+
+MONITORING: Final = Path(__file__).resolve().parents[2] / "docs" / "monitoring"
+
+SEEN_WITHIN_S: Final = 75.0
+"""A reader of the directory: who reads for 10 s is one, and it is looked for each 30 s."""
+
+NAME: Final = re.compile(r"\b(?:arneb|rabbitmq|process)_\w+|\bup\b")
 
 
 @pytest.fixture(scope="module", params=["arneb", "rabbitmq"])
@@ -148,10 +162,10 @@ def test_the_panels_show_what_happens(scraped: Any) -> None:
         assert (low, still) == ([], []), shown
 
 
+@OURS
 def test_prometheus_own_tool_finds_nothing_wrong(scraped: Any) -> None:
-    broker, _, page = scraped
-    if not isinstance(broker, Arneb):
-        pytest.skip("RabbitMQ's page has samples of one name in two families")
+    """RabbitMQ's page has samples of one name in two families."""
+    _, _, page = scraped
     for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_metrics"):
         checked = subprocess.run(
             ["promtool", "check", "metrics"], input=page(path), capture_output=True, text=True,
@@ -163,16 +177,53 @@ def test_prometheus_own_tool_finds_nothing_wrong(scraped: Any) -> None:
         assert wrong == []
 
 
+@OURS
+def test_our_own_dashboard_is_full_and_every_alert_has_something_to_look_at(scraped: Any) -> None:
+    """While somebody reads the directory: of each reader there is a series, and else none."""
+    broker, prometheus, page = scraped
+    dashboard = json.loads((MONITORING / "arneb-dashboard.json").read_text())
+    queries = {
+        f"{panel['title']}: {target['expr']}": target["expr"]
+        .replace("$__rate_interval", "10s")
+        .replace("$instance", ".*")
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", [])
+    }
+    rules = (MONITORING / "arneb-alerts.yml").read_text()
+    alerts = re.findall(r"expr: (.+)$", rules, re.MULTILINE)
+    named = {each for expr in alerts for each in NAME.findall(expr)}
+    of_objects = {each for each in named if each.startswith("arneb_subscription_")}
+    queries |= {f"an alert's {each}": each for each in named - of_objects}
+    assert len(queries) > 50 and len(of_objects) == 3
+    with (
+        pika.BlockingConnection(pika.URLParameters(broker.url)) as connection,
+        open_snapshot_environment(broker.data) as environment,
+        environment.snapshot(),
+    ):
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("looked-at", durable=True)
+        persistent = pika.BasicProperties(delivery_mode=2)
+        channel.basic_publish("", "looked-at", b"x", persistent)
+        wait = partial(prometheus.wait_for, within_s=SEEN_WITHIN_S)
+        empty = [name for name, query in queries.items() if not wait(query)]
+        objects = page("/metrics/per-object")
+    assert empty == []
+    for each in of_objects:  # the rules say that they need this page
+        assert f'{each}{{topic="' in objects
+    for each in alerts:
+        prometheus.query(each)  # which none of them may refuse
+
+
 def names_in(page: str) -> set[str]:
     return {line.split(" ")[2] for line in page.splitlines() if line.startswith("# TYPE rabbitmq")}
 
 
+@OURS
 def test_every_metric_of_rabbitmq_is_there_or_left_out_by_name(
     scraped: Any, tmp_path: Path
 ) -> None:
-    broker, _, page = scraped
-    if not isinstance(broker, Arneb):
-        pytest.skip("it is compared with the other")
+    _, _, page = scraped
     theirs = RabbitMQ(tmp_path / "rabbitmq", management=True).start()
     try:
         for path in ("/metrics", "/metrics/per-object"):
