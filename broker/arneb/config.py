@@ -4,6 +4,7 @@ The rule: after :func:`load_config` nothing reads a file, a flag or the environm
 everyone is handed the frozen value that concerns them.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -140,6 +141,10 @@ class PulsarTable(PulsarConfig):
             raise ValueError("authentication.methods: expected tls.client_ca for method tls")
 
 
+PATH_PREFIX: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+")
+"""What needs no percent sign."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpTable(HttpLimits):
     """Health, metrics and Arneb's own API. Where authentication is configured, for Pulsar's clients
@@ -154,6 +159,16 @@ class HttpTable(HttpLimits):
     """The same over TLS."""
     open_metrics: bool = False
     """Serve ``/metrics`` to everybody, without a login."""
+    path_prefix: str = ""
+    """Where the page and all else is served, too, as ``/arneb``, for a proxy that hands paths on as
+    they are; RabbitMQ's ``management.path_prefix``. Not needed behind one that takes a prefix
+    away."""
+
+    def __post_init__(self) -> None:
+        HttpLimits.__post_init__(self)
+        if self.path_prefix and not PATH_PREFIX.fullmatch(self.path_prefix):
+            shown = self.path_prefix[:100]
+            raise ValueError(f"path_prefix: expected a path such as /arneb, got {shown!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ The rule: nothing is decided here; names of protocols are RabbitMQ's.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from arneb import __version__
 from arneb.alarms import Alarms
@@ -22,6 +22,9 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.api.clock import wall_clock_ms
+
+if TYPE_CHECKING:
+    from arneb_pulsar.services.context import BrokerContext
 
 PROTOCOLS: Final[Mapping[str, str]] = {
     "amqp": "amqp",
@@ -61,6 +64,9 @@ class ManagedBroker(Protocol):
     @property
     def shovels(self) -> Shovels: ...
 
+    @property
+    def pulsar_context(self) -> "BrokerContext | None": ...
+
 
 def make_site(broker: ManagedBroker, topology: Topology) -> Site:
     """The site of a broker that serves AMQP."""
@@ -89,4 +95,5 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         wall_clock_ms(),
         broker.shovels,
         Sessions(broker.catalogue),
+        broker.pulsar_context,
     )

@@ -263,7 +263,7 @@ TAKEN: Final[Mapping[str, Take]] = {
     "management.tcp.port": _part("http.listen", 15672, 1),
     "management.listener.ip": _part("http.listen", 15672, 0),
     "management.listener.port": _part("http.listen", 15672, 1),
-    "management.path_prefix": _expected("/", "the API is served at /api"),
+    "management.path_prefix": setting("http.path_prefix", lambda value: value.rstrip("/")),
     "management.disable_basic_auth": _expected("false", "it is how users of the API log in"),
     "prometheus.tcp.ip": _part("metrics.listen", 15692, 0),
     "prometheus.tcp.port": _part("metrics.listen", 15692, 1),

@@ -182,12 +182,18 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         app = PageFiles(ManagementApp(api.site, app))
     app = Audited(app, shared.node.audit, "http")
+    bodies = api.bodies
+    if prefix := table.path_prefix:
+        from arneb.http.prefixed import Prefixed
+
+        app = Prefixed(app, prefix)
+        bodies = {**bodies, **{prefix + path: size for path, size in bodies.items()}}
     by_name, by_tls = shared.listeners.by_name, None
     if secured := by_name.get("http-tls"):
         handshakes = shared.certificates.handshakes("http")
         by_tls = ByTls(secured, handshakes.secure)
     listeners = by_name.get("http", ())
-    await serve_http(app, listeners, table, api.bodies, by_tls, task_status=task_status)
+    await serve_http(app, listeners, table, bodies, by_tls, task_status=task_status)
 
 
 async def _serve_http_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from arneb_pulsar.authorization.authorizer import Authorizer
     from arneb_pulsar.server import PulsarServer
     from arneb_pulsar.services.authenticator import Authenticator
+    from arneb_pulsar.services.context import BrokerContext
 
 PULSARS: Final = ("pulsar", "pulsar-tls", "http-pulsar", "http-pulsar-tls")
 """The listeners of Pulsar's."""
@@ -135,8 +136,7 @@ class Shared:
         from arneb.data.service import DataService
         from arneb.http.app import http_app
 
-        has_pulsar = not self.addresses.keys().isdisjoint(PULSARS)
-        pulsar = self.pulsar.context if has_pulsar else None
+        pulsar = self.pulsar_context
         rights_of = GrantedRights(self.catalogue, self.authorizer)
         data = DataService(self.core, self.topology, pulsar, self.config.data, rights_of)
         self._nursery.start_soon(data.run)
@@ -279,6 +279,12 @@ class Shared:
         )
         self.catalogue.watch(lambda changed: context.rights.changed())
         return PulsarServer(context)
+
+    @property
+    def pulsar_context(self) -> "BrokerContext | None":
+        """What Pulsar's connections share, where that protocol is served."""
+        has_pulsar = not self.addresses.keys().isdisjoint(PULSARS)
+        return self.pulsar.context if has_pulsar else None
 
     @cached_property
     def roles(self) -> "RolesAsUsers":

@@ -249,7 +249,6 @@ def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
         ("default_users.u.read = ^a", "name such users, and their permissions, in a file"),
         ("default_users.u.tags = x", "default_users.u: expected a password"),
         ("default_users.u.colour = x", 'unknown key "default_users.u.colour"'),
-        ("management.path_prefix = /rabbit", "the API is served at /api"),
         ("management.disable_basic_auth = true", "it is how users of the API log in"),
         ("default_limits.vhosts.1.max_channels = 9", 'unknown key "default_limits.vhosts.1.max'),
         ("default_limits.vhosts.1.max_queues = many", "expected a whole number, got 'many'"),

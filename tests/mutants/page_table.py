@@ -30,8 +30,8 @@ PAGE_MUTANTS: Final = (
     Mutant(
         "scripts can read the session's cookie",
         MANAGEMENT + "sessions.py",
-        "; Path=/; HttpOnly; SameSite=Strict",
-        "; Path=/; SameSite=Strict",
+        "; HttpOnly; SameSite=Strict",
+        "; SameSite=Strict",
         SESSION_TESTS,
     ),
     Mutant(

@@ -197,7 +197,7 @@ class Actor:
                 left = attachment.queue.message_count
                 _, entries, _ = unbatched(run, queue)
                 again = bool(run.redelivered)
-                got = [_fetched(entry, again, left) for entry in entries]
+                got = [fetched(entry, again, left) for entry in entries]
                 size += sum(len(each.payload) for each in got)
                 found += got
         finally:
@@ -223,7 +223,8 @@ class Actor:
                 return
 
 
-def _fetched(entry: bytes, redelivered: bool, left: int) -> Fetched:
+def fetched(entry: bytes, redelivered: bool = False, left: int = 0) -> Fetched:
+    """A message of AMQP's own form."""
     start = HEADER_BYTES + read_header(entry).hint
     return Fetched(
         split_route(entry[HEADER_BYTES:start]),

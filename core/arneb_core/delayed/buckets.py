@@ -139,6 +139,13 @@ class BucketDelayedDeliveryTracker:
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         """What comes due behind ``place``."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
+        return self._read(place, until_ms, limit, told)
+
+    def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
+        """The same of whatever time."""
+        return self._read(place, NEVER_MS - 1, limit, told)
+
+    def _read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         end, next_ms = end_of(until_ms), NEVER_MS
         streams: list[Iterable[DueKey]] = []
         ended: list[Bucket] = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_MASK, DueKey, end_of, time_of
+from arneb_core.api.due_key import AFTER_ALL_TIME, PLACE_MASK, DueKey, end_of, time_of
 from arneb_core.api.position import Position
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
@@ -40,7 +40,14 @@ class InMemoryDelayedDeliveryTracker:
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         """What comes due behind ``place``; never None."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
-        keys, following = self._keys.between(place, end_of(until_ms), limit)
+        return self._read(place, end_of(until_ms), limit)
+
+    def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
+        """The same of whatever time; never None."""
+        return self._read(place, AFTER_ALL_TIME, limit)
+
+    def _read(self, place: DueKey, end: DueKey, limit: int) -> Reading:
+        keys, following = self._keys.between(place, end, limit)
         return Reading(keys, NEVER_MS if following < 0 else time_of(following))
 
     def count_due(self, place: DueKey, until_ms: int) -> int:

@@ -57,6 +57,11 @@ class DelayedDeliveryTracker(Protocol):
         is being read, and then ``told`` is called when it is worth asking again."""
         ...
 
+    def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
+        """The same of whatever time, for somebody who only looks: what comes due before what was
+        looked at is still taken in."""
+        ...
+
     def count_due(self, place: DueKey, until_ms: int) -> int:
         """About how many keys lie behind ``place`` and come due up to ``until_ms``."""
         ...

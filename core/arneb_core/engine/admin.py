@@ -10,12 +10,15 @@ from typing import Protocol
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
-from arneb_core.api.errors import SubscriptionFenced
+from arneb_core.api.due_key import DueKey, end_of, place_of, time_of
+from arneb_core.api.errors import StoreFailed, SubscriptionFenced
 from arneb_core.api.limits import Departure
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
+from arneb_core.delayed.index import DelayedIndex
+from arneb_core.delayed.tracker import NEVER_MS
 from arneb_core.engine.withholding import SubscriptionWithholding
 from arneb_core.log.memory_log import Log
 from arneb_core.log.reading import TopicReading
@@ -28,6 +31,7 @@ class TopicAdmin(TopicReading):
     """Fills :class:`arneb_core.api.admin.InspectedTopic`."""
 
     settings: TopicSettings
+    delayed: DelayedIndex | None
 
     async def change_settings(self, settings: TopicSettings) -> None:
         """Have other settings from now on and after a restart."""
@@ -50,6 +54,23 @@ class TopicAdmin(TopicReading):
         )
         if settings != self.settings:
             await self.change_settings(settings)
+
+    async def soonest(self, limit: int, after_ms: int) -> Sequence[tuple[int, Position]]:
+        """See :meth:`InspectedTopic.soonest`."""
+        found: list[DueKey] = []
+        place, index = end_of(after_ms), self.delayed
+        while index is not None and len(found) < limit:
+            asking = _Asking()
+            reading = index.tracker.look(place, limit - len(found), asking.told)
+            if reading is None:
+                await asking.wait()
+                continue
+            found += reading.keys
+            if not reading.keys or reading.next_ms == NEVER_MS:
+                break
+            place = found[-1]
+            await trio.lowlevel.checkpoint()
+        return [(time_of(each), place_of(each)) for each in found]
 
     def ledgers(self) -> Sequence[LedgerStatistics]:
         """See :meth:`InspectedTopic.ledgers`."""
@@ -108,6 +129,28 @@ class AdministeringEngine(Protocol):
 
     @property
     def catalog(self) -> SubscriptionCatalog: ...
+
+
+class _Asking:
+    """Waits for what an index has to read first."""
+
+    def __init__(self) -> None:
+        self._came = trio.Event()
+        self._error: StoreFailed | None = None
+
+    def __repr__(self) -> str:
+        return f"<_Asking {self._error or 'without an error'}>"
+
+    def told(self, error: StoreFailed | None) -> None:
+        """It has come, or cannot."""
+        self._error = error
+        self._came.set()
+
+    async def wait(self) -> None:
+        """Raises :class:`StoreFailed`."""
+        await self._came.wait()
+        if self._error is not None:
+            raise self._error
 
 
 class SubscriptionAdmin(SubscriptionWithholding):

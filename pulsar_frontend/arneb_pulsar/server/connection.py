@@ -34,6 +34,7 @@ class Connection:
     def __init__(self, context: BrokerContext, stream: trio.abc.Stream, endpoint: Endpoint) -> None:
         config, clock = context.config, context.clock
         self.address = endpoint.address
+        self.is_secured = endpoint.service_url.startswith("pulsar+ssl:")
         self._context = context
         self._clock = clock
         self._stream = stream
@@ -56,6 +57,7 @@ class Connection:
         self._closing = False
         self._is_over = False
         self._paused = False
+        self.received_bytes = 0
 
     def __repr__(self) -> str:
         state = "closing " if self._closing else "paused " if self._paused else ""
@@ -67,6 +69,11 @@ class Connection:
     def client_name(self) -> str:
         """The library that the client is made on, with its version."""
         return self._session.client.name
+
+    @property
+    def sent_bytes(self) -> int:
+        """What has been written to it."""
+        return self._writer.sent_bytes
 
     @property
     def is_full(self) -> bool:
@@ -168,6 +175,7 @@ class Connection:
                 continue
             if not data:
                 return
+            self.received_bytes += len(data)
             self._heard.set()
             self._heard = trio.Event()
             if not asks:

@@ -136,11 +136,9 @@ async def serve_connection(
     reached = told_url or advertised or service_url
     endpoint = Endpoint(reached, address, certificate or {}, is_brought=bool(told_url))
     connection = Connection(context, stream, endpoint)
-    context.connections.opened_total += 1
-    try:
-        await connection.run()
-    except* Exception:
-        # A defect of ours. It costs this client its connection, and nobody else anything.
-        logger.exception("unexpected error in the connection of %s", address)
-    finally:
-        context.connections.closed_total += 1
+    with context.connections.opened(connection, context.clock.wall_ms()):
+        try:
+            await connection.run()
+        except* Exception:
+            # A defect of ours. It costs this client its connection, and nobody else anything.
+            logger.exception("unexpected error in the connection of %s", address)

@@ -54,6 +54,8 @@ class Writer:
         self._flushed = trio.Event()
         self._busy = False
         self._sending_bytes = 0
+        self.sent_bytes = 0
+        """Since the connection was opened."""
         self._torn = False
 
     def __repr__(self) -> str:
@@ -112,5 +114,6 @@ class Writer:
                 await self._stream.send_all(piece)
             if limit.cancelled_caught:
                 raise trio.BrokenResourceError("the client does not read")
+            self.sent_bytes += len(piece)
             self._sending_bytes = max(0, len(data) - start - PIECE_BYTES)
         self._torn = False

@@ -4,7 +4,8 @@ The rule: whatever holds connections here holds them by this protocol; the class
 :class:`arneb_pulsar.server.connection.Connection`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,21 @@ class ClientConnection(Protocol):
         ...
 
     @property
+    def is_secured(self) -> bool:
+        """It came by TLS."""
+        ...
+
+    @property
+    def received_bytes(self) -> int:
+        """What has come by it."""
+        ...
+
+    @property
+    def sent_bytes(self) -> int:
+        """What has been written to it."""
+        ...
+
+    @property
     def is_full(self) -> bool:
         """It leaves so much unread that nothing more should be said."""
         ...
@@ -52,15 +68,54 @@ class ClientConnection(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ConnectionCounts:
-    """How many connections there were since the broker started."""
+@dataclass(frozen=True, slots=True)
+class OpenConnection:
+    """A connection, with what operators know it by."""
 
-    opened_total: int = 0
-    closed_total: int = 0
+    number: int
+    """No other has or had it since the broker started."""
+    connection: ClientConnection
+    opened_ms: int
+
+
+class Connections:
+    """The connections that are open, and how many there were since the broker started."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, OpenConnection] = {}
+        self._numbers: dict[ClientConnection, int] = {}
+        self.opened_total = 0
+        self.closed_total = 0
 
     def __repr__(self) -> str:
-        return f"<ConnectionCounts {self.closed_total} of {self.opened_total} closed>"
+        return f"<Connections {len(self._open)} open of {self.opened_total}>"
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[OpenConnection]:
+        return iter(list(self._open.values()))
+
+    def get(self, number: int) -> OpenConnection | None:
+        """The one of that number, if it is open still."""
+        return self._open.get(number)
+
+    def number_of(self, connection: ClientConnection) -> int | None:
+        """Under which number one is open."""
+        return self._numbers.get(connection)
+
+    @contextmanager
+    def opened(self, connection: ClientConnection, now_ms: int) -> Iterator[None]:
+        """It is open for as long as the block runs."""
+        self.opened_total += 1
+        number = self.opened_total
+        self._open[number] = OpenConnection(number, connection, now_ms)
+        self._numbers[connection] = number
+        try:
+            yield
+        finally:
+            del self._open[number], self._numbers[connection]
+            self.closed_total += 1
 
 
 async def close_dead(connections: Iterable[ClientConnection], asking: ClientConnection) -> bool:

@@ -23,7 +23,7 @@ from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.services.authenticator import Authenticator
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.compactor import Compactor
-from arneb_pulsar.services.connections import ConnectionCounts
+from arneb_pulsar.services.connections import Connections
 from arneb_pulsar.services.consumers import ConsumerRegistry
 from arneb_pulsar.services.deduplication import Deduplications
 from arneb_pulsar.services.dispatch_throttles import DispatchThrottles
@@ -89,7 +89,7 @@ class BrokerContext:
     settings: DynamicSettings
     urls: ServiceUrls
     ownership: Ownership
-    connections: ConnectionCounts = field(default_factory=ConnectionCounts)
+    connections: Connections = field(default_factory=Connections)
     long_turns: LongTurns = field(default_factory=LongTurns)
     onlooking: Onlooking = field(default_factory=Onlooking)
     message_shown: trio.Lock = field(default_factory=trio.Lock)

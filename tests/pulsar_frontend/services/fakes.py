@@ -19,6 +19,9 @@ class FakeConnection:
     address: str = "here:1"
     caller: Caller = NOBODY
     client_name: str = "test"
+    is_secured: bool = False
+    received_bytes: int = 0
+    sent_bytes: int = 0
     is_full: bool = False
     lives: bool = True
     told: list[Event] = field(default_factory=list)

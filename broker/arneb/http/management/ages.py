@@ -1,19 +1,43 @@
 """Ages: how old the oldest message is that somebody still has to acknowledge.
 
-The rule: it is read where it lies, and read again only when another one is the oldest.
+The rule: it is read where it lies, and read again only when another one is the oldest. Of very many
+queues only those are read that could be among the oldest: a message is no older than the ledger it
+is in.
 """
 
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import Any, Final, Protocol, TypeVar
 
 from arneb_core.api.entry import HEADER_BYTES, read_header
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
+from arneb_core.api.position import Position, ledger_of
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
-KNOWN_MAX: Final = 2000
-"""Oldest messages that are remembered: some pages of a list."""
+KNOWN_MAX: Final = 60_000
+"""Oldest messages that are remembered, 200 bytes each: of as many queues as the page is made
+for."""
+
+READS_MAX: Final = 2000
+"""For one order: some tenths of a second. Beyond it the ledgers' ages stand for the messages', and
+who asks again a second later goes on from there."""
+
+LOOKED_AT_PER_TURN: Final = 500
+
+
+class Aged(Protocol):
+    """What is put in order: a log, and whose oldest message counts."""
+
+    @property
+    def topic(self) -> Topic: ...
+
+    @property
+    def main(self) -> Subscription | None: ...
+
+
+Row = TypeVar("Row", bound=Aged)
 
 
 class Ages:
@@ -29,9 +53,61 @@ class Ages:
         """When the oldest unacknowledged message of a subscription was published, in ms; None:
         there is none, or it cannot be read."""
         waiting = subscription.unacknowledged(1)
-        if not waiting:
+        return await self._read(topic, subscription, waiting[0]) if waiting else None
+
+    async def oldest_first(
+        self, rows: Sequence[Row], end: int, pause: Callable[[], Awaitable[None]], *, reverse: bool
+    ) -> list[Row]:
+        """The first ``end`` of ``rows``, the one with the oldest message first; what holds none
+        comes last. ``reverse``: all the other way round."""
+        sign = -1 if reverse else 1
+        heap: list[tuple[float, int, bool, Row]] = []
+        empty: list[Row] = []
+        for number, row in enumerate(rows):
+            if number % LOOKED_AT_PER_TURN == 0:
+                await pause()
+            bound = self._bound(row, newest=reverse)
+            if bound is None:
+                empty.append(row)
+            else:
+                heap.append((sign * bound[0], number, bound[1], row))
+        heapify(heap)
+        found: list[Row] = empty[:end] if reverse else []
+        reads = 0
+        while heap and len(found) < end:
+            ms, number, is_exact, row = heap[0]
+            if is_exact or reads >= READS_MAX:
+                heappop(heap)
+                found.append(row)
+                continue
+            reads += 1
+            main = row.main
+            exact_ms = None if main is None else await self.of(row.topic, main)
+            # What cannot be read stays where its ledger is.
+            ms = ms if exact_ms is None else sign * exact_ms
+            heapreplace(heap, (ms, number, True, row))
+        return found if reverse else [*found, *empty][:end]
+
+    def _bound(self, row: Aged, *, newest: bool) -> tuple[float, bool] | None:
+        """When its oldest message was published, if that is known, or else between which times;
+        None: it holds none."""
+        main = row.main
+        waiting = () if main is None or not sum(main.lengths) else main.unacknowledged(1)
+        if main is None or not waiting:
             return None
-        key, place = (topic.name, topic.id, subscription.name), waiting[0]
+        known = self._known.get((row.topic.name, row.topic.id, main.name))
+        if known is not None and known[0] == waiting[0]:
+            return known[1], True
+        number = ledger_of(waiting[0])
+        for each in row.topic.ledgers():
+            if each.id == number:
+                if not newest:
+                    return each.created_ms, False
+                return each.closed_ms or float("inf"), False
+        return (float("inf") if newest else 0.0), False
+
+    async def _read(self, topic: Topic, subscription: Subscription, place: Position) -> int | None:
+        key: Any = (topic.name, topic.id, subscription.name)
         known = self._known.get(key)
         if known is None or known[0] != place:
             try:

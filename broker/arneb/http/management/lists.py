@@ -4,8 +4,8 @@ The rule: what is cheap is done for all, and a document is made of those only th
 nothing is done for more than a few hundred between two turns of others.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, long_answer
@@ -54,6 +54,10 @@ class Listing:
     page: Page | None = None
 
 
+Special = Callable[[Sequence[Any], int, bool], Awaitable[list[Any]]]
+"""The first so many of some things, or of all the other way round."""
+
+
 def _by_document(_: str) -> Figure | None:
     return None
 
@@ -69,6 +73,8 @@ class Source(Generic[Item]):
     that is searched."""
     figure: Callable[[str], Figure | None] = _by_document
     """How to read a field without a document, if it can be."""
+    special: Mapping[str, Special] = field(default_factory=dict)
+    """Orders by what no figure says, by their names."""
     in_order: bool = False
     """They are in that order already."""
     orders: Orders | None = None
@@ -203,6 +209,8 @@ async def _ordered(
     figure = _figure(source, sort, read)
 
     async def find() -> list[Item]:
+        if (special := source.special.get(sort)) is not None:
+            return await special(items, end, reverse)
         return await in_order(items, figure, pause, end=end, reverse=reverse, at_once=at_once)
 
     if source.orders is None or listing.page is None:

@@ -21,6 +21,8 @@ from arneb_core.access.tables import Changed
 COOKIE: Final = "arneb-session"
 TOKEN_BYTES: Final = 32
 
+ROOT_PATH: Final = "/"
+
 SESSIONS_MAX: Final = 1000
 """When one more comes, the one that was not used for the longest time ends."""
 
@@ -35,9 +37,14 @@ tags they have now is known at a login only."""
 class Session:
     """Somebody who has logged in."""
 
-    __slots__ = ("moved", "opened_s", "principal", "token", "used_s", "user")
+    __slots__ = ("moved", "opened_s", "path", "principal", "token", "used_s", "user")
 
-    def __init__(self, token: str, principal: Principal, user: User | None, now: float) -> None:
+    def __init__(
+        self, token: str, principal: Principal, user: User | None, now: float, path: str
+    ) -> None:
+        self.path: Final = path
+        """Where the page was when its user logged in: several brokers may stand behind one proxy,
+        and each has its own cookie."""
         self.token: Final = token
         self.principal = principal
         self.user = user
@@ -74,10 +81,10 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, principal: Principal) -> Session:
+    def open(self, principal: Principal, path: str = ROOT_PATH) -> Session:
         """Somebody has logged in."""
         user = self._catalogue.get(User, principal.name)
-        session = Session(token_urlsafe(TOKEN_BYTES), principal, user, self._clock())
+        session = Session(token_urlsafe(TOKEN_BYTES), principal, user, self._clock(), path)
         self._sessions[session.token] = session
         if len(self._sessions) > SESSIONS_MAX:
             self.end(next(iter(self._sessions.values())))
@@ -142,8 +149,9 @@ def token_in(cookies: str) -> str:
     return "" if morsel is None else morsel.value
 
 
-def cookie_for(token: str, *, secure: bool) -> str:
+def cookie_for(token: str, *, secure: bool, path: str = ROOT_PATH) -> str:
     """What the browser is told to keep; without a token, to forget. Scripts do not see it, other
     sites do not send it, and by TLS it came it goes by TLS only."""
     age = "" if token else "; Max-Age=0"
-    return f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict{'; Secure' * secure}{age}"
+    safe = "; HttpOnly; SameSite=Strict"
+    return f"{COOKIE}={token}; Path={path}{safe}{'; Secure' * secure}{age}"

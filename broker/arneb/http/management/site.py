@@ -7,7 +7,7 @@ The rule: it is read at the instant of the call; what takes long is cut into tur
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from arneb.alarms import Alarms
 from arneb.http.long_answers import between_pieces
@@ -31,6 +31,9 @@ from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.principals import Principal
 from arneb_core.access.records import GlobalParameter
+
+if TYPE_CHECKING:
+    from arneb_pulsar.services.context import BrokerContext
 
 RABBITMQ_VERSION: Final = "3.13.7"
 """Whose behaviour is ours; tools compare it."""
@@ -70,6 +73,8 @@ class Site:
     started_ms: int
     shovels: Shovels
     sessions: Sessions
+    pulsar: "BrokerContext | None" = None
+    """What Pulsar's connections share, where that protocol is served."""
     pause: Callable[[], Awaitable[None]] = between_pieces
     orders: Orders = field(default_factory=Orders)
     by_name: QueuesByName = field(default_factory=QueuesByName)

@@ -26,13 +26,17 @@ from arneb.http.management import (
     vhosts,
 )
 from arneb.http.management.page import (
+    clients,
     delayed,
     looking,
     moving,
     node,
+    pulsar_client,
     queue,
+    republishing,
     routing,
     topics,
+    transactions,
     watching,
 )
 from arneb.http.management.page import login as page_login
@@ -67,6 +71,10 @@ ROUTER: Final = Router(
         *looking.ROUTES,
         *moving.ROUTES,
         *routing.ROUTES,
+        *clients.ROUTES,
+        *pulsar_client.ROUTES,
+        *transactions.ROUTES,
+        *republishing.ROUTES,
     )
 )
 

@@ -3,17 +3,23 @@
 The rule: a password is sent once and kept nowhere; from then on a session stands for it.
 """
 
+import re
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply
+from arneb.http.management.calls import Call, Document, Reply, bad_request
 from arneb.http.management.login import LOOPBACK, expect_mark, log_in
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, Rule, Who, is_administrator, is_monitor
-from arneb.http.management.sessions import cookie_for
+from arneb.http.management.sessions import ROOT_PATH, cookie_for
 from arneb.http.management.site import Site
 from arneb_core.access.principals import Principal
 
 SECURE: Final = "https"
+
+PATH: Final = re.compile(r"/([A-Za-z0-9._~-]+/)*")
+"""Where a page may say that it is, for its cookie: nothing in it ends an attribute."""
+
+PATH_CHARACTERS_MAX: Final = 200
 
 
 async def _open(site: Site, call: Call) -> Reply:
@@ -23,8 +29,11 @@ async def _open(site: Site, call: Call) -> Reply:
     loopback = call.headers.get(LOOPBACK) == "true"
     name, password = body.text("username"), body.text("password")
     principal = await log_in(site.authority, name, password, call.address, loopback=loopback)
-    session = site.sessions.open(principal)
-    cookie = cookie_for(session.token, secure=is_secure(call))
+    path = body.text("path", ROOT_PATH)
+    if len(path) > PATH_CHARACTERS_MAX or not PATH.fullmatch(path):
+        raise bad_request(f"expected a plain path that ends in a slash, got {path[:100]!r}")
+    session = site.sessions.open(principal, path)
+    cookie = cookie_for(session.token, secure=is_secure(call), path=path)
     return Reply(_shown(principal), headers={"set-cookie": cookie})
 
 
@@ -33,10 +42,11 @@ async def _look(site: Site, call: Call) -> Reply:
 
 
 async def _close(site: Site, call: Call) -> Reply:
-    session = site.sessions.find(call.headers.get("cookie", ""))
+    session, path = site.sessions.find(call.headers.get("cookie", "")), ROOT_PATH
     if session is not None:
+        path = session.path
         site.sessions.end(session)
-    headers = {"set-cookie": cookie_for("", secure=is_secure(call))}
+    headers = {"set-cookie": cookie_for("", secure=is_secure(call), path=path)}
     return Reply(status=204, headers=headers)
 
 

@@ -7,17 +7,24 @@ No slice keeps a read transaction open while another is waited for.
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import trio
 
 from arneb.http.management.calls import Call, Document, Reply, bad_request
-from arneb.http.management.page.places import expect_readable, place_in, position_in
+from arneb.http.management.page.places import (
+    expect_readable,
+    number_in,
+    place_in,
+    position_in,
+)
+from arneb.http.management.page.schema_views import schema_views
 from arneb.http.management.router import Route
-from arneb.http.management.rules import VHOST
+from arneb.http.management.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.site import Site
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.codec import Message, codecs
@@ -27,7 +34,7 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
 FOUND_MAX: Final = 100
-"""Messages in one answer."""
+"""Messages in one answer; and of one batch, of which it is said how many messages it has."""
 
 SLICE_BYTES: Final = 256 * 1024
 """Read at once: a millisecond or two, in one read transaction."""
@@ -89,19 +96,10 @@ def wanted_in(query: Mapping[str, str]) -> Wanted:
         name.strip(),
         value.strip() if equals else None,
         text.encode("utf-8", "surrogatepass"),
-        _number(query, "since", 0),
-        _number(query, "until", 1 << 62),
+        number_in(query, "since", 0),
+        number_in(query, "until", 1 << 62),
         wall_clock_ms() if query.get("delayed") == "yes" else 0,
     )
-
-
-def _number(query: Mapping[str, str], name: str, default: int) -> int:
-    text = query.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdecimal() and len(text) < 17):
-        raise bad_request(f"expected a whole number as {name}, got {text[:40]!r}")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +117,22 @@ def matches(
     """What of a slice fits, at most so many entries' worth, and behind which entry it ended."""
     found: list[Found] = []
     last: Position | None = None
-    known = codecs()
     for first, entries in runs:
         for index, entry in enumerate(entries):
             if len(found) >= most:
                 return found, last
             last = Position(first + index)
-            header = read_header(entry)
-            with suppress(ValueError, KeyError, LookupError):
-                found += [
-                    Found(last, header, message)
-                    for message in known[Origin(header.origin)].decode(entry)
-                    if wanted.fits(header, message)
-                ]
+            fitting = (e for e in found_at(last, entry) if wanted.fits(e.header, e.message))
+            found += islice(fitting, FOUND_MAX)
     return found, last
+
+
+def found_at(place: Position, entry: bytes) -> Iterator[Found]:
+    """The messages of an entry; none if nobody can read it."""
+    header = read_header(entry)
+    with suppress(ValueError, KeyError, LookupError):
+        for message in codecs()[Origin(header.origin)].decode(entry):
+            yield Found(place, header, message)
 
 
 async def search(
@@ -173,7 +173,7 @@ async def _look(site: Site, call: Call) -> Reply:
     await expect_readable(call, place)
     query, topic = call.query, place.row.topic
     wanted = wanted_in(query)
-    limit = _number(query, "limit", 20)
+    limit = number_in(query, "limit", 20)
     if not 1 <= limit <= FOUND_MAX:
         raise bad_request(f"expected a limit of 1 to {FOUND_MAX}")
     waits = place.row.main if query.get("of", "waiting") == "waiting" else None
@@ -188,9 +188,13 @@ async def _look(site: Site, call: Call) -> Reply:
     cut = WHOLE_BYTES if limit == 1 else SHOWN_BYTES
     found, then, size = await search(topic, start, wanted, limit, waits)
     last = topic.last
+    shown = [message_document(place.row.main, each, cut) for each in found]
+    views = await schema_views(site, topic, [each.message for each in found])
+    for index, view in views.items():
+        shown[index]["schema"] = view
     return Reply(
         {
-            "messages": [_shown(place.row.main, each, cut) for each in found],
+            "messages": shown,
             "from": render(start),
             "next": None if then is None else render(then),
             "last": None if last is None else render(last),
@@ -201,12 +205,14 @@ async def _look(site: Site, call: Call) -> Reply:
     )
 
 
-def _shown(main: Subscription | None, found: Found, cut: int) -> Document:
+def message_document(main: Subscription | None, found: Found, cut: int) -> Document:
+    """One message, with so many bytes of its body."""
     message, header = found.message, found.header
     value = message.value[:cut]
     document: Document = {
         "position": render(found.place),
         "batch_index": message.batch_index,
+        "batch_messages": header.messages,
         "waits": main is not None and is_waiting(main, found.place),
         "published_ms": header.publish_time_ms,
         "deliver_at_ms": header.deliver_at_ms,
@@ -234,4 +240,7 @@ def _body(value: bytes) -> Document:
     return {"body": text, "encoding": "text"}
 
 
-ROUTES: Final = (Route("GET", "page/messages/:vhost/:queue", VHOST, _look),)
+ROUTES: Final = (
+    Route("GET", "page/messages/:vhost/:queue", VHOST, _look),
+    Route("GET", "page/topic/:topic/messages", ADMINISTRATOR, _look),
+)

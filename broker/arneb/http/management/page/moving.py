@@ -60,8 +60,8 @@ async def _put_elsewhere(site: Site, call: Call, *, acknowledged: bool) -> Reply
     target = place_in(site, call, body.text("to"))
     await expect_readable(call, place)
     await expect_publishable(call)
-    positions = _positions(body)
-    entries = await _entries(place.row.topic, positions)
+    positions = positions_in(body)
+    entries = await entries_in(place.row.topic, positions)
     return await _done(site, place, {target.row.name: target}, [
         (at, target.row.name, plain(entry)) for at, entry in entries.items()
     ], acknowledged=acknowledged, asked=len(positions))  # fmt: skip
@@ -70,8 +70,8 @@ async def _put_elsewhere(site: Site, call: Call, *, acknowledged: bool) -> Reply
 async def _delete(site: Site, call: Call) -> Reply:
     place = place_in(site, call)
     await expect_readable(call, place)
-    positions = _positions(call.document())
-    there = await _entries(place.row.topic, positions)
+    positions = positions_in(call.document())
+    there = await entries_in(place.row.topic, positions)
     moves = [(at, "", b"") for at in there]
     return await _done(site, place, {}, moves, acknowledged=True, asked=len(positions))
 
@@ -81,10 +81,10 @@ async def _send_back(site: Site, call: Call) -> Reply:
     place = place_in(site, call)
     await expect_readable(call, place)
     await expect_publishable(call)
-    positions = _positions(call.document())
+    positions = positions_in(call.document())
     moves: list[tuple[Position, str, bytes]] = []
     targets: dict[str, Place] = {}
-    for at, entry in (await _entries(place.row.topic, positions)).items():
+    for at, entry in (await entries_in(place.row.topic, positions)).items():
         name, alive = revived(entry)
         if name is None:
             continue
@@ -94,15 +94,16 @@ async def _send_back(site: Site, call: Call) -> Reply:
     return await _done(site, place, targets, moves, acknowledged=True, asked=len(positions))
 
 
-def _positions(body: Body) -> list[Position]:
+def positions_in(body: Body) -> list[Position]:
+    """The places that a call names. Raises 400."""
     given = body.texts("positions")
     if not 1 <= len(given) <= MOVED_MAX:
         raise bad_request(f"expected 1 to {MOVED_MAX} positions, got {len(given)}")
     return sorted({position_in(each) for each in given})
 
 
-async def _entries(topic: Topic, positions: Sequence[Position]) -> dict[Position, bytes]:
-    """Those that are there."""
+async def entries_in(topic: Topic, positions: Sequence[Position]) -> dict[Position, bytes]:
+    """Those entries that are there. Raises 400 for too much at once."""
     found: dict[Position, bytes] = {}
     size = 0
     for at in positions:
@@ -152,8 +153,8 @@ async def _done(
 
 
 def _put(target: Place, entry: bytes, admission: Admission) -> None:
-    queue = target.row.queue
-    overflow = None if queue is None else target.vhost.queues.refusing.get(queue.name)
+    queue, vhost = target.row.queue, target.vhost
+    overflow = queue and vhost and vhost.queues.refusing.get(queue.name)
     if overflow is None:
         admission.put(target.row.topic, entry)
     elif not admission.offer(overflow, entry):

@@ -3,13 +3,15 @@
 The rule: rights are those of AMQP on the queue, asked here once for everything that looks into it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from arneb.http.management.calls import Call, bad_request, not_authorised, not_found
-from arneb.http.management.rows import Row
+from arneb.http.management.rows import NO_VHOST, Row
 from arneb.http.management.site import Site
 from arneb_amqp.session.rights import DEFAULT_EXCHANGE_NAME
+from arneb_amqp.topology.names import SCHEME
 from arneb_amqp.topology.topology import Vhost
 from arneb_core.access.principals import Kind, Question
 from arneb_core.access.rights import Right
@@ -23,7 +25,8 @@ NUMBER_DIGITS_MAX: Final = 10
 class Place:
     """One log in a vhost."""
 
-    vhost: Vhost
+    vhost: Vhost | None
+    """None: it is in a namespace that is no vhost's, which only administrators look into."""
     row: Row
 
     @property
@@ -37,6 +40,11 @@ class Place:
 
 def place_in(site: Site, call: Call, name: str | None = None) -> Place:
     """The queue, or the topic that no queue is, in the path; or of that name. Raises 404."""
+    if name is None and (full_name := call.params.get("topic")) is not None:
+        topic = site.core.topics.get(full_name)
+        if topic is None:
+            raise not_found()
+        return Place(None, Row(full_name.removeprefix(SCHEME), NO_VHOST, topic))
     vhost = site.vhost_of(call)
     name = call.params["queue"] if name is None else name
     queue = vhost.queues.get(name)
@@ -60,7 +68,9 @@ async def expect_right(call: Call, right: Right, name: str, kind: Kind = Kind.QU
 
 
 async def expect_readable(call: Call, place: Place) -> None:
-    """The caller may have messages of it. Raises 401, and 405 as of a queue of one connection."""
+    """The caller may have messages of it. Raises 401, and 400 for a queue of one connection."""
+    if place.vhost is None:
+        return  # the route is for administrators
     await expect_right(call, Right.READ, place.row.name)
     queue = place.row.queue
     if queue is not None and queue.owner is not None:
@@ -81,3 +91,13 @@ def position_in(text: str) -> Position:
     ):
         return position(int(ledger), int(entry))
     raise bad_request(f"expected a position such as 1:42, got {text[:40]!r}")
+
+
+def number_in(query: Mapping[str, str], name: str, default: int) -> int:
+    """A number of a query. Raises 400."""
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 17):
+        raise bad_request(f"expected a whole number as {name}, got {text[:40]!r}")
+    return int(text)

@@ -3,18 +3,25 @@
 The rule: figures are those of this instant, in the words of the core.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from arneb.http.management.calls import Call, Document, Reply
 from arneb.http.management.page.places import Place, place_in
-from arneb.http.management.page.row_documents import row_document
+from arneb.http.management.page.row_documents import counters_of, rates_of, row_document
+from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
-from arneb.http.management.rules import VHOST
+from arneb.http.management.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.wire.json_fields import table_to_json
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.position import render
 from arneb_core.api.subscriptions import Subscription
+
+HISTORY: Final = Range(300, 5)
+"""Five minutes, as on the overview."""
+
+SERIES: Final = ("in", "out", "acknowledged", "ready", "unacknowledged")
 
 LEDGERS_MAX: Final = 200
 SUBSCRIPTIONS_MAX: Final = 50
@@ -52,6 +59,13 @@ async def _look(site: Site, call: Call) -> Reply:
     return Reply(document)
 
 
+async def _history(site: Site, call: Call) -> Reply:
+    """The last minutes, as far back as somebody has looked."""
+    row = place_in(site, call).row
+    details = rates_of(site, row, counters_of(row), dict.fromkeys(SERIES, HISTORY))
+    return Reply({name: details[name] for name in SERIES})
+
+
 def _declared(place: Place) -> Document:
     queue = place.row.queue
     if queue is None:
@@ -72,6 +86,7 @@ async def _subscription(site: Site, place: Place, of: Subscription) -> Document:
     statistics = of.statistics()
     consumers = list(of.consumers)
     ready, away = of.lengths
+    pulsar = _pulsar_consumers(site, place)
     return {
         "name": of.name,
         "type": None if statistics.type is None else statistics.type.value,
@@ -86,13 +101,25 @@ async def _subscription(site: Site, place: Place, of: Subscription) -> Document:
         "unreadable": None if statistics.unreadable is None else render(statistics.unreadable),
         "oldest_ms": await site.ages.of(place.row.topic, of),
         "consumers_total": len(consumers),
-        "consumers": [_consumer(each) for each in consumers[:CONSUMERS_MAX]],
+        "consumers": [_consumer(each, pulsar) for each in consumers[:CONSUMERS_MAX]],
     }
 
 
-def _consumer(of: Consumer) -> Document:
+def _pulsar_consumers(site: Site, place: Place) -> Mapping[Consumer, Document]:
+    """Which of them came by which connection of Pulsar's."""
+    if site.pulsar is None:
+        return {}
+    number_of = site.pulsar.connections.number_of
+    return {
+        each.consumer: {"connection": number_of(each.connection), "key": each.key}
+        for each in site.pulsar.consumers.of(place.row.topic)
+    }
+
+
+def _consumer(of: Consumer, pulsar: Mapping[Consumer, Document]) -> Document:
     """``permits``: how many more it would take now; a slow one has none and much in flight."""
     return {
+        "pulsar": pulsar.get(of),
         "name": of.name,
         "in_flight": of.in_flight,
         "permits": max(0, of.permits),
@@ -102,4 +129,9 @@ def _consumer(of: Consumer) -> Document:
     }
 
 
-ROUTES: Final = (Route("GET", "page/queues/:vhost/:queue", VHOST, _look),)
+ROUTES: Final = (
+    Route("GET", "page/queues/:vhost/:queue", VHOST, _look),
+    Route("GET", "page/queues/:vhost/:queue/history", VHOST, _history),
+    Route("GET", "page/topic/:topic", ADMINISTRATOR, _look),
+    Route("GET", "page/topic/:topic/history", ADMINISTRATOR, _history),
+)

@@ -46,6 +46,8 @@ def counters_of(row: Row) -> Counters:
         "redelivered": redelivered,
         "expired": expired,
         "messages": ready + away,
+        "ready": ready,
+        "unacknowledged": away,
     }
 
 
@@ -53,9 +55,11 @@ def _read(row: Row) -> Counters | None:
     return None if row.topic.fenced else counters_of(row)
 
 
-def rates_of(site: Site, row: Row, counters: Counters) -> Mapping[str, Mapping[str, Any]]:
+def rates_of(
+    site: Site, row: Row, counters: Counters, ranges: Mapping[str, Range] = SPARK
+) -> Mapping[str, Mapping[str, Any]]:
     """How fast they grow, and what a spark line shows. It is sampled from now on."""
-    return site.rates.details(row.key, counters, partial(_read, row), SPARK)
+    return site.rates.details(row.key, counters, partial(_read, row), ranges)
 
 
 def diagnosis_of(site: Site, row: Row, rates: Mapping[str, Mapping[str, Any]]) -> Diagnosis:

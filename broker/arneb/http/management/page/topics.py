@@ -3,6 +3,7 @@
 The rule: of what does not stand on the page nothing is looked at but what it is sorted by.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -14,19 +15,28 @@ from arneb.http.management.rows import NO_VHOST, Row
 from arneb.http.management.rules import USERS, VHOST, is_administrator
 from arneb.http.management.site import Site
 
+AGE: Final = "age"
+"""Sorts by the age of the oldest message."""
+
 
 async def _list(site: Site, call: Call) -> Reply:
     listing = listing_of(call.query)
-    if listing.sort and listing.sort not in SORTABLE:
+    if listing.sort and listing.sort not in {*SORTABLE, AGE}:
         raise bad_request(f"cannot sort by {listing.sort[:40]}")
     if listing.page is None:
         raise bad_request("expected page")
     names, rows = await _visible(site, call)
+
+    async def by_age(rows: Sequence[Row], end: int, reverse: bool) -> list[Row]:
+        # The greatest age first is what `reverse` asks for.
+        return await site.ages.oldest_first(rows, end, site.pause, reverse=not reverse)
+
     source = Source(
         rows,
         partial(row_document, site),
         lambda row: (row.vhost, row.name),
         partial(figure_of, site),
+        {AGE: by_age},
         in_order=True,
         orders=site.orders,
         stamp=("rows", site.rows.stamp, names),

@@ -1,0 +1,70 @@
+"""Schema views: bodies of messages as the schema of their topic reads them.
+
+The rule: a body is read in a thread, with the version that its producer named and no other; one
+that cannot be read is shown as bytes, with the reason.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from arneb.http.management.calls import Document
+from arneb.http.management.site import Site
+from arneb_core.api.codec import Message
+from arneb_core.api.topics import Topic
+
+if TYPE_CHECKING:
+    from arneb_pulsar.schemas.schema import Version
+
+READ_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of all bodies in one answer: Python reads some MB a second. Of the rest it is not tried."""
+
+TEXT_CHARACTERS_MAX: Final = 256 * 1024
+"""Of one body as text."""
+
+_Asked = list[tuple[int, "Version", Message]]
+
+
+async def schema_views(site: Site, topic: Topic, of: Sequence[Message]) -> dict[int, Document]:
+    """Of the messages that name a version of the topic's schema, by their index."""
+    if site.pulsar is None or all(each.schema_version is None for each in of):
+        return {}
+    from arneb_pulsar.names import parse_topic
+    from arneb_pulsar.schemas.schema import version_number
+
+    base = parse_topic(topic.name).base
+    versions = {each.number: each for each in site.pulsar.schemas.versions(base)}
+    asked: _Asked = []
+    left = READ_BYTES_MAX
+    for index, message in enumerate(of):
+        if message.schema_version is None or message.is_null:
+            continue
+        try:
+            version = versions.get(version_number(message.schema_version))
+        except ValueError:
+            continue  # a producer may say anything
+        left -= len(message.value)
+        if version is not None and version.schema is not None and left >= 0:
+            asked.append((index, version, message))
+    return await trio.to_thread.run_sync(_views, asked) if asked else {}
+
+
+def _views(asked: _Asked) -> dict[int, Document]:
+    from arneb_pulsar.schemas.avro_value import InvalidValue
+    from arneb_pulsar.schemas.values import READABLE, value_text
+
+    found: dict[int, Document] = {}
+    for index, version, message in asked:
+        schema = version.schema
+        assert schema is not None, "deleted ones are not asked for"
+        view: Document = {"version": version.number, "type": schema.type.name}
+        if schema.type in READABLE:
+            try:
+                text = value_text(schema, message.value, message.key)
+                view |= {"text": text[:TEXT_CHARACTERS_MAX]}
+                view["is_cut"] = len(text) > TEXT_CHARACTERS_MAX
+            except InvalidValue as error:
+                view["problem"] = str(error)
+        found[index] = view
+    return found
