@@ -254,6 +254,7 @@ java:
 browser:
 	@command -v chromium >/dev/null || { $(APT) update && $(APT) install --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@command -v npm >/dev/null || { $(APT) update && $(APT) install nodejs npm >/dev/null; }
+	@command -v nginx >/dev/null || { $(APT) update && $(APT) install --no-install-recommends nginx-light >/dev/null; }
 
 compiler:
 	@command -v cc >/dev/null || { $(APT) update && $(APT) install gcc libc6-dev >/dev/null; }

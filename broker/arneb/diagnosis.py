@@ -57,7 +57,7 @@ class Figures:
     ready: int
     unacknowledged: int = 0
     delayed: int = 0
-    """Of those that are ready, how many are not due yet."""
+    """Beside those that are ready, how many are not due yet."""
     consumers: int = 0
     full: int = 0
     """Consumers that have as many messages as they may."""
@@ -99,9 +99,7 @@ def diagnose(of: Figures) -> Diagnosis:
     for look in _LOOKS:
         if (found := look(of)) is not None:
             return found
-    return Diagnosis(
-        Cause.STEADY, f"Steady: {_rate(of.acknowledged)} acknowledged for {_rate(of.incoming)} in."
-    )
+    return _steady(of)
 
 
 def _unreadable(of: Figures) -> Diagnosis | None:
@@ -115,7 +113,7 @@ def _unreadable(of: Figures) -> Diagnosis | None:
 
 
 def _empty(of: Figures) -> Diagnosis | None:
-    if of.messages:
+    if of.messages or of.delayed:
         return None
     flowing = of.incoming >= NOTICED_PER_S
     sentence = f"Empty: consumers keep up with {_rate(of.incoming)}." if flowing else "Empty."
@@ -123,7 +121,7 @@ def _empty(of: Figures) -> Diagnosis | None:
 
 
 def _delayed(of: Figures) -> Diagnosis | None:
-    if not of.delayed or of.delayed < of.messages:
+    if not of.delayed or of.messages:
         return None
     return Diagnosis(Cause.DELAYED, f"Waits for its time: {_messages(of.delayed)} not due yet.")
 
@@ -214,6 +212,16 @@ def _draining(of: Figures) -> Diagnosis | None:
     return Diagnosis(
         Cause.DRAINING, f"Shrinks by {_rate(-of.growth)}: empty in about {time_in_words(left_s)}."
     )
+
+
+def _steady(of: Figures) -> Diagnosis:
+    if max(of.acknowledged, of.incoming) >= NOTICED_PER_S:
+        rates = f"{_rate(of.acknowledged)} acknowledged for {_rate(of.incoming)} in"
+        return Diagnosis(Cause.STEADY, f"Steady: {rates}.")
+    where = f"{_messages(of.unacknowledged)} at consumers"
+    if of.ready:
+        where = f"{_messages(of.ready)} waiting, {of.unacknowledged:,} at consumers"
+    return Diagnosis(Cause.STEADY, f"Nothing moves: {where}.")
 
 
 _LOOKS: Final = (

@@ -75,7 +75,14 @@ BUSY = Figures(1000, 60, consumers=3, incoming=100, delivered=100, acknowledged=
             Cause.AT_PREFETCH,
             "The consumer has as many messages as allowed (20 messages) and acknowledges nothing.",
         ),
-        (Figures(7, delayed=7), Cause.DELAYED, "Waits for its time: 7 messages not due yet."),
+        (Figures(0, delayed=7), Cause.DELAYED, "Waits for its time: 7 messages not due yet."),
+        (Figures(2, delayed=7), Cause.NO_CONSUMERS, "Nobody consumes: 2 messages waiting."),
+        (Figures(0, 3, consumers=1), Cause.STEADY, "Nothing moves: 3 messages at consumers."),
+        (
+            Figures(5, 1000, consumers=1),
+            Cause.STEADY,
+            "Nothing moves: 5 messages waiting, 1,000 at consumers.",
+        ),
         (
             Figures(7, consumers=1, unreadable=True),
             Cause.UNREADABLE,

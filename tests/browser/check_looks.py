@@ -1,12 +1,16 @@
 """How every page looks: nothing that axe objects to, and a picture of each for whoever reads."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pika
+import pulsar
 import pytest
 from playwright.sync_api import Browser
+from pulsar.schema import AvroSchema, Float, Record, String
 from tests.browser.operator import (
     DESKTOP,
     PHONE,
@@ -30,9 +34,12 @@ PAGES: Final = {
     "messages": "#/queues/%2F/orders/messages",
     "bindings": "#/queues/%2F/orders/bindings",
     "publish": "#/queues/%2F/orders/publish",
+    "schema": "#/queues/%2F/readings/messages",
+    "topic": "#/topics/persistent%3A%2F%2Felsewhere%2Fplace%2Flog",
     "exchanges": "#/exchanges",
     "exchange": "#/exchanges/%2F/shop",
     "connections": "#/connections",
+    "pulsar-connection": "#/pulsar-connections/1",
     "channels": "#/channels",
     "transactions": "#/transactions",
     "delayed": "#/delayed",
@@ -40,6 +47,7 @@ PAGES: Final = {
     "users": "#/users",
     "vhosts": "#/vhosts",
     "policies": "#/policies",
+    "operator-policies": "#/operator-policies",
     "definitions": "#/definitions",
 }
 
@@ -56,25 +64,62 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+class Reading(Record):  # type: ignore[misc]
+    """What a thermometer sends."""
+
+    place = String()
+    celsius = Float()
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with something to show."""
-    with BrokerProcess(tmp_path_factory.mktemp("store"), ["amqp", "http"]) as broker:
+    listeners = ["amqp", "pulsar", "http", "http-pulsar"]
+    with BrokerProcess(tmp_path_factory.mktemp("store"), listeners) as broker:
         where = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, heartbeat=0)
-        with pika.BlockingConnection(where) as connection:
+        with of_pulsar(broker), pika.BlockingConnection(where) as connection:
             channel = connection.channel()
             channel.exchange_declare("shop", "topic", durable=True)
+            delays = {"x-delayed-type": "topic"}
+            channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=delays)
             for name, key in (("orders", "order.#"), ("emails", "*.created")):
                 channel.queue_declare(name, durable=True)
                 channel.queue_bind(name, "shop", key)
             for number in range(50):
                 body = f'{{"order": {number}}}'.encode()
                 channel.basic_publish("shop", "order.created", body)
+                delayed = pika.BasicProperties(headers={"x-delay": 3_600_000 + number})
+                channel.basic_publish("later", "order.late", body, delayed)
             channel.basic_qos(prefetch_count=10)
             channel.basic_consume("orders", lambda *_: None)
             channel.tx_select()
             connection.process_data_events(0.2)
+            rule = {"pattern": "^orders$", "definition": {"max-length": 100_000}}
+            for kind in ("policies", "operator-policies"):
+                path = f"{url_of(broker)}api/{kind}/%2F/bounded"
+                body = {**rule, "apply-to": "queues"}
+                httpx.put(path, auth=("guest", "guest"), json=body).raise_for_status()
             yield url_of(broker)
+
+
+@contextmanager
+def of_pulsar(broker: BrokerProcess) -> Iterator[None]:
+    """Clients of Pulsar's, a schema, and a topic in a namespace of its own."""
+    admin = f"http://{broker.addresses['http-pulsar']}/admin/v2"
+    httpx.put(f"{admin}/tenants/elsewhere", json={"allowedClusters": ["standalone"]})
+    httpx.put(f"{admin}/namespaces/elsewhere/place").raise_for_status()
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(broker.pulsar_url, logger=quiet)
+    consumer = client.subscribe("readings", "watch", pulsar.ConsumerType.Shared)
+    producer = client.create_producer("readings", schema=AvroSchema(Reading))
+    for number in range(3):
+        producer.send(Reading(place="Köln", celsius=20.5 + number))
+    log = client.subscribe("persistent://elsewhere/place/log", "audit")
+    client.create_producer("persistent://elsewhere/place/log").send(b"seen")
+    yield
+    for each in (consumer, log):
+        each.close()
+    client.close()
 
 
 @pytest.mark.parametrize(("theme", "size"), LOOKS)

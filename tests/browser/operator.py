@@ -98,13 +98,19 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def operator(
-    browser: Browser, url: str, *, theme: str = "light", size: Mapping[str, int] = DESKTOP
+    browser: Browser,
+    url: str,
+    *,
+    theme: str = "light",
+    size: Mapping[str, int] = DESKTOP,
+    ignores_certificates: bool = False,
 ) -> Iterator[Operator]:
     """A person with a browser of their own. Raises AssertionError if the browser complained."""
     context = browser.new_context(
         viewport={"width": size["width"], "height": size["height"]},
         color_scheme="dark" if theme == "dark" else "light",
         accept_downloads=True,
+        ignore_https_errors=ignores_certificates,
     )
     found = Operator(context.new_page(), url, [])
     try:

@@ -1,8 +1,8 @@
 """Below a prefix: all that is served at ``/`` is served there, too.
 
 The rule: a proxy that hands paths on as they are, and one that takes the prefix away, find the same
-things; whoever asks for the prefix itself is sent to the folder, so that the page's own paths, which
-are relative, lead somewhere.
+things. Whoever asks for the prefix itself is sent to the folder, for the page's own paths are
+relative.
 """
 
 from starlette.types import ASGIApp, Receive, Scope, Send

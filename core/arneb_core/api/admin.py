@@ -60,6 +60,11 @@ class InspectedTopic(Protocol):
         """The entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
         ...
 
+    @property
+    def has_delays(self) -> bool:
+        """Delayed entries have come, or may at any moment."""
+        ...
+
     async def soonest(self, limit: int, after_ms: int) -> Sequence[tuple[int, Position]]:
         """When the next ``limit`` entries after ``after_ms`` come due, in ms, and where they stand,
         the first first; empty where nothing is delayed. Raises :class:`StoreFailed`."""

@@ -55,6 +55,11 @@ class TopicAdmin(TopicReading):
         if settings != self.settings:
             await self.change_settings(settings)
 
+    @property
+    def has_delays(self) -> bool:
+        """See :attr:`InspectedTopic.has_delays`."""
+        return self.delayed is not None
+
     async def soonest(self, limit: int, after_ms: int) -> Sequence[tuple[int, Position]]:
         """See :meth:`InspectedTopic.soonest`."""
         found: list[DueKey] = []

@@ -277,3 +277,46 @@ async def test_what_a_policy_would_touch_is_named(tmp_path: Path) -> None:
         assert shown["exchanges"] == ["amq.topic"]
         for wanted in ({"pattern": "("}, {"pattern": "x", "apply-to": "people"}):
             assert (await call("POST", "page/policies/%2F/preview", wanted)).status == 400
+
+
+async def test_a_message_is_published_again_as_it_was(tmp_path: Path) -> None:
+    async with filled(tmp_path) as call:
+        shown = await call.does("GET", QUEUE)
+        body = {"positions": positions(shown, 1, 3)}
+        done = await call.does("POST", f"{QUEUE}/republish", body)
+        assert done == {"done": 2, "unrouted": 0, "refused": 0, "left": 0}
+        after = await call.does("GET", QUEUE)
+        assert bodies(after)[6:] == ['{"number": 1}', '{"number": 3}']
+        assert after["messages"][6]["properties"] == shown["messages"][1]["properties"]
+        assert await lengths(call, "q") == [(8, 0)]
+
+
+async def test_a_message_is_published_again_elsewhere(tmp_path: Path) -> None:
+    async with filled(tmp_path) as call:
+        place = positions(await call.does("GET", QUEUE), 0)
+        body = {"positions": place, "exchange": "", "routing_key": "other"}
+        assert (await call.does("POST", f"{QUEUE}/republish", body))["done"] == 1
+        assert await lengths(call, "q", "other") == [(6, 0), (1, 0)]
+        body["routing_key"] = "nobody"
+        assert (await call.does("POST", f"{QUEUE}/republish", body))["unrouted"] == 1
+        full = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        await call.does("PUT", "queues/%2F/full", {"durable": True, "arguments": full})
+        body["routing_key"] = "full"
+        assert (await call.does("POST", f"{QUEUE}/republish", body))["refused"] == 1
+        gone = {"positions": ["9:9"], "exchange": ""}
+        assert (await call.does("POST", f"{QUEUE}/republish", gone))["left"] == 1
+        body["exchange"] = "never"
+        assert (await call("POST", f"{QUEUE}/republish", body)).status == 404
+
+
+async def test_whoever_may_not_publish_there_publishes_nothing_again(tmp_path: Path) -> None:
+    async with filled(tmp_path, 1) as call:
+        body = {"positions": positions(await call.does("GET", QUEUE), 0)}
+        rights = {"configure": ".*", "write": "^$", "read": ".*"}
+        await call.does("PUT", "permissions/%2F/management", rights)
+        refused = await call("POST", f"{QUEUE}/republish", body, user="management")
+        assert refused.status == 401
+        await call.does("PUT", "permissions/%2F/management", {**rights, "write": ".*", "read": "x"})
+        refused = await call("POST", f"{QUEUE}/republish", body, user="management")
+        assert refused.status == 401
+        assert await lengths(call, "q") == [(1, 0)]

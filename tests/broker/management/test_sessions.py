@@ -186,3 +186,26 @@ async def test_a_password_that_is_wrong_begins_nothing(tmp_path: Path) -> None:
             answered = await call("POST", "page/session", proof, user=None, **MARKED)
         assert answered.status == 401
         assert len(call.site.sessions) == 0
+
+
+async def test_a_session_is_for_the_folder_where_the_page_is(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        proof = {"username": "admin", "password": "p", "path": "/arneb/"}
+        answered = await call("POST", "page/session", proof, user=None, **MARKED)
+        cookie = answered.reply.headers["set-cookie"]
+        assert "; Path=/arneb/;" in cookie
+        token = cookie.partition(";")[0]
+        gone = await call("DELETE", "page/session", user=None, cookie=token, **MARKED)
+        assert "; Path=/arneb/;" in gone.reply.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["arneb/", "/arneb", "/a b/", "/a;Secure/", "//x/", "/a%2Fb/", "/x\n/", "/" + "a/" * 101],
+)
+async def test_a_folder_that_could_be_more_than_a_path_is_refused(
+    tmp_path: Path, path: str
+) -> None:
+    async with managed(tmp_path) as call:
+        proof = {"username": "admin", "password": "p", "path": path}
+        assert (await call("POST", "page/session", proof, user=None, **MARKED)).status == 400

@@ -3,16 +3,18 @@ they sent by a schema read."""
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pika
 import pulsar
 import pytest
+import trio
 from pulsar.schema import AvroSchema, Integer, Record, String
 
 from arneb.demo.process import BrokerProcess
+from arneb_pulsar.client import ProducerOptions, connect
+from arneb_pulsar.client.errors import PulsarError
 
 WITHIN_S = 20.0
 
@@ -151,17 +153,28 @@ def test_whoever_may_less_sees_and_closes_nothing(
 
 
 def test_an_open_transaction_is_shown_and_aborted(broker: BrokerProcess) -> None:
-    from tests.broker.page.transacting import begun
+    async def play() -> None:
+        async def asked(*call: Any) -> Any:
+            return await trio.to_thread.run_sync(api, broker, *call)
 
-    with begun(broker.pulsar_url, "in-one") as number:
-        (shown,) = api(broker, "GET", "page/transactions")["pulsar"]
-        assert (shown["number"], shown["entries"], shown["topics"]) == (
-            str(number), 1, ["persistent://public/default/in-one"],
-        )  # fmt: skip
-        api(broker, "DELETE", f"page/pulsar/transactions/{number}")
-        assert api(broker, "GET", "page/transactions")["pulsar_total"] == 0
-        api(broker, "DELETE", f"page/pulsar/transactions/{number}", status=404)
-        api(broker, "DELETE", "page/pulsar/transactions/x", status=400)
+        async with connect(broker.pulsar_url) as client:
+            producer = await client.create_producer("in-one", ProducerOptions(transactions=True))
+            transaction = await client.begin_transaction()
+            await transaction.send(producer, b"x")
+            (shown,) = (await asked("GET", "page/transactions"))["pulsar"]
+            number = shown["number"]
+            assert (shown["entries"], shown["topics"]) == (
+                1,
+                ["persistent://public/default/in-one"],
+            )
+            await asked("DELETE", f"page/pulsar/transactions/{number}")
+            assert (await asked("GET", "page/transactions"))["pulsar_total"] == 0
+            await asked("DELETE", f"page/pulsar/transactions/{number}", 404)
+            await asked("DELETE", "page/pulsar/transactions/x", 400)
+            with pytest.raises(PulsarError):
+                await transaction.commit()
+
+    trio.run(play)
 
 
 def test_amqps_transactions_are_shown(broker: BrokerProcess) -> None:
@@ -169,8 +182,9 @@ def test_amqps_transactions_are_shown(broker: BrokerProcess) -> None:
         pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
     ) as connection:
         channel = connection.channel()
+        channel.queue_declare("later", durable=True)
         channel.tx_select()
-        channel.basic_publish("", "nowhere", b"x")
+        channel.basic_publish("", "later", b"x")
         connection.channel()
         (shown,) = until(lambda: [
             each for each in api(broker, "GET", "page/transactions")["amqp"] if each["messages"]

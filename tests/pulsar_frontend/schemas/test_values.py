@@ -2,7 +2,6 @@
 
 import io
 import json
-from datetime import datetime
 from struct import pack
 from typing import Any
 
@@ -141,7 +140,6 @@ def test_times_are_written_as_people_do(schema: Any, value: Any, shown: str) -> 
 def test_a_time_that_no_calendar_has_stays_a_number() -> None:
     schema = {"type": "long", "logicalType": "timestamp-micros"}
     assert read_avro(definition(schema), written("long", 1 << 62)) == 1 << 62
-    assert datetime.max.year == 9999
 
 
 def test_a_decimal_is_a_decimal() -> None:

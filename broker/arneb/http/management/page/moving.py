@@ -154,7 +154,9 @@ async def _done(
 
 def _put(target: Place, entry: bytes, admission: Admission) -> None:
     queue, vhost = target.row.queue, target.vhost
-    overflow = queue and vhost and vhost.queues.refusing.get(queue.name)
+    overflow = None
+    if queue is not None and vhost is not None:
+        overflow = vhost.queues.refusing.get(queue.name)
     if overflow is None:
         admission.put(target.row.topic, entry)
     elif not admission.offer(overflow, entry):

@@ -94,6 +94,12 @@ def diagnosis_of(site: Site, row: Row, rates: Mapping[str, Mapping[str, Any]]) -
     )
 
 
+def delayed_in(row: Row) -> int:
+    """How many are not due yet; they are not among those that are ready."""
+    main = row.main
+    return main.statistics().delayed_entries if main and row.topic.has_delays else 0
+
+
 def row_document(site: Site, row: Row) -> Document:
     """A row as the list shows it."""
     counters = counters_of(row)
@@ -115,6 +121,7 @@ def row_document(site: Site, row: Row) -> Document:
         "messages": ready + away,
         "ready": ready,
         "unacknowledged": away,
+        "delayed": delayed_in(row),
         "bytes": row.bytes,
         "in": rates["in"]["rate"],
         "out": rates["out"]["rate"],

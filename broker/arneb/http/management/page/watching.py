@@ -23,7 +23,9 @@ NAME_CHARACTERS_MAX: Final = 40
 ROWS_MAX: Final = 100
 """Of a list; more do not fit on a screen."""
 
-LISTS: Final = frozenset({"queues", "connections", "channels", "exchanges", "page/topics"})
+LISTS: Final = frozenset(
+    {"queues", "connections", "channels", "exchanges", "page/topics", "page/connections"}
+)
 """Asked for page by page only: there may be very many."""
 
 BY_VHOST: Final = frozenset({"queues", "exchanges", "page/topics"})
@@ -37,7 +39,8 @@ WATCHABLE: Final = tuple(
         "exchanges", "exchanges/:vhost", "exchanges/:vhost/:exchange",
         "connections", "connections/:connection", "channels", "channels/:channel",
         "page/topics", "page/topics/:vhost", "page/queues/:vhost/:queue",
-        "page/delayed", "page/node",
+        "page/topic/:topic", "page/connections", "page/pulsar/connections/:connection",
+        "page/transactions", "page/delayed", "page/node",
     )
 )  # fmt: skip
 """The routes that may be watched, word by word: figures, which are cheap to make each second,

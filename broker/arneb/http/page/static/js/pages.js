@@ -9,6 +9,7 @@ import { Exchange } from "./pages/exchange.js";
 import { Exchanges } from "./pages/exchanges.js";
 import { Overview } from "./pages/overview.js";
 import { Policies } from "./pages/policies.js";
+import { PulsarConnection } from "./pages/pulsar_connection.js";
 import { Queue } from "./pages/queue.js";
 import { Queues } from "./pages/queues.js";
 import { Trace } from "./pages/trace.js";
@@ -30,13 +31,16 @@ export const PAGES = {
   queues: either(Queues, Queue),
   exchanges: either(Exchanges, Exchange),
   connections: either(Connections, Connection),
+  "pulsar-connections": PulsarConnection,
   channels: Channels,
+  topics: Queue,
   delayed: Delayed,
   trace: Trace,
   transactions: Transactions,
   users: Users,
   vhosts: Vhosts,
   policies: Policies,
+  "operator-policies": (/** @type {any} */ props) => html`<${Policies} ...${props} kind="operator-policies" />`,
   definitions: Definitions,
   missing: Missing,
 };

@@ -8,9 +8,13 @@ const ELSEWHERE = /** @type {Record<string, string>} */ ({
   "": "overview",
   login: "overview",
   nodes: "overview",
+  "feature-flags": "overview",
+  "deprecated-features": "overview",
+  cluster: "overview",
+  stream: "connections",
+  traces: "trace",
   streams: "queues",
   limits: "vhosts",
-  "operator-policies": "policies",
   "cluster-name": "definitions",
   "import-succeeded": "definitions",
 });
@@ -21,6 +25,8 @@ export function currentRoute() {
   const [first, ...names] = path.split("/").map(decoded);
   const page = ELSEWHERE[first] ?? first;
   const options = Object.fromEntries(new URLSearchParams(query));
+  // A channel stands on the page of its connection, whose name is the channel's without its number.
+  if (first === "channels" && names.length) return { page: "connections", names: [names[0].replace(/ \(\d+\)$/, "")], options };
   return { page, names: ELSEWHERE[first] ? [] : names, options };
 }
 

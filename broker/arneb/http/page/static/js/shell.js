@@ -14,7 +14,7 @@ const MENU = [
 ];
 
 /** Which entry of the menu is lit on a page that has none of its own. */
-const BELOW = /** @type {Record<string, string>} */ ({ topics: "queues" });
+const BELOW = /** @type {Record<string, string>} */ ({ topics: "queues", "pulsar-connections": "connections", "operator-policies": "policies" });
 
 /** @param {{user: any, onLogOut: () => void}} of */
 export function Shell({ user, onLogOut }) {
@@ -35,7 +35,7 @@ export function Shell({ user, onLogOut }) {
       <main class="main" ref=${main}>
         <${Lost} />
         ${(node?.body?.alarms ?? []).map((/** @type {any} */ each) => html`<${Alarm} key=${each.name} alarm=${each} />`)}
-        <${Page} key=${key} user=${user} names=${route.names} options=${route.options} node=${node?.body} />
+        <${Page} key=${key} page=${route.page} user=${user} names=${route.names} options=${route.options} node=${node?.body} />
       </main>
     </div>`;
 }

@@ -4,6 +4,7 @@ import { rate } from "../format.js";
 import { html, useState } from "../html.js";
 import { Dialog } from "../parts/dialog.js";
 import { Head, Waiting } from "../parts/head.js";
+import { Search } from "../parts/search.js";
 import { Pager, Table } from "../parts/table.js";
 import { useVhosts } from "../parts/vhosts.js";
 import { change, to } from "../route.js";
@@ -35,7 +36,7 @@ export function Exchanges({ options }) {
     <${Head} title="Exchanges" text="Where messages come in, and how they find their queues.">
       <button class="button first" onClick=${() => setMaking(true)}>New exchange</button>
     <//>
-    <form role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><input type="search" aria-label="Search names" placeholder="Search names" value=${options.name ?? ""} onChange=${(/** @type {any} */ e) => change({ name: e.target.value, page: "" })} /></form>
+    <${Search} name=${options.name} />
     ${!shown && html`<${Waiting} answer=${list} />`}
     ${shown && html`<section class="card flush"><${Table} label="Exchanges" columns=${COLUMNS} rows=${shown.items} order=${order} id=${(/** @type {any} */ row) => `${row.vhost}/${row.name}`}
         onOrder=${(/** @type {string} */ sort, /** @type {boolean} */ reverse) => change({ sort, reverse: reverse ? "yes" : "" })} /></section>

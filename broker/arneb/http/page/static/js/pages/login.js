@@ -2,6 +2,12 @@
 import { post } from "../api.js";
 import { html, useState } from "../html.js";
 
+/** Where the page is: its session is for no other broker behind the same proxy. */
+function folder() {
+  const path = location.pathname.replace(/[^/]*$/, "");
+  return /^\/([A-Za-z0-9._~-]+\/)*$/.test(path) ? path : "/";
+}
+
 /** @param {{onUser: (user: any) => void}} of */
 export function Login({ onUser }) {
   const [problem, setProblem] = useState("");
@@ -11,7 +17,7 @@ export function Login({ onUser }) {
     const form = new FormData(event.target);
     setBusy(true);
     try {
-      onUser(await post("page/session", { username: form.get("username"), password: form.get("password") }));
+      onUser(await post("page/session", { username: form.get("username"), password: form.get("password"), path: folder() }));
     } catch (error) {
       const { status, message } = /** @type {any} */ (error);
       setProblem(status === 401 ? "That name and password do not belong together, or may not be used from here." : message);

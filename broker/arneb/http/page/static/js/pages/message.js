@@ -1,9 +1,13 @@
 /** One message: its body in the form that suits it, its properties and its times. */
-import { age, count, time, utc } from "../format.js";
+import { age, count } from "../format.js";
 import { html, useState } from "../html.js";
+import { Time } from "../parts/time.js";
 
 const HEX_ROW = 16;
 const HEX_BYTES_MAX = 4096;
+
+/** What a schema's reading is called. @param {any} message */
+const schemaForm = (message) => (message.schema?.text === undefined ? "" : message.schema.type === "AVRO" ? "Avro" : `as ${message.schema.type}`);
 
 /** Ways to show a body. */
 const FORMS = /** @type {Record<string, (message: any) => string>} */ ({
@@ -14,19 +18,21 @@ const FORMS = /** @type {Record<string, (message: any) => string>} */ ({
 
 /** @param {{message: any}} of */
 export function Body({ message }) {
-  const [form, setForm] = useState(message.encoding === "json" ? "JSON" : message.encoding === "base64" ? "hex" : "text");
+  const bySchema = schemaForm(message);
+  const [form, setForm] = useState(bySchema || (message.encoding === "json" ? "JSON" : message.encoding === "base64" ? "hex" : "text"));
   if (message.is_null) return html`<p class="quiet small">No body (a tombstone)</p>`;
   let shown;
   try {
-    shown = FORMS[form](message);
+    shown = form === bySchema ? message.schema.text : FORMS[form](message);
   } catch {
     shown = text(message);
   }
   return html`<div class="stack">
     <div class="row small" role="group" aria-label="Show the body as">
-      ${Object.keys(FORMS).map((each) => html`<button class="button plain" aria-pressed=${each === form} disabled=${each === form} onClick=${() => setForm(each)}>${each}</button>`)}
+      ${[...(bySchema ? [bySchema] : []), ...Object.keys(FORMS)].map((each) => html`<button class="button plain" aria-pressed=${each === form} disabled=${each === form} onClick=${() => setForm(each)}>${each}</button>`)}
     </div>
     <pre class="body" tabindex="0" aria-label="Body">${shown || " "}</pre>
+    ${message.schema && html`<p class="quiet small">Schema ${message.schema.type}, version ${message.schema.version}${message.schema.problem ? `; the body does not fit it: ${message.schema.problem}` : ""}</p>`}
     ${message.is_cut && html`<p class="quiet small">Only the beginning of ${count(message.bytes)} bytes is shown.</p>`}
   </div>`;
 }
@@ -67,8 +73,8 @@ export function Properties({ properties }) {
 export function Times({ message }) {
   const { published_ms: published, deliver_at_ms: due, expires_at_ms: end } = message;
   return html`<span class="quiet small">
-    <time datetime=${utc(published)} title=${`${utc(published)} (UTC)`}>${time(published)}</time>, ${age(published)} ago
-    ${due > Date.now() && html`, due <time datetime=${utc(due)}>${time(due)}</time>`}
-    ${end > 0 && html`, expires <time datetime=${utc(end)}>${time(end)}</time>`}
+    <${Time} ms=${published} />, ${age(published)} ago
+    ${due > Date.now() && html`, due <${Time} ms=${due} />`}
+    ${end > 0 && html`, expires <${Time} ms=${end} />`}
   </span>`;
 }

@@ -1,22 +1,27 @@
 /** Messages of a queue: looked at where they lie, looked for, and moved one by one. */
-import { get, path, post, query } from "../api.js";
+import { get, post, query } from "../api.js";
 import { bytes, count } from "../format.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { say } from "../said.js";
 import { Body, Properties, Times } from "./message.js";
 import { MoveDialog } from "./move.js";
+import { RepublishDialog } from "./republish.js";
 
 const LIMIT = 20;
 
-/** @param {{vhost: string, name: string, queue: any}} of */
-export function Messages({ vhost, name, queue }) {
+/**
+ * @param {object} of
+ * @param {string} of.name
+ * @param {string} of.from the call that looks; what is done with messages stands below it
+ * @param {boolean} of.isKept they may only be looked at
+ */
+export function Messages({ name, from: place, isKept }) {
   const [asked, setAsked] = useState(/** @type {Record<string, any>} */ ({ of: "waiting" }));
   const [found, setFound] = useState(/** @type {any[]} */ ([]));
   const [progress, setProgress] = useState({ bytes: 0, total: 1, next: /** @type {string | null} */ (null), busy: false, failed: "" });
   const [chosen, setChosen] = useState(/** @type {Set<string>} */ (new Set()));
   const [moving, setMoving] = useState("");
   const stop = useRef(new AbortController());
-  const place = `page/messages/${path(vhost, name)}`;
 
   const look = async (/** @type {string | null} */ from, /** @type {any[]} */ before) => {
     stop.current.abort();
@@ -57,8 +62,12 @@ export function Messages({ vhost, name, queue }) {
   };
   const act = async (/** @type {string} */ action, /** @type {any} */ more = {}) => {
     try {
-      const { done, left } = await post(`${place}/${action}`, { positions: [...chosen], ...more });
-      say(`${count(done)} ${SAID[action]}${left ? `, ${count(left)} left as they were` : ""}.`);
+      const { done, left, unrouted, refused } = await post(`${place}/${action}`, { positions: [...chosen], ...more });
+      const parts = [`${count(done)} ${SAID[action]}`];
+      if (left) parts.push(`${count(left)} left as they were`);
+      if (unrouted) parts.push(`${count(unrouted)} taken by no queue`);
+      if (refused) parts.push(`${count(refused)} refused by a full queue`);
+      say(`${parts.join(", ")}.`, unrouted || refused ? "bad" : "good");
       begin();
     } catch (error) {
       say(/** @type {Error} */ (error).message, "bad");
@@ -70,23 +79,25 @@ export function Messages({ vhost, name, queue }) {
     <${Search} onSearch=${setAsked} busy=${progress.busy} onCancel=${() => stop.current.abort()} />
     <p class="quiet small" role="status">${progress.busy ? `Looking … ${bytes(progress.bytes)} of ${bytes(progress.total)}` : `${count(found.length)} found, ${bytes(progress.bytes)} looked at. Nothing is taken from the queue.`}</p>
     ${progress.failed && html`<p class="notice bad">${progress.failed}</p>`}
-    <div class="row" role="group" aria-label="What to do with chosen messages">
+    ${!isKept && html`<div class="row" role="group" aria-label="What to do with chosen messages">
       <button class="button" disabled=${!chosen.size} onClick=${() => setMoving("move")}>Move</button>
       <button class="button" disabled=${!chosen.size} onClick=${() => setMoving("copy")}>Copy</button>
       <button class="button" disabled=${!chosen.size} onClick=${() => act("move", { to: name })}>Requeue at the end</button>
+      <button class="button" disabled=${!chosen.size} onClick=${() => setMoving("republish")}>Publish again</button>
       <button class="button" disabled=${!died} onClick=${() => act("send-back")}>Send back where it died</button>
       <button class="button bad" disabled=${!chosen.size} onClick=${() => setMoving("delete")}>Delete</button>
       <span class="quiet small">${chosen.size ? `${count(chosen.size)} chosen` : "Choose messages first"}</span>
-    </div>
+    </div>`}
     <section class="card flush" aria-label="Messages">
       ${!found.length && !progress.busy && html`<p class="none">No message fits${asked.of === "waiting" ? " among those that wait" : ""}.</p>`}
-      ${found.map((each) => html`<${Message} key=${`${each.position}/${each.batch_index}`} message=${each} chosen=${chosen.has(each.position)} onChoose=${() => choose(each.position)} />`)}
+      ${found.map((each) => html`<${Message} key=${`${each.position}/${each.batch_index}`} message=${each} isKept=${isKept} chosen=${chosen.has(each.position)} onChoose=${() => choose(each.position)} />`)}
     </section>
     ${progress.next && !progress.busy && html`<button class="button" onClick=${() => look(progress.next, found)}>Look for more</button>`}
-    ${moving && html`<${MoveDialog} action=${moving} from=${name} count=${chosen.size} onClose=${() => setMoving("")} onDone=${(/** @type {any} */ more) => act(moving, more)} />`}`;
+    ${moving === "republish" && html`<${RepublishDialog} count=${chosen.size} onClose=${() => setMoving("")} onDone=${(/** @type {any} */ more) => act(moving, more)} />`}
+    ${moving && moving !== "republish" && html`<${MoveDialog} action=${moving} from=${name} count=${chosen.size} onClose=${() => setMoving("")} onDone=${(/** @type {any} */ more) => act(moving, more)} />`}`;
 }
 
-const SAID = /** @type {Record<string, string>} */ ({ move: "moved", copy: "copied", delete: "deleted", "send-back": "sent back" });
+const SAID = /** @type {Record<string, string>} */ ({ move: "moved", copy: "copied", delete: "deleted", republish: "published again", "send-back": "sent back" });
 
 /** Properties by their names without the prefix of typed headers. @param {Record<string, string>} properties */
 export const plainNames = (properties) => Object.fromEntries(Object.entries(properties).map(([name, value]) => [name.replace(/^.*?(x-(first|last)-death|x-death)/, "$1"), value]));
@@ -113,12 +124,13 @@ function Search({ onSearch, busy, onCancel }) {
   </form>`;
 }
 
-/** @param {{message: any, chosen: boolean, onChoose: () => void}} of */
-function Message({ message, chosen, onChoose }) {
+/** @param {{message: any, isKept: boolean, chosen: boolean, onChoose: () => void}} of */
+function Message({ message, isKept, chosen, onChoose }) {
   const dead = plainNames(message.properties)["x-first-death-reason"];
   return html`<article class="message" aria-label=${`Message ${message.position}`}>
     <div class="row">
-      <label class="inline"><input type="checkbox" checked=${chosen} disabled=${!message.waits} onChange=${onChoose} /><span class="mono">${message.position}${message.batch_index >= 0 ? `/${message.batch_index}` : ""}</span></label>
+      <label class="inline">${!isKept && html`<input type="checkbox" checked=${chosen} disabled=${!message.waits} onChange=${onChoose} />`}<span class="mono">${message.position}${message.batch_index >= 0 ? `/${message.batch_index}` : ""}</span></label>
+      ${message.batch_messages > 1 && html`<span class="tag">${count(message.batch_index + 1)} of ${count(message.batch_messages)} in a batch</span>`}
       ${message.key !== null && html`<span class="tag">${message.key}</span>`}
       <span class="tag">${message.origin}</span>
       ${!message.waits && html`<span class="tag good">acknowledged</span>`}

@@ -104,7 +104,7 @@ const total = (of) => of.reduce((sum, each) => sum + each, 0);
 function Machine({ node, commits }) {
   return html`<section class="card"><h2>Machine</h2>
     <dl class="facts">
-      <dt>Memory</dt><dd><${Meter} label="Memory" is=${node.memory_bytes} of=${node.memory_limit_bytes} />${bytes(node.memory_bytes)} of ${bytes(node.memory_limit_bytes)}</dd>
+      <dt>Memory</dt><dd>${bytes(node.memory_bytes)} of ${bytes(node.memory_limit_bytes)}<${Meter} label="Memory" is=${node.memory_bytes} of=${node.memory_limit_bytes} /></dd>
       <dt>Disk free</dt><dd>${bytes(node.disk_free_bytes)}, alarm below ${bytes(node.disk_free_min_bytes)}</dd>
       <dt>Store</dt><dd>${bytes(node.store_bytes)}</dd>
       <dt>Commits</dt><dd>${commits ? `${lasting(commits.mean_s)} each, ${short(commits.group)} messages together` : "none just now"}</dd>

@@ -1,21 +1,36 @@
-/** Policies, with a preview of what one would touch before it does. */
+/** Policies, those of users and those of the operator, with a preview of what one would touch before it does. */
 import { path, post, put, remove } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { Confirm, Dialog } from "../parts/dialog.js";
 import { Head, Waiting } from "../parts/head.js";
 import { useDialog, useOnce } from "../parts/once.js";
 import { Table } from "../parts/table.js";
+import { Tabs } from "../parts/tabs.js";
 import { useVhosts } from "../parts/vhosts.js";
+import { to } from "../route.js";
 import { attempt } from "../said.js";
 
 const PREVIEW_MS = 300;
 const EXAMPLE = '{"message-ttl": 60000}';
 
-/** @param {{names: string[]}} of */
-export function Policies({ names }) {
-  const [policies, load] = useOnce("policies");
+/** What the two kinds are called, and which comes first. */
+const KINDS = /** @type {Record<string, {title: string, text: string, none: string}>} */ ({
+  policies: { title: "Policies", text: "Settings for all queues and exchanges whose names fit a pattern.", none: "There is no policy." },
+  "operator-policies": { title: "Operator policies", text: "Bounds that hold whatever a policy or a client asks for: of two limits the smaller one counts.", none: "There is no operator policy." },
+});
+
+/** Those of the operator apply to queues only. */
+const APPLIES = /** @type {Record<string, string[]>} */ ({
+  policies: ["all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"],
+  "operator-policies": ["queues", "classic_queues", "quorum_queues", "streams"],
+});
+
+/** @param {{names: string[], kind?: string}} of */
+export function Policies({ names, kind = "policies" }) {
+  const [policies, load] = useOnce(kind);
+  const words = KINDS[kind];
   const [asked, ask, again] = useDialog(load);
-  if (policies?.status !== 200) return html`<${Head} title="Policies" /><${Waiting} answer=${policies} />`;
+  if (policies?.status !== 200) return html`<${Head} title=${words.title} /><${Waiting} answer=${policies} />`;
   const rows = policies.body.filter((/** @type {any} */ each) => names.length < 2 || (each.vhost === names[0] && each.name === names[1]));
   const columns = [
     { title: "Name", head: true, kind: "break", show: (/** @type {any} */ each) => each.name },
@@ -27,14 +42,15 @@ export function Policies({ names }) {
     { title: "", show: (/** @type {any} */ each) => html`<button class="button plain" aria-label=${`Change ${each.name}`} onClick=${() => ask({ kind: "set", policy: each })}>Change</button><button class="button plain" aria-label=${`Delete ${each.name}`} onClick=${() => ask({ kind: "delete", policy: each })}>Delete</button>` },
   ];
   return html`
-    <${Head} title="Policies" text="Settings for all queues and exchanges whose names fit a pattern."><button class="button first" onClick=${() => ask({ kind: "set" })}>New policy</button><//>
-    <section class="card flush"><${Table} label="Policies" columns=${columns} rows=${rows} id=${(/** @type {any} */ each) => `${each.vhost}/${each.name}`} none="There is no policy." /></section>
-    ${asked?.kind === "set" && html`<${PolicyDialog} policy=${asked.policy} onClose=${() => ask(null)} onDone=${again} />`}
-    ${asked?.kind === "delete" && html`<${Confirm} title="Delete this policy?" name=${asked.policy.name} action="Delete" done="Deleted." text="What it set holds no longer, at once, for all that it applies to." work=${() => remove(`policies/${path(asked.policy.vhost, asked.policy.name)}`)} onClose=${again} />`}`;
+    <${Head} title=${words.title} text=${words.text}><button class="button first" onClick=${() => ask({ kind: "set" })}>New policy</button><//>
+    <${Tabs} label="Kinds of policies" at=${kind} tabs=${Object.entries(KINDS).map(([name, each]) => ({ name, title: each.title, hash: to(name) }))} />
+    <section class="card flush"><${Table} label=${words.title} columns=${columns} rows=${rows} id=${(/** @type {any} */ each) => `${each.vhost}/${each.name}`} none=${words.none} /></section>
+    ${asked?.kind === "set" && html`<${PolicyDialog} kind=${kind} policy=${asked.policy} onClose=${() => ask(null)} onDone=${again} />`}
+    ${asked?.kind === "delete" && html`<${Confirm} title="Delete this policy?" name=${asked.policy.name} action="Delete" done="Deleted." text="What it set holds no longer, at once, for all that it applies to." work=${() => remove(`${kind}/${path(asked.policy.vhost, asked.policy.name)}`)} onClose=${again} />`}`;
 }
 
-/** @param {{policy?: any, onClose: () => void, onDone: () => void}} of */
-function PolicyDialog({ policy, onClose, onDone }) {
+/** @param {{kind: string, policy?: any, onClose: () => void, onDone: () => void}} of */
+function PolicyDialog({ kind: which, policy, onClose, onDone }) {
   const vhosts = useVhosts();
   const [vhost, setVhost] = useState(policy?.vhost ?? "/");
   const [pattern, setPattern] = useState(policy?.pattern ?? "");
@@ -45,7 +61,7 @@ function PolicyDialog({ policy, onClose, onDone }) {
     const name = policy?.name ?? String(form.get("name"));
     const work = async () => {
       const definition = JSON.parse(String(form.get("definition")));
-      await put(`policies/${path(vhost, name)}`, { pattern, "apply-to": kind, priority: Number(form.get("priority")), definition });
+      await put(`${which}/${path(vhost, name)}`, { pattern, "apply-to": kind, priority: Number(form.get("priority")), definition });
     };
     if (await attempt(work, `Saved ${name}.`)) onDone();
   };
@@ -54,7 +70,7 @@ function PolicyDialog({ policy, onClose, onDone }) {
       ${!policy && html`<label>Name<input name="name" required autofocus autocomplete="off" /></label>
       <label>Virtual host<select value=${vhost} onChange=${(/** @type {any} */ e) => setVhost(e.target.value)}>${vhosts.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>`}
       <label>Pattern<span class="hint">a regular expression that is searched in names</span><input class="mono" required value=${pattern} onInput=${(/** @type {any} */ e) => setPattern(e.target.value)} /></label>
-      <label>Applies to<select value=${kind} onChange=${(/** @type {any} */ e) => setKind(e.target.value)}>${["all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"].map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
+      <label>Applies to<select value=${kind} onChange=${(/** @type {any} */ e) => setKind(e.target.value)}>${APPLIES[which].map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
       <label>Priority<input name="priority" type="number" value=${policy?.priority ?? 0} /></label>
       <label>Definition, as JSON<textarea name="definition" required>${policy ? JSON.stringify(policy.definition, null, 2) : EXAMPLE}</textarea></label>
       <${Preview} vhost=${vhost} pattern=${pattern} kind=${kind} />

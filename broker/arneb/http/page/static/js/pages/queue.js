@@ -7,37 +7,43 @@ import { Confirm } from "../parts/dialog.js";
 import { Figures, Head, Waiting } from "../parts/head.js";
 import { Tabs } from "../parts/tabs.js";
 import { to } from "../route.js";
-import { useSeries } from "../series.js";
+import { pointsOf, useSeries } from "../series.js";
 import { useWatch } from "../stream.js";
 import { Bindings } from "./bindings.js";
 import { Messages } from "./messages.js";
 import { Publish } from "./publish.js";
 import { Subscriptions } from "./subscriptions.js";
 
-const NOTHING = () => ({ times: [], values: {} });
+const COUNTED = ["in", "out", "acknowledged"];
 
-/** @param {{names: string[], options: Record<string, string>}} of */
-export function Queue({ names, options }) {
-  const [vhost, name] = names;
-  const { queue } = useWatch({ queue: `page/queues/${path(vhost, name ?? "")}` });
+/** @param {any} answer */
+const read = (answer) => pointsOf(answer, COUNTED);
+
+/** @param {{page: string, names: string[]}} of */
+export function Queue({ page, names }) {
+  // Of one name: a topic in a namespace that is no virtual host's.
+  const isNamed = page === "topics";
+  const [vhost, name] = isNamed ? ["", names[0].replace(/^persistent:\/\//, "")] : names;
+  const from = isNamed ? `page/topic/${path(names[0])}` : `page/queues/${path(vhost, name ?? "")}`;
+  const { queue } = useWatch({ queue: from });
   const [asked, ask] = useState("");
-  const at = names[2] ?? "figures";
+  const at = names[isNamed ? 1 : 2] ?? "figures";
   const shown = queue?.status === 200 ? queue.body : undefined;
   const now = shown && { in: shown.in, out: shown.out, acknowledged: shown.acknowledged, ready: shown.ready, unacknowledged: shown.unacknowledged };
-  const points = useSeries("", NOTHING, now, queue);
+  const points = useSeries(`${from}/history`, read, now, queue);
   if (!shown) return html`<${Head} title=${name ?? ""} /><${Waiting} answer=${queue} />`;
   const place = path(vhost, name);
   const isQueue = shown.type !== "topic";
-  const tabs = ["figures", "subscriptions", "messages", ...(isQueue ? ["bindings", "publish"] : [])].map((each) => ({ name: each, title: TITLES[each], hash: to("queues", vhost, name, each) }));
+  const tabs = ["figures", "subscriptions", "messages", ...(isQueue ? ["bindings", "publish"] : [])].map((each) => ({ name: each, title: TITLES[each], hash: isNamed ? to("topics", names[0], each) : to("queues", vhost, name, each) }));
   return html`
-    <${Head} title=${name} text=${html`${shown.type === "topic" ? "Topic" : `${shown.type} queue`} in ${vhost}${shown.durable ? "" : ", in memory only"}${shown.policy ? html`, by policy <a href=${to("policies", vhost, shown.policy)}>${shown.policy}</a>` : ""}`}>
+    <${Head} title=${name} text=${html`${shown.type === "topic" ? "Topic" : `${shown.type} queue`}${isNamed ? ", in no virtual host" : ` in ${vhost}`}${shown.durable ? "" : ", in memory only"}${shown.policy ? html`, by policy <a href=${to("policies", vhost, shown.policy)}>${shown.policy}</a>` : ""}`}>
       ${isQueue && html`<button class="button" onClick=${() => ask("purge")}>Purge</button><button class="button bad" onClick=${() => ask("delete")}>Delete</button>`}
     <//>
     <p class="notice ${shown.attention ? "warn" : ""}"><span class="strong">Why does it grow?</span>${shown.why}</p>
     <${Tabs} label="Parts of this queue" at=${at} tabs=${tabs} />
     ${at === "figures" && html`<${Flow} shown=${shown} points=${points} />`}
     ${at === "subscriptions" && html`<${Subscriptions} queue=${shown} />`}
-    ${at === "messages" && html`<${Messages} vhost=${vhost} name=${name} queue=${shown} options=${options} />`}
+    ${at === "messages" && html`<${Messages} name=${name} from=${isNamed ? `${from}/messages` : `page/messages/${place}`} isKept=${isNamed} />`}
     ${at === "bindings" && html`<${Bindings} vhost=${vhost} name=${name} />`}
     ${at === "publish" && html`<${Publish} vhost=${vhost} queue=${name} />`}
     ${asked === "purge" &&
@@ -62,6 +68,7 @@ function Flow({ shown, points }) {
     <${Figures} figures=${[
       { title: "Ready", value: count(shown.ready) },
       { title: "At consumers", value: count(shown.unacknowledged) },
+      ...(shown.delayed ? [{ title: "Not due yet", value: count(shown.delayed) }] : []),
       { title: "Oldest message", value: age(shown.oldest_ms) },
       { title: "Coming in", value: rate(shown.in), dot: "s1" },
       { title: "Going out", value: rate(shown.out), dot: "s2" },

@@ -4,6 +4,7 @@ import { age, bytes, count, rate } from "../format.js";
 import { html, useEffect, useState } from "../html.js";
 import { Dialog } from "../parts/dialog.js";
 import { Head, Waiting } from "../parts/head.js";
+import { Search } from "../parts/search.js";
 import { Spark } from "../parts/spark.js";
 import { Pager, Table } from "../parts/table.js";
 import { useVhosts } from "../parts/vhosts.js";
@@ -12,10 +13,9 @@ import { attempt } from "../said.js";
 import { useWatch } from "../stream.js";
 
 const PAGE_SIZE = 50;
-const SEARCH_MS = 250;
 
 /** Where a row leads. @param {any} row */
-export const place = (row) => (row.type === "topic" ? to("topics", row.topic) : to("queues", row.vhost, row.name));
+export const place = (row) => (row.vhost ? to("queues", row.vhost, row.name) : to("topics", row.topic));
 
 /** What stands in the list. @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [
@@ -25,7 +25,7 @@ const COLUMNS = [
   { title: "Messages", sort: "messages", number: true, show: (row) => count(row.messages) },
   { title: "At consumers", sort: "unacknowledged", number: true, kind: "aside", show: (row) => count(row.unacknowledged) },
   { title: "Size", sort: "bytes", number: true, kind: "aside", show: (row) => bytes(row.bytes) },
-  { title: "Oldest", number: true, show: (row) => age(row.oldest_ms) },
+  { title: "Oldest", sort: "age", number: true, show: (row) => age(row.oldest_ms) },
   { title: "In", sort: "in", number: true, show: (row) => rate(row.in) },
   { title: "Out", sort: "out", number: true, show: (row) => rate(row.out) },
   { title: "Consumers", sort: "consumers", number: true, show: (row) => count(row.consumers) },
@@ -58,7 +58,7 @@ export function Queues({ options }) {
     <${Head} title="Queues and topics" text="Everything that holds messages, as both protocols see it.">
       <button class="button first" onClick=${() => setMaking(true)}>New queue</button>
     <//>
-    <${Search} options=${options} />
+    <${Filters} options=${options} />
     ${!shown && html`<${Waiting} answer=${list} />`}
     ${shown &&
     html`<section class="card flush" aria-label="Queues and topics">
@@ -71,23 +71,16 @@ export function Queues({ options }) {
 }
 
 /** @param {{options: Record<string, string>}} of */
-function Search({ options }) {
+function Filters({ options }) {
   const vhosts = useVhosts();
-  const [name, setName] = useState(options.name ?? "");
-  useEffect(() => {
-    if (name === (options.name ?? "")) return undefined;
-    const soon = setTimeout(() => change({ name, page: "" }), SEARCH_MS);
-    return () => clearTimeout(soon);
-  }, [name]);
-  return html`<form class="row" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-    <input type="search" aria-label="Search names" placeholder="Search names" value=${name} onInput=${(/** @type {any} */ e) => setName(e.target.value)} />
+  return html`<${Search} name=${options.name}>
     <label class="inline"><input type="checkbox" checked=${options.pattern === "yes"} onChange=${(/** @type {any} */ e) => change({ pattern: e.target.checked ? "yes" : "", page: "" })} />Regular expression</label>
     ${vhosts.length > 1 &&
     html`<select aria-label="Virtual host" value=${options.vhost ?? ""} onChange=${(/** @type {any} */ e) => change({ vhost: e.target.value, page: "" })}>
       <option value="">All virtual hosts</option>
       ${vhosts.map((each) => html`<option value=${each}>${each}</option>`)}
     </select>`}
-  </form>`;
+  <//>`;
 }
 
 /** The longest queues, for the overview. */

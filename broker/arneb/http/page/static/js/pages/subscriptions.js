@@ -1,8 +1,11 @@
 /** Subscriptions of one log: their cursors drawn over its ledgers, and who consumes by them. */
+import { path } from "../api.js";
 import { age, bytes, count } from "../format.js";
-import { html } from "../html.js";
+import { html, useState } from "../html.js";
 import { Meter } from "../parts/meter.js";
 import { Table } from "../parts/table.js";
+import { to } from "../route.js";
+import { CloseDialog } from "./pulsar_connection.js";
 
 const WIDTH = 1000;
 const BAR = 22;
@@ -67,17 +70,20 @@ function placed(text, ledgers) {
 
 /** @param {{of: any}} of */
 function Consumers({ of }) {
+  const [asked, ask] = useState(/** @type {any} */ (null));
   const most = Math.max(0, ...of.consumers.map((/** @type {any} */ each) => each.in_flight));
   const columns = [
-    { title: "Consumer", head: true, kind: "break", show: (/** @type {any} */ each) => each.name },
+    { title: "Consumer", head: true, kind: "break", show: (/** @type {any} */ each) => (each.pulsar ? html`<a href=${to("pulsar-connections", String(each.pulsar.connection))}>${each.name}</a>` : each.name) },
     { title: "In flight", number: true, show: (/** @type {any} */ each) => count(each.in_flight) },
     { title: "Prefetch used", show: (/** @type {any} */ each) => html`<${Meter} label="Prefetch" is=${each.in_flight} of=${each.in_flight + each.permits} />` },
     { title: "Delivered", number: true, show: (/** @type {any} */ each) => count(each.delivered_total) },
     { title: "State", show: (/** @type {any} */ each) => html`<${State} each=${each} most=${most} among=${of.consumers.length} total=${of.in_flight} />` },
+    { title: "", show: (/** @type {any} */ each) => each.pulsar && html`<button class="button plain" aria-label=${`Close ${each.name}`} onClick=${() => ask(each)}>Close</button>` },
   ];
   return html`<section class="card flush" aria-label=${`Consumers of ${of.name}`}>
     <div class="card-head"><h2>Consumers of ${of.name}</h2></div>
-    <${Table} label=${`Consumers of ${of.name}`} columns=${columns} rows=${of.consumers} id=${(/** @type {any} */ each) => each.name} none="Nobody consumes." />
+    <${Table} label=${`Consumers of ${of.name}`} columns=${columns} rows=${of.consumers} id=${(/** @type {any} */ each) => `${each.pulsar?.connection}/${each.pulsar?.key}/${each.name}`} none="Nobody consumes." />
+    ${asked && html`<${CloseDialog} place=${`page/pulsar/connections/${path(String(asked.pulsar.connection))}`} consumer=${{ name: asked.name, key: asked.pulsar.key }} onClose=${() => ask(null)} />`}
   </section>`;
 }
 

@@ -7,6 +7,7 @@ import { useDialog, useOnce } from "../parts/once.js";
 import { Table } from "../parts/table.js";
 import { useVhosts } from "../parts/vhosts.js";
 import { attempt } from "../said.js";
+import { TopicPermissions, UserLimits } from "./rights.js";
 
 /** @param {{names: string[]}} of */
 export function Users({ names }) {
@@ -26,7 +27,7 @@ export function Users({ names }) {
     { title: "User", head: true, kind: "break", show: (/** @type {any} */ each) => each.user },
     { title: "Virtual host", show: (/** @type {any} */ each) => each.vhost },
     ...["configure", "write", "read"].map((right) => ({ title: right, kind: "mono break", show: (/** @type {any} */ each) => each[right] || "(nothing)" })),
-    { title: "", show: (/** @type {any} */ each) => html`<button class="button plain" aria-label=${`Take the permission of ${each.user} in ${each.vhost} away`} onClick=${async () => {
+    { title: "", show: (/** @type {any} */ each) => html`<button class="button plain" aria-label=${`Take away the permission of ${each.user} in ${each.vhost}`} onClick=${async () => {
       await attempt(() => remove(`permissions/${path(each.vhost, each.user)}`), "Taken away.");
       again();
     }}>Take away</button>` },
@@ -39,6 +40,8 @@ export function Users({ names }) {
     <section class="card flush"><${Table} label="Users" columns=${columns} rows=${rows} id=${(/** @type {any} */ each) => each.name} /></section>
     <section class="card flush"><div class="card-head"><h2>Permissions</h2><p class="quiet small">Regular expressions over the names of queues and exchanges.</p></div>
       <${Table} label="Permissions" columns=${rightColumns} rows=${rights} id=${(/** @type {any} */ each) => `${each.user}/${each.vhost}`} none="Nobody has a permission." /></section>
+    <${TopicPermissions} users=${users.body} name=${names[0]} />
+    <${UserLimits} users=${users.body} name=${names[0]} />
     ${asked?.kind === "user" && html`<${UserDialog} user=${asked.user} onClose=${() => ask(null)} onDone=${again} />`}
     ${asked?.kind === "right" && html`<${RightDialog} users=${users.body} onClose=${() => ask(null)} onDone=${again} />`}
     ${asked?.kind === "delete" && html`<${Confirm} title="Delete this user?" name=${asked.user.name} action="Delete" done="Deleted." text="Open connections of the user are closed." work=${() => remove(`users/${path(asked.user.name)}`)} onClose=${again} />`}`;

@@ -9,6 +9,12 @@ const HEIGHT = 190;
 /** A chart shows a minute at least, also when it has just begun. */
 const SPAN_S = 60;
 
+/** Distances of the lines behind figures that are whole. */
+const STEPS = [1, 2, 5].flatMap((each) => Array.from({ length: 13 }, (_, power) => each * 10 ** power)).sort((a, b) => a - b);
+
+/** As high as a chart is at least. */
+const MOST_MIN = 4;
+
 /** @typedef {{label: string, colour: string, values: (number | null)[]}} Line */
 
 /**
@@ -22,10 +28,12 @@ export function Chart({ label, times, lines, show = short }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const chart = useRef(/** @type {any} */ (null));
   const data = [times, ...lines.map((each) => each.values)];
+  const newestData = useRef(data);
+  newestData.current = data;
   useEffect(() => {
     const draw = () => {
       chart.current?.destroy();
-      chart.current = new uPlot(options(lines, show, place.current?.clientWidth || 480), data, place.current);
+      chart.current = new uPlot(options(lines, show, place.current?.clientWidth || 480), newestData.current, place.current);
     };
     draw();
     const sized = new ResizeObserver(() => {
@@ -54,25 +62,35 @@ function options(lines, show, width) {
     height: HEIGHT,
     cursor: { y: false, points: { size: 6 } },
     legend: { show: lines.length > 1 },
-    scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => [Math.min(least, most - SPAN_S), most] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(1, most * 1.1)] } },
+    scales: { x: { range: span }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(MOST_MIN, (most ?? 0) * 1.1)] } },
     axes: [
-      { ...axis, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(clock) },
-      { ...axis, size: 58, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(show) },
+      { ...axis, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at, /** @type {any} */ __, /** @type {any} */ ___, /** @type {number} */ step) => at.map((each) => clock(each, step < 60)) },
+      { ...axis, size: 58, incrs: STEPS, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(show) },
     ],
     series: [
-      { label: "Time", value: (/** @type {any} */ _, /** @type {number} */ at) => (at ? clock(at) : "–") },
+      { label: "Time", value: (/** @type {any} */ _, /** @type {number | null} */ at) => (at ? clock(at, true) : "now") },
       ...lines.map((each) => ({
         label: each.label,
         stroke: colour(each.colour),
         width: 1.75,
         points: { show: false },
-        value: (/** @type {any} */ _, /** @type {number | null} */ value) => (value === null ? "–" : show(value)),
+        // Without a pointer over the chart, the newest one.
+        value: (/** @type {any} */ of, /** @type {number | null} */ value, /** @type {number} */ line, /** @type {number | null} */ index) => {
+          const shown = index === null || index === undefined ? of.data[line][of.data[line].length - 1] : value;
+          return shown === null || shown === undefined ? "–" : show(shown);
+        },
       })),
     ],
   };
 }
 
-/** @param {number} seconds */
-function clock(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+/** From when to when a chart goes. @param {any} _ @param {number | null} least @param {number | null} most */
+function span(_, least, most) {
+  const end = most ?? Date.now() / 1000;
+  return [Math.min(least ?? end, end - SPAN_S), end];
+}
+
+/** @param {number} seconds @param {boolean} isFine */
+function clock(seconds, isFine) {
+  return new Date(seconds * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(isFine ? { second: "2-digit" } : {}) });
 }
