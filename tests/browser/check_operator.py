@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pika
@@ -217,6 +218,135 @@ def test_a_purge_asks_for_the_name(somebody: Operator, broker: BrokerProcess) ->
     dialog.get_by_role("button", name="Purge").click()
     somebody.sees("Purged full.")
     assert api(broker, "GET", "queues/%2F/full")["messages"] == 0
+
+
+@pytest.mark.parametrize(
+    ("hash_", "heading"),
+    [
+        ("#/queues/%2F/linked", "linked"),
+        ("#/queues/%2F/linked?page=2", "linked"),
+        ("#/exchanges/%2F/amq.topic", "amq.topic"),
+        ("#/exchanges/%2F/amq.default", "Default exchange"),
+        ("#/nodes/rabbit@here", "Overview"),
+        ("#/feature-flags", "Overview"),
+        ("#/vhosts/%2F", "Virtual hosts"),
+        ("#/users/guest", "Users"),
+        ("#/limits", "Virtual hosts"),
+        ("#/operator-policies", "Operator policies"),
+        ("#/cluster-name", "Definitions"),
+        ("#/streams", "Queues and topics"),
+        ("#/stream/connections", "Connections"),
+        ("#/channels", "Channels"),
+        ("#/nothing/of/the/kind", "No such page"),
+    ],
+)
+def test_rabbitmqs_addresses_lead_to_the_same_things(
+    somebody: Operator, broker: BrokerProcess, hash_: str, heading: str
+) -> None:
+    api(broker, "PUT", "queues/%2F/linked", {"durable": True})
+    somebody.go(hash_)
+    expect(somebody.page.locator("main h1")).to_have_text(heading)
+
+
+def test_the_address_of_a_channel_leads_to_its_connection(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    with connected(broker) as connection:
+        connection.channel()
+        (channel,) = [
+            each["name"] for each in api(broker, "GET", "channels") if "->" in each["name"]
+        ]
+        somebody.go(f"#/channels/{quote(channel, safe='')}")
+        expect(somebody.page.get_by_role("table")).to_contain_text(channel)
+
+
+def test_a_message_is_published_again(somebody: Operator, broker: BrokerProcess) -> None:
+    for name in ("first-one", "second-one"):
+        api(broker, "PUT", f"queues/%2F/{name}", {"durable": True})
+    with connected(broker) as connection:
+        connection.channel().basic_publish("", "first-one", b"again")
+    somebody.go("#/queues/%2F/first-one/messages")
+    page = somebody.page
+    page.get_by_role("article").get_by_role("checkbox").check()
+    somebody.press("Publish again")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Through this exchange, with this key:").check()
+    dialog.get_by_label("Routing key").fill("second-one")
+    dialog.get_by_role("button", name="Publish again").click()
+    somebody.sees("1 published again.")
+    lengths = [
+        api(broker, "GET", f"queues/%2F/{name}")["messages"] for name in ("first-one", "second-one")
+    ]
+    assert lengths == [1, 1]
+
+
+def test_queues_are_sorted_by_the_age_of_their_oldest_message(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for name in ("aged-1", "aged-2"):
+            channel.queue_declare(name, durable=True)
+            channel.basic_publish("", name, b"x")
+    somebody.go("#/queues?name=aged-&sort=age")
+    rows = somebody.page.locator("tbody th a")
+    expect(rows).to_have_text(["aged-1", "aged-2"])
+    somebody.press("Oldest ↓")
+    expect(rows).to_have_text(["aged-2", "aged-1"])
+
+
+def test_an_operator_policy_and_the_limits_of_a_user_are_set(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    api(broker, "PUT", "queues/%2F/bounded", {"durable": True})
+    page = somebody.page
+    somebody.go("#/policies")
+    page.get_by_role("link", name="Operator policies").click()
+    somebody.press("New policy")
+    page.get_by_label("Name", exact=True).fill("ceiling")
+    page.get_by_label("Pattern").fill("^bounded$")
+    page.get_by_label("Definition, as JSON").fill('{"max-length": 9}')
+    somebody.press("Save")
+    somebody.sees("Saved ceiling.")
+    assert api(broker, "GET", "queues/%2F/bounded")["operator_policy"] == "ceiling"
+    somebody.go("#/users")
+    page.get_by_role("button", name="Limits of guest").click()
+    page.get_by_label("Most channels").fill("77")
+    somebody.press("Save")
+    somebody.sees("Saved.")
+    (limits,) = api(broker, "GET", "user-limits/guest")
+    assert limits["value"] == {"max-channels": 77}
+    page.get_by_role("button", name="Limits of guest").click()
+    page.get_by_label("Most channels").fill("")
+    somebody.press("Save")
+    expect(page.get_by_role("region", name="Limits of users", exact=True)).not_to_contain_text("77")
+    somebody.press("New topic permission")
+    page.get_by_role("dialog").get_by_label("write").fill("^eu[.]")
+    somebody.press("Save")
+    expect(page.get_by_role("region", name="Topic permissions", exact=True)).to_contain_text(
+        "^eu[.]"
+    )
+    somebody.page.get_by_role("button", name="Take away what guest may on amq.topic in /").click()
+    somebody.sees("Taken away.")
+
+
+def test_delayed_messages_are_shown_by_when_they_are_due(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        arguments = {"x-delayed-type": "topic"}
+        channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=arguments)
+        for body, hours in ((b"second", 2), (b"first", 1)):
+            headers = {"x-delay": hours * 3_600_000}
+            channel.basic_publish("later", "k", body, pika.BasicProperties(headers=headers))
+    somebody.go("#/delayed")
+    somebody.page.get_by_role("button", name="When those of later are due").click()
+    rows = somebody.page.get_by_role("region", name="Due in later").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("first")
 
 
 def test_a_route_is_tried(somebody: Operator) -> None:

@@ -11,6 +11,10 @@ MANAGEMENT: Final = "broker/arneb/http/management/"
 SESSION_TESTS: Final = ("tests/broker/management/test_sessions.py",)
 STREAM_TESTS: Final = ("tests/broker/management/test_streaming.py",)
 MESSAGE_TESTS: Final = ("tests/broker/management/test_messages_looked_at.py",)
+ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
+CLIENT_TESTS: Final = ("tests/broker/page/test_pulsar_clients.py",)
+VALUE_TESTS: Final = ("tests/pulsar_frontend/schemas/test_values.py",)
+AVRO_VALUE: Final = "pulsar_frontend/arneb_pulsar/schemas/avro_value.py"
 
 PAGE_MUTANTS: Final = (
     Mutant(
@@ -103,5 +107,103 @@ PAGE_MUTANTS: Final = (
         "size >= SEARCHED_BYTES_MAX or clock() >= until_s",
         "False",
         MESSAGE_TESTS,
+    ),
+    Mutant(
+        "blocks of an Avro array that holds nothing are read without end",
+        AVRO_VALUE,
+        "        self._steps -= 1\n",
+        "",
+        VALUE_TESTS,
+    ),
+    Mutant(
+        "an Avro value may be as deep as it likes",
+        AVRO_VALUE,
+        "        if depth > DEPTH_MAX:\n",
+        "        if False:\n",
+        VALUE_TESTS,
+    ),
+    Mutant(
+        "the names of an Avro record's fields are written as often as they occur",
+        AVRO_VALUE,
+        "            self._spend(len(name))\n",
+        "",
+        VALUE_TESTS,
+    ),
+    Mutant(
+        "a body is read by the newest schema, whatever it was written with",
+        MANAGEMENT + "page/schema_views.py",
+        "version = versions.get(version_number(message.schema_version))",
+        "version = versions.get(max(versions))",
+        CLIENT_TESTS,
+    ),
+    Mutant(
+        "who may only look closes a connection",
+        MANAGEMENT + "page/pulsar_client.py",
+        "    _expect_own(call, found)\n    found.connection.kill()\n",
+        "    found.connection.kill()\n",
+        CLIENT_TESTS,
+    ),
+    Mutant(
+        "of two equally loud clients one is the noisy one",
+        MANAGEMENT + "page/clients.py",
+        "flow > NOISY_SHARE * total",
+        "flow >= NOISY_SHARE * total",
+        CLIENT_TESTS,
+    ),
+    Mutant(
+        "queues stand in the order of their ledgers' ages",
+        MANAGEMENT + "ages.py",
+        "            if is_exact or reads >= READS_MAX:\n",
+        "            if True:\n",
+        ROW_TESTS,
+    ),
+    Mutant(
+        "an order by age reads every queue at once",
+        MANAGEMENT + "ages.py",
+        "            if is_exact or reads >= READS_MAX:\n",
+        "            if is_exact:\n",
+        ROW_TESTS,
+    ),
+    Mutant(
+        "who looks at what comes due has what comes before it delivered at once",
+        "core/arneb_core/delayed/buckets.py",
+        "        return self._read(place, NEVER_MS - 1, limit, told)\n",
+        "        return self.read(place, NEVER_MS - 1, limit, told)\n",
+        ("tests/core/engine/test_delayed.py",),
+    ),
+    Mutant(
+        "everybody looks into topics of no virtual host",
+        MANAGEMENT + "page/queue.py",
+        'Route("GET", "page/topic/:topic", ADMINISTRATOR, _look)',
+        'Route("GET", "page/topic/:topic", VHOST, _look)',
+        ROW_TESTS,
+    ),
+    Mutant(
+        "who may not read a queue has its messages published elsewhere",
+        MANAGEMENT + "page/republishing.py",
+        "    await expect_readable(call, place)\n",
+        "",
+        MESSAGE_TESTS,
+    ),
+    Mutant(
+        "a session counts for all brokers behind a proxy",
+        MANAGEMENT + "page/login.py",
+        "cookie_for(session.token, secure=is_secure(call), path=path)",
+        "cookie_for(session.token, secure=is_secure(call))",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "a login says what else stands in its cookie",
+        MANAGEMENT + "page/login.py",
+        " or not PATH.fullmatch(path)",
+        "",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "a queue of delayed messages is called empty",
+        "broker/arneb/diagnosis.py",
+        "    if of.messages or of.delayed:\n",
+        "    if of.messages:\n",
+        ("tests/broker/test_diagnosis.py",),
     ),
 )

@@ -13,6 +13,7 @@ import trio
 from pulsar.schema import AvroSchema, Integer, Record, String
 
 from arneb.demo.process import BrokerProcess
+from arneb.http.management.page.clients import NOISY_BYTES_S, is_noisy
 from arneb_pulsar.client import ProducerOptions, connect
 from arneb_pulsar.client.errors import PulsarError
 
@@ -49,6 +50,14 @@ def api(broker: BrokerProcess, method: str, path: str, status: int | None = None
     else:
         assert answer.status_code == status, answer.text
     return answer.json() if answer.content else None
+
+
+class LaterOrder(Record):  # type: ignore[misc]
+    """What is sent later."""
+
+    number = Integer()
+    city = String()
+    street = String(required_default=True)
 
 
 def until(what: Callable[[], Any]) -> Any:
@@ -203,4 +212,18 @@ def test_a_body_is_read_by_the_schema_it_was_written_with(
     assert shown["schema"]["type"] == "AVRO"
     assert '"city": "Oslo"' in shown["schema"]["text"]
     assert (shown["schema"]["version"], shown["schema"]["is_cut"]) == (0, False)
+    producer = client.create_producer("orders", schema=AvroSchema(LaterOrder))
+    producer.send(LaterOrder(number=8, city="Bergen", street="Strandgaten"))
+    producer.close()
+    first, then = api(broker, "GET", "page/messages/%2F/orders?of=all")["messages"]
+    assert (first["schema"]["version"], "street" in first["schema"]["text"]) == (0, False)
+    assert (then["schema"]["version"], '"Strandgaten"' in then["schema"]["text"]) == (1, True)
     reader.close()
+
+
+def test_who_moves_most_of_all_bytes_is_the_noisy_one() -> None:
+    loud = 2 * NOISY_BYTES_S
+    assert is_noisy(loud, loud + 1, 2)
+    assert not is_noisy(loud, 2 * loud, 2)
+    assert not is_noisy(loud, loud, 1)
+    assert not is_noisy(NOISY_BYTES_S, NOISY_BYTES_S, 5)

@@ -43,7 +43,7 @@ function Graph({ bindings }) {
   const height = Math.max(sources.length, ends.length, 1) * ROW + 10;
   const y = (/** @type {string[]} */ of, /** @type {string} */ each) => ((of.indexOf(each) + 0.5) * height) / of.length;
   const label = shown.map((each) => `${each.source || "default exchange"} to ${each.destination} by ${each.routing_key || "any key"}`).join("; ");
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Graph of bindings"><svg class="drawing" viewBox="0 0 760 ${height}" role="img" aria-label=${label || "No bindings"}>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Graph of bindings"><svg class="drawing graph" viewBox="0 0 760 ${height}" role="img" aria-label=${label || "No bindings"}>
     ${shown.map((each) => {
       const [y1, y2] = [y(sources, each.source || "(default exchange)"), y(ends, each.destination)];
       return html`<path class="edge" d=${`M240,${y1}C380,${y1} 380,${y2} 520,${y2}`} /><text class="note" x="380" y=${(y1 + y2) / 2 - 4} text-anchor="middle">${cut(each.routing_key, 24)}</text>`;

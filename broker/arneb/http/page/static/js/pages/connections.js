@@ -13,14 +13,20 @@ const PAGE_SIZE = 50;
 /** Where a connection leads. @param {any} row */
 const place = (row) => (row.number === null ? to("connections", row.name) : to("pulsar-connections", String(row.number)));
 
+/** @param {any} row */
+function holds(row) {
+  if (row.number === null) return row.parts === 1 ? "1 channel" : `${count(row.parts)} channels`;
+  return row.parts === 1 ? "1 producer or consumer" : `${count(row.parts)} producers and consumers`;
+}
+
 /** @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [
   { title: "Connection", sort: "name", head: true, kind: "break", show: (row) => html`<a href=${place(row)}>${row.shown_name}</a>${row.noisy && html` <span class="tag warn">noisy</span>`}` },
   { title: "User", sort: "user", show: (row) => row.user || html`<span class="quiet">nobody</span>` },
   { title: "Virtual host", sort: "vhost", kind: "aside", show: (row) => row.vhost },
-  { title: "Protocol", sort: "protocol", kind: "aside", show: (row) => `${row.protocol}${row.secured ? ", TLS" : ""}` },
+  { title: "Protocol", sort: "protocol", kind: "aside nowrap", show: (row) => `${row.protocol}${row.secured ? ", TLS" : ""}` },
   { title: "State", sort: "state", show: (row) => html`<span class="tag ${row.state === "running" ? "good" : "warn"}">${row.state}</span>` },
-  { title: "Channels, producers, consumers", sort: "parts", number: true, kind: "aside", show: (row) => count(row.parts) },
+  { title: "Holds", sort: "parts", number: true, kind: "aside", show: holds },
   { title: "Open for", sort: "opened", number: true, kind: "aside", show: (row) => age(row.opened_ms) },
   { title: "From client", sort: "received", number: true, show: (row) => `${bytes(row.received)}/s` },
   { title: "To client", sort: "sent", number: true, show: (row) => `${bytes(row.sent)}/s` },

@@ -39,7 +39,7 @@ export function Table({ label, columns, rows, id, none = "Nothing here.", order,
 /** @param {Column} column @param {any} row */
 function cell(column, row) {
   const shown = column.show(row);
-  const kind = `${column.number ? "number " : ""}${column.kind ?? ""}`;
+  const kind = `${column.number ? "number " : ""}${column.title ? "" : "acts "}${column.kind ?? ""}`;
   return column.head ? html`<th scope="row" class=${kind}>${shown}</th>` : html`<td class=${kind}>${shown}</td>`;
 }
 
