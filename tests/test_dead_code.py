@@ -73,8 +73,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     **{
         f"pulsar_frontend/arneb_pulsar/schemas/schema.py: {name}": BY_VALUE
         for name in (
-            "BOOLEAN", "DATE", "INSTANT", "INT16", "INT64", "INT8", "LOCAL_DATE",
-            "LOCAL_DATE_TIME", "LOCAL_TIME",
+            "INSTANT", "LOCAL_DATE", "LOCAL_DATE_TIME", "LOCAL_TIME",
         )
     },
     **{
@@ -114,7 +113,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
-    "pulsar_frontend/arneb_pulsar/schemas/schema.py: INT32": BY_VALUE,
     "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
     "spark_connector/pyspark_arneb/source.py: streamWriter": OVERRIDDEN,
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,

@@ -4,7 +4,6 @@ The rule: after :func:`load_config` nothing reads a file, a flag or the environm
 everyone is handed the frozen value that concerns them.
 """
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.environment import first_start_of, merged, settings_in
-from arneb.http.limits import HttpLimits
+from arneb.http.limits import HttpLimits, check_prefix
 from arneb.log_lines import LogFormat, LogLevel
 from arneb.logins.settings import DEFAULT_LOGINS, OAUTH, LoginTable
 from arneb.principals import DEFAULT_ACCESS, AccessTable
@@ -141,10 +140,6 @@ class PulsarTable(PulsarConfig):
             raise ValueError("authentication.methods: expected tls.client_ca for method tls")
 
 
-PATH_PREFIX: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+")
-"""What needs no percent sign."""
-
-
 @dataclass(frozen=True, slots=True)
 class HttpTable(HttpLimits):
     """Health, metrics and Arneb's own API. Where authentication is configured, for Pulsar's clients
@@ -166,9 +161,7 @@ class HttpTable(HttpLimits):
 
     def __post_init__(self) -> None:
         HttpLimits.__post_init__(self)
-        if self.path_prefix and not PATH_PREFIX.fullmatch(self.path_prefix):
-            shown = self.path_prefix[:100]
-            raise ValueError(f"path_prefix: expected a path such as /arneb, got {shown!r}")
+        check_prefix(self.path_prefix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,11 @@ The rule: whatever a client can make longer or larger has a bound here, and ever
 setting. They hold for every client, authenticated or not.
 """
 
+import re
 from dataclasses import dataclass, fields
 from typing import Final
+
+PATH_PREFIX_CHARACTERS_MAX: Final = 200
 
 HEAD_BYTES_MAX: Final = 80 * 1024
 """A request's line and headers; a token of 64 KiB fits."""
@@ -45,6 +48,16 @@ class HttpLimits:
                 raise ValueError(
                     f"{each.name}: expected more than 0, got {getattr(self, each.name)}"
                 )
+
+
+PATH_PREFIX: Final = re.compile(r"((/[A-Za-z0-9._~-]+)+)?")
+"""What needs no percent sign, or nothing."""
+
+
+def check_prefix(path: str) -> None:
+    """Raises :class:`ValueError` for what a port cannot be served below."""
+    if len(path) > PATH_PREFIX_CHARACTERS_MAX or not PATH_PREFIX.fullmatch(path):
+        raise ValueError(f"path_prefix: expected a path such as /arneb, got {path[:100]!r}")
 
 
 DEFAULT_LIMITS: Final = HttpLimits()

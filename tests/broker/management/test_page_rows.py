@@ -177,7 +177,8 @@ async def test_the_past_of_a_queue_begins_when_somebody_looks(tmp_path: Path) ->
         await call.does("PUT", "queues/%2F/q", {"durable": True})
         await call.does("GET", "page/queues/%2F/q")
         await publish(call, "q", "x")
-        await trio.sleep(10)
+        with trio.move_on_after(10):
+            await trio.sleep_forever()
         history = await call.does("GET", "page/queues/%2F/q/history")
         assert set(history) == {"in", "out", "acknowledged", "ready", "unacknowledged"}
         assert history["ready"]["samples"][0]["sample"] == 1
