@@ -23,6 +23,7 @@ from bench.operators import declare
 from bench.spark_session import Report
 from bench.watching import session
 from conformance.brokers.arneb import PROTOCOLS, Arneb
+from conformance.brokers.process import Address
 from pamqp import commands, frame, header
 
 FIRST_FIGURES_S: Final = 1.0
@@ -113,12 +114,11 @@ class Page:
 
 
 @contextmanager
-def clients(address: str, count: int) -> Iterator[None]:
+def clients(address: Address, count: int) -> Iterator[None]:
     """So many connections of AMQP with a channel each, without heartbeats."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, soft + count), hard))
-    host, _, port = address.rpartition(":")
-    made = [_client(host, int(port)) for _ in range(count)]
+    made = [_client(address) for _ in range(count)]
     try:
         yield
     finally:
@@ -126,8 +126,8 @@ def clients(address: str, count: int) -> Iterator[None]:
             each.close()
 
 
-def _client(host: str, port: int) -> socket.socket:
-    link = socket.create_connection((host, port), timeout=60)
+def _client(address: Address) -> socket.socket:
+    link = socket.create_connection((address.host, address.port), timeout=60)
     link.sendall(header.ProtocolHeader().marshal())
     start = commands.Connection.StartOk(mechanism="PLAIN", response="\0guest\0guest")
     tune = commands.Connection.TuneOk(channel_max=10, frame_max=131_072, heartbeat=0)
