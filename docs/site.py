@@ -6,6 +6,7 @@ warning, ends the build.
 ``python docs/site.py`` writes build/site.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,10 @@ SITE: Final = REPOSITORY / "build/site"
 PICTURES: Final = REPOSITORY / "build/page"
 """Of the page, if ``make soak-page`` has left some."""
 
+CHAPTER: Final = DOCS / "guide/page.md"
+SHOWN: Final = ("overview", "queues", "queue", "subscriptions", "messages", "bindings")
+LOOKS: Final = {"light-1440": "light", "dark-1440": "dark", "light-390": "on a phone"}
+
 LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
 
 ORDER: Final = {
@@ -34,7 +39,7 @@ ORDER: Final = {
 NAMES: Final = {"README.md": "index.md"}
 
 
-def copied(into: Path) -> list[str]:
+def copied(into: Path, pictures: Path = PICTURES) -> list[str]:
     """Copy every page, its links made those of the site; which links lead nowhere."""
     wrong: list[str] = []
     pages = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *DOCS.rglob("*.md")]
@@ -42,13 +47,27 @@ def copied(into: Path) -> list[str]:
         target = into / _place(page)
         target.parent.mkdir(parents=True, exist_ok=True)
         text = page.read_text(encoding="utf-8")
-        target.write_text(LINK.sub(partial(_link, page, wrong, pages), text), encoding="utf-8")
-    for picture in (*DOCS.rglob("*.svg"), *PICTURES.rglob("*.png")):
-        root = DOCS if picture.is_relative_to(DOCS) else PICTURES.parent
+        text = LINK.sub(partial(_link, page, wrong, pages), text)
+        if page == CHAPTER:
+            text += _pictures(pictures)
+        target.write_text(text, encoding="utf-8")
+    for picture in (*DOCS.rglob("*.svg"), *pictures.rglob("*.png")):
+        root = DOCS if picture.is_relative_to(DOCS) else pictures.parent
         target = into / picture.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)
     return wrong
+
+
+def _pictures(pictures: Path) -> str:
+    """The page as the browser tests saw it, for the chapter about it; nothing if they did not."""
+    shown = [
+        f"![{name}, {look}](../{pictures.name}/{folder}/{name}.png)"
+        for name in SHOWN
+        for folder, look in LOOKS.items()
+        if (pictures / folder / f"{name}.png").is_file()
+    ]
+    return "\n\n".join(("", "## How it looks", *shown, "")) if shown else ""
 
 
 def _place(page: Path) -> Path:
@@ -106,7 +125,8 @@ def build(site: Path = SITE) -> None:
         told = Path(folder) / "mkdocs.yml"
         told.write_text(yaml.safe_dump(configuration(pages, site)), encoding="utf-8")
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(told)]
-        subprocess.run(command, check=True)
+        # The theme warns each time of an mkdocs to come, which is no matter of our pages.
+        subprocess.run(command, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
 
 
 if __name__ == "__main__":

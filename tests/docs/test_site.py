@@ -16,6 +16,18 @@ def test_every_link_leads_somewhere_and_none_out_of_the_site(tmp_path: Path) -> 
     assert PICTURES.is_relative_to(REPOSITORY / "build")
 
 
+def test_the_chapter_of_the_page_shows_it(tmp_path: Path) -> None:
+    picture = tmp_path / "page/light-1440/overview.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"a picture")
+    site = tmp_path / "site"
+    assert copied(site, tmp_path / "page") == []
+    text = (site / "guide/page.md").read_text(encoding="utf-8")
+    assert "![overview, light](../page/light-1440/overview.png)" in text
+    assert text.count("![") == 1
+    assert (site / "page/light-1440/overview.png").read_bytes() == b"a picture"
+
+
 def test_the_compose_file_publishes_on_this_machine_only_and_needs_a_password() -> None:
     told = yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text(encoding="utf-8"))
     service = told["services"]["arneb"]
