@@ -14,6 +14,7 @@ from tests.broker.management.test_messages_looked_at import publish
 
 from arneb.http.management import ages as ages_module
 from arneb.http.management.ages import Ages
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import StoreFailed
@@ -129,7 +130,8 @@ async def test_the_list_is_sorted_by_age(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         for name in ("b", "a", "empty"):
             await call.does("PUT", f"queues/%2F/{name}", {"durable": True})
-        for name, at in (("b", 1000), ("a", 2000)):
+        now_ms = wall_clock_ms()  # no message is older than the ledger that it is in
+        for name, at in (("b", now_ms + 60_000), ("a", now_ms + 120_000)):
             entry = EntryHeader(Origin.BROKER, publish_time_ms=at).pack() + b"x"
             topic = call.site.core.topics[f"persistent://public/default/{name}"]
             await call.site.core.committed(Unit([(topic, [entry])]))

@@ -76,7 +76,23 @@ async def test_all_who_see_the_same_are_given_one_answer(tmp_path: Path) -> None
             await each.aclose()
 
 
-@pytest.mark.parametrize("change", ["logout", "permission"])
+RIGHTS = {"configure": "", "write": "", "read": ""}
+
+CHANGES: dict[str, tuple[str, str, Any]] = {
+    "logout": ("DELETE", "page/session", None),
+    "no permission": ("DELETE", "permissions/%2F/management", None),
+    "a lesser permission": ("PUT", "permissions/%2F/management", RIGHTS),
+    "a topic permission": (
+        "PUT", "topic-permissions/%2F/management", {"exchange": "amq.topic", **RIGHTS},
+    ),
+    "no tag": ("PUT", "users/management", {"password_hash": "", "tags": ""}),
+    "another password": ("PUT", "users/management", {"password": "new", "tags": "management"}),
+    "no user": ("DELETE", "users/management", None),
+    "no vhost": ("DELETE", "vhosts/v%2Fm", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
 async def test_a_stream_ends_at_once_when_the_right_is_gone(tmp_path: Path, change: str) -> None:
     async with managed(tmp_path) as call:
         cookie = await cookie_of(call, "management")
@@ -85,10 +101,11 @@ async def test_a_stream_ends_at_once_when_the_right_is_gone(tmp_path: Path, chan
 
         async def take_away() -> None:
             await trio.testing.wait_all_tasks_blocked()
+            method, path, body = CHANGES[change]
             if change == "logout":
-                await call.does("DELETE", "page/session", user=None, cookie=cookie, **MARKED)
+                await call.does(method, path, user=None, cookie=cookie, **MARKED)
             else:
-                await call.does("DELETE", "permissions/%2F/management")
+                await call.does(method, path, body)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(take_away)

@@ -2,7 +2,8 @@
 
 The rule: it is read where it lies, and read again only when another one is the oldest. Of very many
 queues only those are read that could be among the oldest: a message is no older than the ledger it
-is in.
+is in. One that was moved there keeps its time and may be; it counts as old as its ledger until it
+was read once, as all are that stood on a page.
 """
 
 from collections import OrderedDict
