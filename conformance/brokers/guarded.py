@@ -89,3 +89,34 @@ def guarded_pulsar(place: Path, files: Path, **settings: object) -> PulsarStanda
         brokerClientAuthenticationParameters=f"token:{token()}",
         **settings,
     ).start()
+
+
+def arneb_with_rights(place: Path) -> Arneb:
+    """One on which nobody but ``root`` may do anything before a right is given."""
+    (place / "secret.key").write_bytes(SECRET)
+    settings = f"""
+[pulsar.authentication]
+methods = ["token"]
+token_secret_key = "{place}/secret.key"
+
+[access.authorization]
+enabled = true
+super_user_roles = ["root"]
+"""
+    return Arneb(place / "arneb", listeners=["pulsar", "http-pulsar"], settings=settings).start()
+
+
+def pulsar_with_rights(place: Path) -> PulsarStandalone:
+    """The same of Apache Pulsar."""
+    (place / "secret.key").write_bytes(SECRET)
+    return PulsarStandalone(
+        place / "pulsar",
+        token=token_of("root"),
+        authenticationEnabled="true",
+        authorizationEnabled="true",
+        superUserRoles="root",
+        authenticationProviders="org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+        tokenSecretKey=f"file://{place}/secret.key",
+        brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        brokerClientAuthenticationParameters=f"token:{token_of('root')}",
+    ).start()

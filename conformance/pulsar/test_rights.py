@@ -6,13 +6,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
-from conformance.brokers.guarded import SECRET, token_of
+from conformance.brokers.guarded import arneb_with_rights, pulsar_with_rights, token_of
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.test_identity import QUIET
 
@@ -62,7 +61,6 @@ def guarded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
     place = tmp_path_factory.mktemp("rights")
-    (place / "secret.key").write_bytes(SECRET)
     broker: Arneb | PulsarStandalone
     if request.param == "pulsar":
         broker = pulsar_with_rights(place)
@@ -74,33 +72,6 @@ def guarded(
     grant(found)
     yield found
     broker.stop()
-
-
-def arneb_with_rights(place: Path) -> Arneb:
-    settings = f"""
-[pulsar.authentication]
-methods = ["token"]
-token_secret_key = "{place}/secret.key"
-
-[access.authorization]
-enabled = true
-super_user_roles = ["root"]
-"""
-    return Arneb(place / "arneb", listeners=["pulsar", "http-pulsar"], settings=settings).start()
-
-
-def pulsar_with_rights(place: Path) -> PulsarStandalone:
-    return PulsarStandalone(
-        place / "pulsar",
-        token=token_of("root"),
-        authenticationEnabled="true",
-        authorizationEnabled="true",
-        superUserRoles="root",
-        authenticationProviders="org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
-        tokenSecretKey=f"file://{place}/secret.key",
-        brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",
-        brokerClientAuthenticationParameters=f"token:{token_of('root')}",
-    ).start()
 
 
 def grant(broker: Guarded) -> None:

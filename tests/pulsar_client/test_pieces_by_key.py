@@ -22,8 +22,7 @@ from arneb_pulsar.client.consumer.consumer import Consumer
 
 pytestmark = [
     pytest.mark.in_peace("has somebody join between two pieces"),
-    pytest.mark.not_at("pulsar"),
-    pytest.mark.not_at("cluster"),
+    pytest.mark.not_at("pulsar", "cluster"),
 ]
 
 KEYS = [f"key-{number}" for number in range(8)]

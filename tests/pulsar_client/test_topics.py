@@ -19,6 +19,14 @@ from arneb_pulsar.client.admin import administer
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
 from arneb_pulsar.client.consumer.multi_topic import MultiTopicConsumer
 from arneb_pulsar.client.producer.partitioned import PartitionedProducer
+from arneb_pulsar.client.trackers.routing import (
+    Hashing,
+    RoundRobin,
+    Router,
+    SinglePartition,
+    java_string_hash,
+    murmur3_32,
+)
 from arneb_pulsar.names import parse_topic
 
 OPTIONS = ConsumerOptions(
@@ -73,6 +81,51 @@ async def test_partitions_are_one_topic(broker: Broker, topic: str) -> None:
         await until(lambda: len(producer.partitions) == len(consumer.topics) == 5)
         await producer.partitions[4].send(b"new")
         assert (await consumer.receive(10)).topic.endswith("-partition-4")
+
+
+class Last:
+    """A router of the application's own."""
+
+    def choose(self, key: str | None, partitions: int, now: float) -> int:
+        return partitions - 1
+
+
+@pytest.mark.in_peace("counts what each partition has")
+@pytest.mark.lean("where a message goes is the same on both")
+async def test_a_router_chooses_the_partition(broker: Broker, topic: str) -> None:
+    """Always one, one after the other, by the key's hash, or as the application says."""
+    await make_partitions(broker, topic, 3)
+    keys = [f"key-{number}-\U0001f600" for number in range(12)]
+    turns = ["0", "1", "2", "3", "4", "5"]
+    routers: dict[bytes, Router] = {
+        b"one": SinglePartition(1),
+        b"turns": RoundRobin(2),
+        b"murmur": RoundRobin(0, hashing=Hashing.MURMUR3),
+        b"own": Last(),
+    }
+    async with connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        single = ProducerOptions(batching=None)
+        for data, router in routers.items():
+            producer = await client.create_producer(topic, single, router=router)
+            for number in turns:
+                await producer.send(data, properties={"number": number})
+            for key in keys:
+                await producer.send(data, key=key)
+        seen: dict[bytes, dict[str, int]] = {data: {} for data in routers}
+        for _ in range(len(routers) * (len(keys) + len(turns))):
+            message = await consumer.receive(20)
+            seen[message.data][message.key or message.properties["number"]] = message.id.partition
+    by_java = {key: java_string_hash(key) % 3 for key in keys}
+    by_murmur = {key: murmur3_32(key.encode()) % 3 for key in keys}
+    one_by_one = {number: int(number) % 3 for number in turns}
+    assert seen == {
+        b"one": by_java | dict.fromkeys(turns, 1),
+        b"turns": by_java | {number: (2 + place) % 3 for number, place in one_by_one.items()},
+        b"murmur": by_murmur | one_by_one,
+        b"own": dict.fromkeys([*keys, *turns], 2),
+    }
+    assert set(by_java.values()) == set(by_murmur.values()) == {0, 1, 2} and by_java != by_murmur
 
 
 @pytest.mark.in_peace("the receipt of an acknowledgement is lost with its connection")
