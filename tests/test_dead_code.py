@@ -62,7 +62,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     **{
         f"pulsar_frontend/arneb_pulsar/client/errors.py: {name}": "found by its code"
         for name in (
-            "InvalidTopicRefused", "UnsupportedVersion",
         )
     },
     "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,
