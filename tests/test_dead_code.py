@@ -59,11 +59,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
         "a field of a message of Protocol Buffers",
     "pulsar_frontend/arneb_pulsar/client/testing/session.py: _":
         "found by the type of what it is given",
-    **{
-        f"pulsar_frontend/arneb_pulsar/client/errors.py: {name}": "found by its code"
-        for name in (
-        )
-    },
+    "pulsar_frontend/arneb_pulsar/client/errors.py: UnsupportedVersion": "found by its code",
     "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,
     "pulsar_frontend/arneb_pulsar/patterns.py: log_errors": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/patterns.py: max_mem": OVERRIDDEN,
