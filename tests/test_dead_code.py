@@ -123,7 +123,11 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
         (
             "amqp_frontend/arneb_amqp/server/reception.py: serve_reception",
             "broker/arneb/cluster_routing.py: AmqpClients",
+            "broker/arneb/cluster_routing.py: HttpClients",
             "broker/arneb/cluster_routing.py: PulsarClients",
+            "broker/arneb/http/routed.py: Routed",
+            "broker/arneb/http/targets.py: management_target",
+            "broker/arneb/http/targets.py: pulsar_target",
             "cluster/arneb_cluster/routing/internal_port.py: serve_internal",
             "cluster/arneb_cluster/routing/internal_settings.py: tls_of",
             "cluster/arneb_cluster/routing/leaders.py: Leaders",

@@ -13,11 +13,15 @@ from typing import Any, Final
 
 import trio
 
+from arneb.http.asked import Asker
+from arneb.http.server import HttpServer
 from arneb_amqp.server.admission_document import BadAdmission, decode_admission
 from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.server.reception import ReceivedClient
+from arneb_cluster.routing.calling import call
 from arneb_cluster.routing.internal_port import Serve
 from arneb_cluster.routing.internal_protocol import Request
+from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream
 from arneb_cluster.routing.leaders import EVERYTHING_ELSE
 from arneb_cluster.routing.onward import Clients, OnwardByLeader
@@ -29,6 +33,7 @@ from arneb_pulsar.server.listener import PulsarServer
 
 AMQP: Final = "amqp"
 PULSAR: Final = "pulsar"
+HTTP: Final = "http"
 """The kinds of clients at the internal port."""
 
 
@@ -213,3 +218,47 @@ class PulsarClients:
         if server is None:
             raise NotServed(f"node '{node}' is not ready to serve {namespace}")
         return server
+
+
+class HttpClients:
+    """Requests over HTTP that this node answers for others, and those that it asks of others."""
+
+    def __init__(
+        self,
+        settings: InternalSettings,
+        placements: Placements,
+        server: Callable[[], HttpServer | None],
+    ) -> None:
+        """``server``: of the broker, while there is one."""
+        self._settings = settings
+        self._placements = placements
+        self._server = server
+
+    def __repr__(self) -> str:
+        return f"<HttpClients of {self._settings.node}>"
+
+    async def ask(self, namespace: str, leader: NodeAddresses, asker: Asker) -> InternalStream:
+        """Have another node take a request. Raises :class:`NotServed`."""
+        if asker.scheme == "https" and self._settings.tls is None:
+            raise NotServed(f"a request by TLS reaches node '{leader.node}' over TLS only")
+        said = json.dumps([asker.address, asker.port, asker.scheme]).encode()
+        called = await call(self._settings, leader, Request(HTTP, namespace, said))
+        return called.stream
+
+    def prepare(self, request: Request) -> Serve:
+        """What serves a request that another node asks. Raises :class:`NotServed`."""
+        try:
+            address, port, scheme = json.loads(request.document)
+            client = str(address), int(port)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise NotServed(f"expected who asks: {error!r:.100}") from error
+        server = self._server()
+        is_here = isinstance(self._placements.of(request.namespace), Here)
+        if server is None or not is_here:
+            raise NotServed(f"node '{self._settings.node}' does not lead {request.namespace}")
+
+        async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
+            stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
+            await server.handle(stream, (client, None), str(scheme))
+
+        return serve

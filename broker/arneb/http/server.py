@@ -209,6 +209,10 @@ def _addresses(ends: Ends) -> Addresses:
     return (str(source.address), source.port), (str(reached.address), reached.port)
 
 
+def _nobody(_: HttpServer | None) -> None:
+    """Nobody else brings requests."""
+
+
 async def serve_http(
     app: ASGIApp,
     listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
@@ -216,10 +220,12 @@ async def serve_http(
     larger: Mapping[str, int] = NOTHING_LARGER,
     by_tls: ByTls | None = None,
     *,
+    serving: Callable[[HttpServer | None], None] = _nobody,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer requests until cancelled; started when connections are accepted. ``larger``: how large
-    bodies may be at some paths. ``by_tls``: others, who have the same bounds."""
+    bodies may be at some paths. ``by_tls``: others, who have the same bounds. ``serving`` is told
+    the server, and None when it takes no more."""
     server = HttpServer(app, limits, larger)
     async with trio.open_nursery() as connections:
         try:
@@ -232,8 +238,12 @@ async def serve_http(
                 for serve, those in accepted:
                     served = partial(serve_listeners, serve, those, handler_nursery=connections)
                     await listening.start(served)
+                serving(server)
                 task_status.started()
+                if not accepted:
+                    await trio.sleep_forever()  # requests come by another way
         finally:
+            serving(None)
             connections.cancel_scope.shield = True
             connections.cancel_scope.deadline = trio.current_time() + GRACEFUL_S
             server.stop()

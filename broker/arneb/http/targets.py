@@ -1,0 +1,53 @@
+"""Targets: what a request over HTTP is about, by its path: this node, or a namespace that some node
+serves.
+
+The rule: a path is not understood, only its namespace is found; whoever answers judges the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from arneb.http.routed import Target, Way
+
+OWN: Final = Target(Way.OWN)
+
+OWN_PATHS: Final = ("/health", "/ready", "/metrics")
+"""Of the HTTP port: how this node does."""
+
+OWN_PULSAR_PATHS: Final = ("/metrics", "/admin/v2/brokers/health", "/admin/v2/brokers/ready")
+"""The same of Pulsar's admin port."""
+
+OF_VHOSTS: Final = frozenset(
+    {"queues", "exchanges", "bindings", "policies", "operator-policies", "consumers"}
+)
+"""Kinds of the management API whose paths go on with a vhost."""
+
+OF_NAMESPACES: Final = frozenset({"namespaces", "persistent", "non-persistent", "schemas"})
+"""Kinds of Pulsar's admin API whose paths go on with tenant and namespace."""
+
+
+def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:
+    """Of the management API, the page and the data API; ``namespace_of``: that of a vhost."""
+    if path in OWN_PATHS:
+        return OWN
+    match _parts(path):
+        case ["api", kind, vhost, *_] if kind in OF_VHOSTS and vhost:
+            return Target(Way.ASKED, namespace_of(unquote(vhost)))
+    return Target(Way.ASKED)
+
+
+def pulsar_target(path: str) -> Target:
+    """Of Pulsar's admin API and its lookup."""
+    if path in OWN_PULSAR_PATHS:
+        return OWN
+    match _parts(path):
+        case ["admin", _, kind, tenant, namespace, *_] if kind in OF_NAMESPACES:
+            return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
+        case ["lookup", _, "topic", _, tenant, namespace, *_]:
+            return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
+    return Target(Way.SENT)
+
+
+def _parts(path: str) -> Sequence[str]:
+    return path.strip("/").split("/")
