@@ -29,6 +29,7 @@ from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.protocols_table import PROTOCOL_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.room_table import ROOM_MUTANTS
+from tests.mutants.routing_table import ROUTING_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
 from tests.mutants.shovel_table import SHOVEL_MUTANTS
 from tests.mutants.stream_table import STREAM_MUTANTS
@@ -75,4 +76,5 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *TRANSACTION_MUTANTS,
     *TURNS_MUTANTS,
     *ROOM_MUTANTS,
+    *ROUTING_MUTANTS,
 )

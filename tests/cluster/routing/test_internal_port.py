@@ -175,6 +175,28 @@ async def test_another_secret_is_refused_by_both_sides() -> None:
 
 
 @pytest.mark.real_time
+async def test_what_a_node_has_said_once_does_not_serve_another() -> None:
+    port = Port(BY_SECRET)
+    async with trio.open_nursery() as nursery:
+        await port.serve(nursery)
+        node = await port.connect()
+        asking = Asking(SECRET, "node", bytes(32), REQUEST)
+        await node.send_all(asking.hello())
+        asked = b""
+        while not asked:
+            asked = asking.receive(bytes(await node.receive_some()))
+        await node.send_all(asked)
+        await node.receive_some()
+        thief = await port.connect()
+        await thief.send_all(asking.hello() + asked)
+        await thief.send_eof()
+        assert b"expected a proof" in await hears(thief)
+        assert len(port.echo.asked) == 1
+        await node.aclose()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.real_time
 async def test_what_is_not_served_is_refused_with_a_sentence() -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
