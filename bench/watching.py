@@ -7,6 +7,7 @@ streams are open, in the broker's CPU seconds for each message.
 import argparse
 import http.client
 import json
+import socket
 import statistics
 import tempfile
 import threading
@@ -40,6 +41,7 @@ class Stream:
         self._connection = http.client.HTTPConnection(address, timeout=30)
         asked = "&".join(f"{name}={quote(call, safe='')}" for name, call in SHOWN.items())
         self._connection.request("GET", f"/api/page/stream?{asked}", headers={"cookie": cookie})
+        self._socket = self._connection.sock
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200, self._answer.read()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -56,9 +58,11 @@ class Stream:
             pass  # it is closed
 
     def close(self) -> None:
-        """The page is closed."""
-        if self._connection.sock is not None:
-            self._connection.sock.close()
+        """The page is closed, and nothing of it is left for the run that is compared."""
+        if self._socket is not None:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._answer.close()
         self._connection.close()
 
 
