@@ -1,5 +1,6 @@
 """Ordering: the first of very many, against a plain sort."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import trio
@@ -7,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.http.management import ordering
-from arneb.http.management.ordering import FIGURES_PER_TURN, Orders, comparable, in_order
+from arneb.http.management.ordering import (
+    FIGURES_PER_TURN,
+    MERGED_PER_TURN,
+    SPARE,
+    Orders,
+    comparable,
+    in_order,
+)
 
 FIGURES = st.one_of(
     st.lists(st.integers(0, 3), max_size=30),
@@ -66,23 +74,81 @@ async def test_very_many_are_found_in_turns_and_each_is_looked_at_once() -> None
 async def test_an_order_that_took_long_is_kept_for_a_while_and_no_longer() -> None:
     now, found = 0.0, 0
 
-    async def find() -> list[int]:
+    async def find(_: Sequence[int]) -> list[int]:
         nonlocal now, found
         now, found = now + 0.1, found + 1
         return [found]
 
     orders = Orders(lambda: now)
-    assert [await orders.kept("a", find) for _ in range(3)] == [[1], [1], [1]]
-    assert await orders.kept("b", find) == [2]
+    assert [await orders.kept("a", 1, [], 1, find, no_pause) for _ in range(3)] == [[1], [1], [1]]
+    assert await orders.kept("b", 1, [], 1, find, no_pause) == [2]
     now += 6
-    assert await orders.kept("a", find) == [3]
+    assert await orders.kept("a", 1, [], 1, find, no_pause) == [3]
+
+
+@given(st.data(), st.integers(1, 5), st.integers(0, 4), st.booleans())
+def test_what_comes_and_goes_stands_where_it_belongs(
+    data: st.DataObject, end: int, spare: int, reverse: bool
+) -> None:
+    """The figures stay the same, so it is as if the order were found out each time."""
+    items = st.lists(st.integers(0, 40), unique=True, max_size=15).map(sorted)
+    now = 0.0
+
+    def figure(item: int) -> int:
+        return item * 7 % 11
+
+    async def find(some: Sequence[int]) -> list[int]:
+        nonlocal now
+        now += 1.0
+        return await in_order(some, figure, no_pause, end=end + spare, reverse=reverse)
+
+    async def play() -> None:
+        orders = Orders(lambda: now)
+        for stamp in range(4):
+            there = data.draw(items)
+            first = await orders.kept("a", stamp, there, end, find, no_pause)
+            ordered = sorted(there, key=lambda item: (figure(item), item), reverse=reverse)
+            assert first[:end] == ordered[:end]
+
+    trio.run(play)
+
+
+async def test_few_figures_are_looked_up_again_when_some_come_and_go() -> None:
+    now, looked, pauses = 0.0, 0, 0
+
+    def figure(item: int) -> int:
+        nonlocal looked, now
+        looked, now = looked + 1, now + 1e-5
+        return -(item % 5000)
+
+    async def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    async def find(some: Sequence[int]) -> list[int]:
+        return await in_order(some, figure, pause, end=100 + SPARE)
+
+    orders = Orders(lambda: now)
+    items = list(range(50_000))
+    await orders.kept("a", 0, items, 100, find, pause)
+    assert looked == 50_000
+    looked = pauses = 0
+    for stamp in range(1, 6):
+        items = [*items[stamp:], 100_000 + stamp]
+        first = await orders.kept("a", stamp, items, 100, find, pause)
+        assert first[0] == 4999
+    assert looked <= 5 * (100 + SPARE + 5)
+    assert pauses >= 5 * 2 * 50_000 // MERGED_PER_TURN
+    items = [each for each in items if each % 5000 < 4900]
+    await orders.kept("a", 9, items, 100, find, pause)
+    assert looked > 30_000, "too few of the first are left"
 
 
 async def test_an_order_that_took_no_time_is_found_out_each_time() -> None:
     orders = Orders(lambda: 0.0)
     answers = iter(range(9))
 
-    async def find() -> list[int]:
+    async def find(_: Sequence[int]) -> list[int]:
         return [next(answers)]
 
-    assert [await orders.kept("a", find) for _ in range(2)] == [[0], [1]]
+    assert [await orders.kept("a", 1, [], 1, find, no_pause) for _ in range(2)] == [[0], [1]]

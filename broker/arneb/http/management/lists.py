@@ -13,6 +13,7 @@ from arneb.http.management.calls import Document, Refused, Written, bad_request
 from arneb.http.management.ordering import (
     DOCUMENTS_PER_TURN,
     FIGURES_PER_TURN,
+    SPARE,
     Figure,
     Orders,
     Pause,
@@ -78,7 +79,9 @@ class Source(Generic[Item]):
     in_order: bool = False
     """They are in that order already."""
     orders: Orders | None = None
-    """Where the order of very many is kept for a while; ``stamp`` changes with what there is."""
+    """Where the order of very many is kept for a while, under ``of``, which says what they are;
+    ``stamp`` changes with what there is."""
+    of: Hashable = None
     stamp: Hashable = None
 
 
@@ -208,14 +211,16 @@ async def _ordered(
     at_once = DOCUMENTS_PER_TURN if sort and read is None else FIGURES_PER_TURN
     figure = _figure(source, sort, read)
 
-    async def find() -> list[Item]:
+    async def find(some: Sequence[Item]) -> list[Item]:
         if (special := source.special.get(sort)) is not None:
-            return await special(items, end, reverse)
-        return await in_order(items, figure, pause, end=end, reverse=reverse, at_once=at_once)
+            return await special(some, end, reverse)
+        first = end if source.orders is None else end + SPARE
+        return await in_order(some, figure, pause, end=first, reverse=reverse, at_once=at_once)
 
     if source.orders is None or listing.page is None:
-        return await find()
-    return await source.orders.kept((source.stamp, sort, reverse, listing.page), find)
+        return await find(items)
+    key = source.of, sort, reverse, listing.page
+    return await source.orders.kept(key, source.stamp, items, end, find, pause)
 
 
 def _figure(source: Source[Item], sort: str, read: Figure | None) -> Figure:

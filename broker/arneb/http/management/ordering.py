@@ -31,17 +31,26 @@ Figure = Callable[[Any], Any]
 """What a list is sorted by, of one of its things."""
 
 
+SPARE: Final = 200
+"""Of an order that is kept so many more are known: some may go before it is found out again."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The first of very many, in order."""
+    """The first of ``items``, which are very many, in order."""
 
     first: Sequence[Any]
+    items: Sequence[Any]
+    stamp: Hashable
     until_s: float
 
 
 class Orders:
     """Orders that took long to find out, kept for some times as long: a page is asked for again and
-    again, and which figures stand on it may be older than the figures themselves."""
+    again, and which figures stand on it may be older than the figures themselves.
+
+    What has gone meanwhile is left out and what has come is put in: where there are very many, some
+    come and go all the time, and the order of the others is not found out anew for them."""
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock
@@ -51,21 +60,59 @@ class Orders:
         return f"<Orders, {len(self._kept)} kept>"
 
     async def kept(
-        self, key: Hashable, find: Callable[[], Awaitable[list[Item]]]
+        self,
+        key: Hashable,
+        stamp: Hashable,
+        items: Sequence[Item],
+        end: int,
+        find: Callable[[Sequence[Item]], Awaitable[list[Item]]],
+        pause: Pause,
     ) -> Sequence[Item]:
-        """What ``find`` answers, or answered not long ago for the same key."""
+        """The first ``end`` of ``items`` and perhaps more: what ``find`` answers of them, or
+        answered not long ago for the same key. ``stamp`` changes with what there is."""
         began = self._clock()
         kept = self._kept.get(key)
         if kept is not None and began < kept.until_s:
-            return kept.first
-        found = await find()
+            if kept.stamp == stamp:
+                return kept.first
+            few = await _possible(kept, items, pause)
+            first = _sure(kept, await find(few)) if len(few) <= FIGURES_PER_TURN else []
+            if len(first) >= min(end, len(items)):
+                self._kept[key] = _Order(first, items, stamp, kept.until_s)
+                return first
+        found = await find(items)
         took_s = self._clock() - began
         self._kept.pop(key, None)
         if took_s > SHORT_S:
-            self._kept[key] = _Order(found, self._clock() + REST * took_s)
+            self._kept[key] = _Order(found, items, stamp, self._clock() + REST * took_s)
             if len(self._kept) > ORDERS_MAX:
                 self._kept.popitem(last=False)
         return found
+
+
+async def _possible(kept: _Order, items: Sequence[Item], pause: Pause) -> list[Item]:
+    """Those of ``items`` that may be the first: that were, or that have come since."""
+    known: set[Any] = set()
+    for begin in range(0, len(kept.items), MERGED_PER_TURN):
+        known.update(kept.items[begin : begin + MERGED_PER_TURN])
+        await pause()
+    known.difference_update(kept.first)
+    found: list[Item] = []
+    for begin in range(0, len(items), MERGED_PER_TURN):
+        found += [each for each in items[begin : begin + MERGED_PER_TURN] if each not in known]
+        await pause()
+    return found
+
+
+def _sure(kept: _Order, first: list[Item]) -> list[Item]:
+    """As many as are known to be the first: behind the last of those that were, there may be others
+    that nobody has looked at."""
+    if len(kept.first) == len(kept.items):
+        return first
+    were = set(kept.first)
+    while first and first[-1] not in were:
+        first.pop()
+    return first
 
 
 async def in_order(

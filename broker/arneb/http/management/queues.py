@@ -100,7 +100,8 @@ async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
         partial(figure_of, site),
         in_order=True,
         orders=site.orders,
-        stamp=("queues", tuple((each.queues, each.queues.changes) for each in vhosts)),
+        of=("queues", tuple(each.queues for each in vhosts)),
+        stamp=tuple(each.queues.changes for each in vhosts),
     )
     return Reply(await listed(source, listing, site.pause))
 

@@ -39,7 +39,8 @@ async def _list(site: Site, call: Call) -> Reply:
         {AGE: by_age},
         in_order=True,
         orders=site.orders,
-        stamp=("rows", site.rows.stamp, names),
+        of=("rows", names),
+        stamp=site.rows.stamp,
     )
     shown = await listed(source, listing, site.pause)
     for each in shown["items"]:
