@@ -53,7 +53,7 @@ ROUTING_MUTANTS: Final = (
         ROUTING + "frame_heads.py",
         "                self._saying = _SAID.get(ids, Said.NOTHING)\n",
         "                self.said = _SAID.get(ids, self.said)\n",
-        RELAY_TESTS,
+        HEADS_TESTS,
     ),
     Mutant(
         "a client is told in AMQP inside half a frame",

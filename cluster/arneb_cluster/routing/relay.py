@@ -13,7 +13,7 @@ from typing import Final
 
 from arneb_cluster.routing.frame_heads import END, HEAD, METHOD, FrameHeads, Said
 
-LEADER_GONE: Final = "the node that served this connection is gone"
+LEADER_GONE: Final = "the node that serves this connection has ended it"
 
 CONNECTION_FORCED: Final = 320
 _CLOSE: Final = Struct(">HHHB")

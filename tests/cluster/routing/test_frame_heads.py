@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 from pamqp import commands, frame
 
@@ -59,6 +60,15 @@ def test_goodbyes_are_heard_byte_by_byte_and_at_once(
         by_byte.receive(bytes([octet]))
     assert at_once.said is by_byte.said is expected
     assert at_once.frames == by_byte.frames == len(before) + 1 + len(after)
+
+
+@pytest.mark.parametrize("goodbye", [CLOSE, CLOSE_OK])
+def test_a_goodbye_is_said_when_its_last_byte_is(goodbye: bytes) -> None:
+    heads = FrameHeads()
+    heads.receive(goodbye[:-1])
+    assert heads.said is Said.NOTHING
+    heads.receive(goodbye[-1:])
+    assert heads.said is not Said.NOTHING
 
 
 @given(st.lists(frames(), max_size=4), frames(), st.integers(0, 255), st.data())
