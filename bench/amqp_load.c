@@ -11,7 +11,9 @@
  *   through   as publish, while --consumers consume and acknowledge the same queue at once
  *   drain     consumes and acknowledges --count messages that are there already
  *   latency   publishes --rate messages a second for --seconds and consumes them; time from the
- *             instant a message was due to its arrival
+ *             instant a message was due to its arrival, and to its confirm
+ *   flood     as publish, for --seconds and whatever is confirmed by then
+ *   turns     publishes for --seconds, each message when the one before is confirmed; time from one to the other
  *   idle      opens --connections, says so, holds them for --seconds
  *   hold      the same, and each connection publishes one message a second
  *
@@ -104,6 +106,8 @@ static uint8_t *block;             /* one publish, ready to be copied */
 static size_t block_bytes, stamp_at, key_at, priority_at;
 static uint32_t *latencies_us;     /* one for each delivery of the latency mode */
 static uint64_t latency_count;
+static uint32_t *confirms_us;      /* one for each confirm of the latency mode */
+static uint64_t confirms_count, first_due, due_step;
 
 static void die(const char *format, ...) {
     va_list arguments;
@@ -489,11 +493,19 @@ static void message_done(struct link *link) {
     if (link->delivered % (uint64_t)opt.ack_every == 0) acknowledge(link, link->tag, opt.ack_every > 1);
 }
 
+/* In the latency mode: a message is confirmed now. */
+static void note_confirm(uint64_t tag) {
+    if (confirms_us) confirms_us[confirms_count++] = (uint32_t)((now_ns() - first_due - (tag - 1) * due_step) / 1000);
+}
+
 /* How many messages a confirm is news of. Single ones may come before their turn. */
 static uint64_t confirm(struct link *link, uint64_t tag, int multiple) {
     uint64_t count = 1;
+    if (!multiple) note_confirm(tag);
     if (multiple) {
         count = tag - link->tag;
+        for (uint64_t each = link->tag + 1; confirms_us && each <= tag; each++)
+            if (!link->early_count || !link->early[each % EARLY_MAX]) note_confirm(each);
         for (uint64_t each = link->tag + 1; link->early_count && each <= tag; each++)
             if (link->early[each % EARLY_MAX]) {
                 link->early[each % EARLY_MAX] = 0;
@@ -659,9 +671,53 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static uint32_t percentile(double part) {
-    uint64_t at = (uint64_t)(part * (double)latency_count);
-    return latencies_us[at < latency_count ? at : latency_count - 1];
+static uint32_t percentile(const uint32_t *values, uint64_t count, double part) {
+    uint64_t at = (uint64_t)(part * (double)count);
+    return values[at < count ? at : count - 1];
+}
+
+/* Sorts the values first. */
+static void print_percentiles(const char *prefix, uint32_t *values, uint64_t count) {
+    if (!count) die("%s: expected one message at least in the time", opt.mode);
+    qsort(values, count, sizeof *values, by_value);
+    printf(", \"%sp50_us\": %u, \"%sp95_us\": %u, \"%sp99_us\": %u, \"%sp999_us\": %u, \"%smax_us\": %u",
+           prefix, percentile(values, count, .5), prefix, percentile(values, count, .95), prefix,
+           percentile(values, count, .99), prefix, percentile(values, count, .999), prefix, values[count - 1]);
+}
+
+static void run_flood(void) {
+    prepare_queue();
+    for (int i = 0; i < opt.connections; i++) add_publisher((uint32_t)i);
+    opt.count = UINT64_MAX;
+    uint64_t began = now_ns();
+    for (int i = 0; i < link_count; i++) {
+        publish_up_to_window(&links[i]);
+        flush(&links[i]);
+    }
+    while (seconds_since(began) < opt.seconds) turn(100);
+    print_rate(seconds_since(began), total_confirmed);
+}
+
+static void run_turns(void) {
+    prepare_queue();
+    struct link *publisher = add_publisher(0);
+    size_t most = (size_t)(opt.seconds * 100000) + 1;
+    uint32_t *turns_us = malloc(most * sizeof *turns_us);
+    uint64_t began = now_ns(), count = 0;
+    opt.rate = 1; /* nothing is published by a wake-up */
+    while (seconds_since(began) < opt.seconds && count < most) {
+        uint64_t sent = now_ns();
+        publish_one(publisher, 0);
+        flush(publisher);
+        while (total_confirmed < total_published) {
+            turn(1000);
+            check_time(began, opt.mode);
+        }
+        turns_us[count++] = (uint32_t)((now_ns() - sent) / 1000);
+    }
+    printf("{\"mode\": \"turns\", \"messages\": %lu, \"nacked\": %lu", (unsigned long)count, (unsigned long)nacked);
+    print_percentiles("", turns_us, count);
+    printf("}\n");
 }
 
 static void run_latency(void) {
@@ -669,8 +725,10 @@ static void run_latency(void) {
     latencies_us = malloc(opt.count * 2 * sizeof *latencies_us);
     prepare_queue();
     for (int i = 0; i < opt.consumers; i++) start_consuming(add_consumer());
+    confirms_us = malloc(opt.count * sizeof *confirms_us);
     struct link *publisher = add_publisher(0);
-    uint64_t step = 1000000000u / (uint64_t)opt.rate, began = now_ns(), first_due = began + 100000000u;
+    uint64_t step = due_step = 1000000000u / (uint64_t)opt.rate, began = now_ns();
+    first_due = began + 100000000u;
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer, &event);
@@ -691,10 +749,11 @@ static void run_latency(void) {
         turn(1000);
         check_time(began, opt.mode);
     }
-    qsort(latencies_us, latency_count, sizeof *latencies_us, by_value);
-    printf("{\"mode\": \"latency\", \"messages\": %lu, \"rate\": %d, \"p50_us\": %u, \"p95_us\": %u, \"p99_us\": %u, "
-           "\"p999_us\": %u, \"max_us\": %u}\n", (unsigned long)latency_count, opt.rate, percentile(.5),
-           percentile(.95), percentile(.99), percentile(.999), latencies_us[latency_count - 1]);
+    printf("{\"mode\": \"latency\", \"messages\": %lu, \"rate\": %d, \"nacked\": %lu", (unsigned long)latency_count,
+           opt.rate, (unsigned long)nacked);
+    print_percentiles("", latencies_us, latency_count);
+    print_percentiles("confirm_", confirms_us, confirms_count);
+    printf("}\n");
 }
 
 static void run_idle(void) {
@@ -724,7 +783,7 @@ static void run_hold(void) {
 }
 
 static void usage(void) {
-    die("expected: amqp_load publish|through|drain|latency|idle|hold [--host H] [--port P] [--queue Q] [--exchange X]\n"
+    die("expected: amqp_load publish|through|drain|latency|flood|turns|idle|hold [--host H] [--port P] [--queue Q] [--exchange X]\n"
         "  [--count N] [--body BYTES] [--connections C] [--window W] [--consumers C] [--prefetch P]\n"
         "  [--ack-every K] [--rate R] [--seconds S] [--limit S] [--transient] [--keep]\n"
         "  [--ready] [--keys N] [--priorities N] [--batch N] [--reject] [--stream]\n"
@@ -790,6 +849,8 @@ int main(int count, char **arguments) {
     else if (!strcmp(opt.mode, "through")) run_publish(1);
     else if (!strcmp(opt.mode, "drain")) run_drain();
     else if (!strcmp(opt.mode, "latency")) run_latency();
+    else if (!strcmp(opt.mode, "flood")) run_flood();
+    else if (!strcmp(opt.mode, "turns")) run_turns();
     else if (!strcmp(opt.mode, "idle")) run_idle();
     else if (!strcmp(opt.mode, "hold")) run_hold();
     else usage();

@@ -38,12 +38,7 @@ class LoadGenerator:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LoadFailed(f"{mode} {options}: {done.stderr.strip() or done.returncode}")
-        figures: dict[str, float | str] = json.loads(done.stdout)
-        numbers = {name: value for name, value in figures.items() if isinstance(value, int | float)}
-        for fault in ("nacked", "returned", "disorder"):
-            if numbers.get(fault):
-                raise LoadFailed(f"{mode} {options}: expected no {fault} message, got {figures}")
-        return numbers
+        return _figures(f"{mode} {options}", done.stdout)
 
     @contextmanager
     def running(
@@ -88,16 +83,31 @@ class Running:
         if not self._process.stdout.readline():
             self.finish()
 
-    def finish(self) -> None:
-        """Wait for its end. Raises :class:`LoadFailed`."""
-        _, said = self._process.communicate()
+    def finish(self) -> str:
+        """Wait for its end: what it printed. Raises :class:`LoadFailed`."""
+        printed, said = self._process.communicate()
         if self._process.returncode:
             raise LoadFailed(f"{self._what}: {said.strip() or self._process.returncode}")
+        return printed
+
+    def figures(self) -> Figures:
+        """Those of :meth:`LoadGenerator.run`, at its end. Raises :class:`LoadFailed`."""
+        return _figures(self._what, self.finish())
 
     def stop(self) -> None:
         """End it, if it has not ended."""
         self._process.terminate()
         self._process.communicate()
+
+
+def _figures(what: str, printed: str) -> Figures:
+    """What a run printed. Raises :class:`LoadFailed`."""
+    figures: dict[str, float | str] = json.loads(printed)
+    numbers = {name: value for name, value in figures.items() if isinstance(value, int | float)}
+    for fault in ("nacked", "returned", "disorder"):
+        if numbers.get(fault):
+            raise LoadFailed(f"{what}: expected no {fault} message, got {figures}")
+    return numbers
 
 
 def compile_generator(directory: Path, *, tls: bool = False) -> LoadGenerator:

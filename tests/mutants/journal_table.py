@@ -11,6 +11,11 @@ DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
+BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
+FILE_TESTS: Final = (STORE + "test_journal_file.py",)
+FLOOD_TESTS: Final = ("tests/core/engine/test_beside_a_flood.py",)
+OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
+PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
 
 JOURNAL_MUTANTS: Final = (
     Mutant(
@@ -32,8 +37,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a journal record counts twice",
         CORE + "store/commit/commits.py",
-        "                    transaction.remember_journal(due)\n",
-        "                    pass\n",
+        "                        transaction.remember_journal(due)\n",
+        "                        pass\n",
         JOURNAL_TESTS,
     ),
     Mutant(
@@ -54,9 +59,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a record that is cut off is passed over in silence",
         CORE + "store/journal_file.py",
-        "            return Fault(\n                FaultKind.CUT_OFF,\n",
-        "            if number:\n                return None\n"
-        "            return Fault(\n                FaultKind.CUT_OFF,\n",
+        "            return self._cut_off(number)\n        return Fault(\n",
+        "            return None\n        return Fault(\n",
         DAMAGE_TESTS,
     ),
     Mutant(
@@ -254,5 +258,133 @@ JOURNAL_MUTANTS: Final = (
         ", 0, PAGE_BYTES)",
         ", 0)",
         (STORE + "test_journal_file.py",),
+    ),
+    Mutant(
+        "what came beside a takeover is thought taken over",
+        CORE + "store/commit/journal.py",
+        "[each for each in self.pending if each.number > state.number]",
+        "[]",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "what came beside a takeover is written over",
+        CORE + "store/commit/journal.py",
+        "        if self._number > state.number:\n            return  # and",
+        "        if self._number < state.number:\n            return  # and",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "the file is said to begin with what was taken over last",
+        CORE + "store/commit/journal.py",
+        "            head=self._head,\n",
+        "            head=state.number + 1 if behind else state.head,\n",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "what stands behind records that LMDB has is found out of place",
+        CORE + "store/journal_file.py",
+        "        self._pass_over()\n",
+        "",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "what stood behind records that LMDB has may be wiped out with them in silence",
+        CORE + "store/journal_file.py",
+        "            # over it, or it is damaged, and perhaps what stood behind it.\n"
+        "            return self._cut_off(number)\n",
+        "            # over it, or it is damaged, and perhaps what stood behind it.\n"
+        "            self.is_sound = False\n            return None\n",
+        FILE_TESTS,
+    ),
+    Mutant(
+        "the journal stays lent when the transaction has ended",
+        CORE + "store/commit/beside.py",
+        "            with self._lock:\n                self._journal = None\n",
+        "            pass\n",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "the thread goes on in the middle of the loop's write",
+        CORE + "store/commit/beside.py",
+        "            with self._lock:\n                self._journal = None\n",
+        "            self._journal = None\n",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "the journal is lent to a commit that deletes rows",
+        CORE + "store/commit/commits.py",
+        "            if not (trims or changes.prefixes or self._forgets_ahead):\n",
+        "            if not self._forgets_ahead:\n",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "who asked for the journal in vain is not told that it is lent",
+        CORE + "store/commit/beside.py",
+        "                self._wanted = lent\n",
+        "",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "what came beside a commit is never taken over, if nothing else comes",
+        CORE + "store/commit/commits.py",
+        "        report.unsettled = bool(self._journal.pending)  # what came beside it\n",
+        "",
+        BESIDE_TESTS,
+    ),
+    Mutant(
+        "a slow disk holds the loop up with every write beside a commit",
+        CORE + "engine/overtaking.py",
+        "        if self._seconds() < self._rests_until:\n            return None\n",
+        "",
+        FLOOD_TESTS,
+    ),
+    Mutant(
+        "a run overtakes its own topic",
+        CORE + "engine/overtaking.py",
+        "                if topic not in taken and not topic.fenced:\n",
+        "                if not topic.fenced:\n",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "a run overtakes what waits for its topic",
+        CORE + "engine/overtaking.py",
+        "            taken.update([topic for topic, _, _ in request.appends])\n",
+        "",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "a run overtakes the deletion of its topic",
+        CORE + "engine/overtaking.py",
+        "            if not request.is_appends:\n                self._is_barred = True\n",
+        "            if not request:\n                self._is_barred = True\n",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "all that waits is looked at whenever anything comes",
+        CORE + "engine/overtaking.py",
+        "            self._seen += 1\n",
+        "",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "a run that could not be stored beside others has its place taken all the same",
+        CORE + "engine/overtaking.py",
+        "            commit.take_back()\n",
+        "",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "a run that could not be stored beside others is forgotten",
+        CORE + "engine/overtaking.py",
+        "            waiting.extendleft(reversed(chosen))\n",
+        "",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "nobody overtakes",
+        CORE + "engine/committer.py",
+        "                    self._overtake()\n",
+        "                    pass\n",
+        FLOOD_TESTS,
     ),
 )

@@ -67,9 +67,9 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a commit holds the publishes of a thousand connections",
-        "core/arneb_core/engine/committer.py",
-        "            if appends >= COMMIT_APPENDS_MAX:\n",
-        "            if appends < 0:\n",
+        "core/arneb_core/engine/gathering.py",
+        "        if appends >= COMMIT_APPENDS_MAX:\n",
+        "        if appends < 0:\n",
         ("tests/core/engine/test_large_commits.py",),
     ),
     Mutant(

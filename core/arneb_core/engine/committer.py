@@ -20,22 +20,15 @@ from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull, TopicFenced
 from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.figures import MEASURED, CommitFigures
+from arneb_core.engine.gathering import gather
+from arneb_core.engine.overtaking import Overtaking
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.recording import Recorder
 from arneb_core.engine.request import Request, part
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import CommitReport
-from arneb_core.store.commit.commit_log import CommitLog, Ending
-
-COMMIT_ENTRIES_MAX: Final = 4_000
-"""Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
-
-COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
-
-COMMIT_APPENDS_MAX: Final = 256
-"""Requests and the appends that they make, counted together: 128 single publishes are planned and
-told in some 4 ms, and with a thousand connections each commit would be several times that."""
+from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, CommitLog, Ending
 
 COMMIT_CURSORS_MAX: Final = 128
 """Changed cursors in a commit: those of so many subscriptions take some 4 ms."""
@@ -47,8 +40,6 @@ logger = logging.getLogger(__name__)
 
 
 class Committer:
-    """Gathers requests and commits them in groups."""
-
     def __init__(
         self, log: CommitLog, now_ms: Callable[[], int], leadership_lost: Callable[[], None]
     ) -> None:
@@ -60,6 +51,7 @@ class Committer:
         self.waiting_bytes = 0
         """Bytes that wait for a commit or are in one under way."""
         self._under_way: deque[PlannedCommit] = deque()
+        self._overtaking = Overtaking(log, now_ms)
         self._dirty: dict[LogSubscription, None] = {}
         self._histories: dict[Recorder, None] = {}
         """They have something to write, with the next cursors."""
@@ -175,6 +167,8 @@ class Committer:
         under_way = self._under_way
         try:
             while self.breakage.error is None:
+                if self._waiting and (under_way or self.waiting_bytes > SMALL_BYTES_MAX):
+                    self._overtake()
                 if under_way and (self._one_by_one or len(under_way) >= self._log.depth):
                     break
                 take_cursors = self._cursors_left or bool(self._receipts) or self._flush_cursors
@@ -221,7 +215,19 @@ class Committer:
             self._plan_cursors(commit)
         settle, self._settle_due = self._settle_due, False
         self._under_way.append(commit)
+        self._overtaking.again()
         return self._log.submit(commit.changes, self._ended, settle=settle)
+
+    def _overtake(self) -> None:
+        """Have stored what is little and need not wait for the rest."""
+        overtaken = (self._waiting, self._under_way, self._may_overtake)
+        while (stored := self._overtaking.commit(*overtaken)) is not None:
+            self._add_up(*stored)
+
+    def _may_overtake(self) -> None:
+        """The log stores beside what is under way, which it did not when it was asked."""
+        self._overtaking.again()
+        self.start()
 
     def _add_histories(self) -> None:
         """Have histories written before all that waits: with the cursors that they are about."""
@@ -233,26 +239,11 @@ class Committer:
 
     def _take_requests(self, commit: PlannedCommit) -> None:
         """Put into ``commit`` what fits of what waits."""
-        waiting = self._waiting
-        taken: list[Request] = []
-        entries = size = appends = 0
-        may_be_barred = removes = False
-        while waiting and entries < COMMIT_ENTRIES_MAX and size < COMMIT_BYTES_MAX:
-            if appends >= COMMIT_APPENDS_MAX:
-                break
-            request = waiting.popleft()
-            appends += 1 + len(request.appends)
-            entries += request.entries
-            size += request.size
-            if request.deletes_topic is not None or request.leaving:
-                may_be_barred = removes = True
-            elif not request.passes_over_gone:
-                may_be_barred = True
-            taken.append(request)
-        commit.requests, commit.size = taken, size
-        if may_be_barred:
+        gathered = gather(self._waiting)
+        commit.requests, commit.size = gathered.requests, gathered.size
+        if gathered.may_be_barred:
             self._bar(commit)
-        if removes:
+        if gathered.removes:
             for request in commit.requests:
                 commit.removes(request)
 
@@ -315,27 +306,33 @@ class Committer:
 
     def _stored(self, report: CommitReport) -> None:
         commit = self._under_way.popleft()
-        self.waiting_bytes -= commit.size
+        self._overtaking.again()
         # The store removes large topics step by step, one step a commit.
         self._trims_left = bool(report.trims_left)
+        self.full = self._one_by_one = False
+        self._add_up(commit, report)
+        if self._room or self._idle:
+            self._let_go_on()
+
+    def _add_up(self, commit: PlannedCommit, report: CommitReport) -> None:
+        """It is stored: let everybody have it."""
+        self.waiting_bytes -= commit.size
         if report.unsettled and not self.unsettled:
             self._became_unsettled.set()
             self._became_unsettled = trio.Event()
         self.unsettled = report.unsettled
         self.commits_total += 1
-        self.full = self._one_by_one = False
         entries = commit.stored()
         self.entries_total += entries
         if commit.begun_ns:
             self.figures.stored(entries, commit.begun_ns)
-        if self._room or self._idle:
-            self._let_go_on()
 
     def _not_stored(self, error: CommitFailed) -> None:
         """The oldest commit under way did not become durable, nor did any behind it."""
         self.full = isinstance(error, StoreFull)
         commits = list(self._under_way)
         self._under_way.clear()
+        self._overtaking.again()
         self._take_back(commits)
         if isinstance(error, LeadershipLost):
             self.breakage.fenced(error)

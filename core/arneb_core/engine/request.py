@@ -86,6 +86,14 @@ class Request:
         return self.appended is not None and not self.puts
 
     @property
+    def is_appends(self) -> bool:
+        """It is runs of entries, and nothing else is changed by it."""
+        rows = self.puts or self.acks or self.prefixes or self.trims
+        ready_made = self.runs or self.ahead or self.gives_up or self.in_memory
+        topics = self.deletes_topic or self.leaving or self.rolls
+        return not (rows or ready_made or topics or self.on_commit)
+
+    @property
     def topics(self) -> list[LogTopic]:
         """Where it appends."""
         appends = [topic for topic, _, _ in self.appends]

@@ -15,7 +15,7 @@ from arneb_core.api.core import CountedRun, Unit
 from arneb_core.api.errors import CommitFailed, TopicFenced
 from arneb_core.api.position import Position
 from arneb_core.api.waiting import durable
-from arneb_core.engine.committer import COMMIT_BYTES_MAX
+from arneb_core.engine.gathering import COMMIT_BYTES_MAX
 from arneb_core.engine.request import Request, topic_of
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.units import is_refused

@@ -83,6 +83,8 @@ class Reading:
     """The file may be written on as it is."""
     end: int = 0
     """Where the next record belongs, if it is sound."""
+    passed_over: bool = False
+    """In front of them are records that LMDB has."""
     data: bytes = b""
     """The file."""
 
@@ -111,7 +113,9 @@ def parse_journal(data: bytes, state: JournalState) -> Reading:
     walk = _Walk(data, state)
     walk.go()
     sound = walk.is_sound and not walk.faults
-    return Reading(tuple(walk.records), tuple(walk.faults), sound, walk.offset, data)
+    return Reading(
+        tuple(walk.records), tuple(walk.faults), sound, walk.offset, walk.passed_over, data
+    )
 
 
 class _Walk:
@@ -126,11 +130,18 @@ class _Walk:
         self.number = state.number
         self.checksum = state.checksum
         self.is_sound = True
+        self.passed_over = False
 
     def go(self) -> None:
         if len(self.data) != JOURNAL_BYTES:
             sizes = f"expected {JOURNAL_BYTES} bytes, got {len(self.data)}"
             self.faults.append(Fault(FaultKind.SHORT, sizes))
+        self._pass_over()
+        self._walk()
+        if self.passed_over and not (self.records or self.faults):
+            self.passed_over, self.offset = False, 0  # the next may be written there
+
+    def _walk(self) -> None:
         while True:
             if (found := self._record_at(self.offset)) is not None:
                 record, end = found
@@ -143,6 +154,21 @@ class _Walk:
                     self.faults.append(ended)
                 return
             self._jump(*later)
+
+    def _pass_over(self) -> None:
+        """Begin behind the records that LMDB has, if all of them are there: what came while they
+        were taken over stands behind them."""
+        state, offset, checksum = self.state, 0, self.state.head_checksum
+        for number in range(state.head, state.number + 1):
+            if (found := self._record_at(offset)) is None:
+                return
+            record, offset = found
+            told = record.checksum if number == state.head else record.before
+            if (record.number, told) != (number, checksum):
+                return
+            checksum = record.checksum
+        if offset and checksum == state.checksum:
+            self.passed_over, self.offset = True, offset
 
     def _take(self, record: CommitRecord, end: int) -> None:
         self.records.append(record)
@@ -169,19 +195,22 @@ class _Walk:
         said = self._said(self.offset)
         head = (MAGIC, state.head_checksum, state.epoch, state.head)
         if self.offset == 0 and state.head < number and said == head:
-            # The record that was taken over; or only the first sector of it is left, because one
-            # that was not confirmed was being written over it.
-            self.is_sound = self._record_at(0) is not None
-            return None
+            # Of what was taken over not all is left: one that was not confirmed was being written
+            # over it, or it is damaged, and perhaps what stood behind it.
+            return self._cut_off(number)
         if said is not None and (said[0], *said[2:]) == (MAGIC, state.epoch, number):
-            return Fault(
-                FaultKind.CUT_OFF,
-                f"record {number}; if it was confirmed, it is lost, and so is what came behind it",
-            )
+            return self._cut_off(number)
         return Fault(
             FaultKind.UNREADABLE,
             f"expected record {number} or the end at byte {self.offset}, got neither; "
             "what was there from that record on, if anything, is lost",
+        )
+
+    @staticmethod
+    def _cut_off(number: int) -> Fault:
+        return Fault(
+            FaultKind.CUT_OFF,
+            f"record {number}; if it was confirmed, it is lost, and so is what came behind it",
         )
 
     def _later(self) -> tuple[CommitRecord, int] | None:

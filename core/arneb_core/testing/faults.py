@@ -19,6 +19,7 @@ from unittest.mock import patch
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.store import journal_file
 from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.environment import Store, StoreStatistics
 from arneb_core.store.opening import DATA_NAME
 from arneb_core.store.snapshot import Snapshot
@@ -136,6 +137,10 @@ class FaultyStore:
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
         """Not now: what is held back must not hold back the loop that is to release it."""
+        return None
+
+    def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
+        """Nor this."""
         return None
 
     def prepare_tiny(self) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
-from arneb_core.engine.committer import COMMIT_APPENDS_MAX, COMMIT_CURSORS_MAX
+from arneb_core.engine.committer import COMMIT_CURSORS_MAX
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import open_engine
+from arneb_core.engine.gathering import COMMIT_APPENDS_MAX
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic

@@ -5,6 +5,7 @@ is refused, or comes when leadership is lost, ends all behind it.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,6 +37,7 @@ from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
+from arneb_core.store.commit.inline import ENTRIES_MAX
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import SubscriptionId, Table, TopicId, parse_ledger_key
 from arneb_core.testing.engine_kit import body_of, make_entry
@@ -44,6 +46,8 @@ from arneb_core.testing.invariants import check_ledgers
 TOPICS = (1, 2)
 LEDGER_ENTRIES_MAX = 4
 DEPTH_MAX = 8
+ENTRY_BYTES = 250
+"""Of which as many as may overtake are as many bytes as may."""
 
 
 class ScriptedLog:
@@ -59,6 +63,10 @@ class ScriptedLog:
         self.rows: dict[tuple[Table, bytes], bytes] = {}
         self.at_once = False
         """Commits are stored on the spot while none is under way."""
+        self.takes_beside = False
+        self.beside_total = 0
+        self.possible: Callable[[], None] | None = None
+        """Somebody asked in vain."""
         self.is_lost = False
 
     def prepare(self) -> None:
@@ -76,6 +84,18 @@ class ScriptedLog:
         self.under_way.append((changes, ended))
         assert len(self.under_way) <= self.depth
         return None
+
+    def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
+        assert not self.is_lost, "something is submitted after leadership was lost"
+        assert changes.is_plain, "more than entries"
+        assert sum(len(entries) for _, _, entries in changes.blocks) <= ENTRIES_MAX
+        before = {topic for each, _ in self.under_way for topic, _, _ in each.blocks}
+        assert before.isdisjoint(topic for topic, _, _ in changes.blocks), "overtakes its own topic"
+        if not self.takes_beside:
+            self.possible = possible
+            return None
+        self.beside_total += 1
+        return self._apply(changes)
 
     def store(self) -> None:
         """The oldest commit is stored."""
@@ -196,8 +216,8 @@ class PlanningMachine(RuleBasedStateMachine):
     def leadership_lost(self) -> None:
         self.lost = True
 
-    def ask(self, sizes: dict[int, int]) -> Asked:
-        """A request of so many entries for each topic, and perhaps of a row."""
+    def ask(self, sizes: dict[int, int], *, is_run: bool = False) -> Asked:
+        """A request of so many entries for each topic, and of a row unless it is a run."""
         asked = Asked({})
         for number, size in sizes.items():
             bodies = [b"%d" % (self.made + index) for index in range(size)]
@@ -219,9 +239,14 @@ class PlanningMachine(RuleBasedStateMachine):
             for number, bodies in asked.bodies.items()
         ]
         request = Request(told, appends)
-        request.puts = [(Table.META, b"row%d" % len(self.asked), b"")]
+        if is_run:
+            ((number, _),) = sizes.items()
+            request.told = None
+            request.appended = lambda error, first: told(error, [] if error else [first])
+        else:
+            request.puts = [(Table.META, b"row%d" % len(self.asked), b"")]
         request.entries = sum(sizes.values())
-        request.size = 100 * request.entries
+        request.size = ENTRY_BYTES * request.entries
         self.asked.append(asked)
         self.committer.add(request)
         return asked
@@ -249,6 +274,29 @@ class PlanningMachine(RuleBasedStateMachine):
             self.ask(sizes)
             if not together:
                 self.committer.start()
+
+    @rule(
+        runs=st.lists(
+            st.tuples(st.sampled_from(TOPICS), st.sampled_from([1, 2, 3, ENTRIES_MAX + 1])),
+            min_size=1,
+            max_size=DEPTH_MAX,
+        ),
+        together=st.booleans(),
+    )
+    def publish_runs(self, runs: list[tuple[int, int]], together: bool) -> None:
+        """Publishers' runs, small ones and large ones: some may overtake others."""
+        for number, size in runs:
+            self.ask({number: size}, is_run=True)
+            if not together:
+                self.committer.start()
+
+    @rule(takes=st.booleans())
+    def take_beside(self, takes: bool) -> None:
+        self.log.takes_beside = takes
+        if takes and self.log.possible is not None:
+            possible, self.log.possible = self.log.possible, None
+            if not self.lost:
+                possible()
 
     @rule()
     def start(self) -> None:
@@ -341,10 +389,15 @@ class PlanningMachine(RuleBasedStateMachine):
                 for number, first in zip(each.bodies, each.firsts, strict=True):
                     assert first > last[number], "publishers' messages changed their order"
                     last[number] = Position(first + len(each.bodies[number]) - 1)
-        unanswered = [each for each in self.asked if not each.told]
-        if not self.lost and unanswered:
-            # What waits or is under way is what came last.
-            assert unanswered == self.asked[-len(unanswered) :]
+        for number in TOPICS:
+            # A run that fails takes along the runs behind it.
+            asked = [
+                each for each in self.asked if number in each.bodies and each.told in ([], [None])
+            ]
+            unanswered = [each for each in asked if not each.told]
+            if not self.lost and unanswered:
+                # What waits or is under way is what came last.
+                assert unanswered == asked[-len(unanswered) :]
 
     def teardown(self) -> None:
         """Everything ends, and then nothing is planned and nothing is missing."""
@@ -372,12 +425,13 @@ class PlanningMachine(RuleBasedStateMachine):
         note(f"{self.committer!r}")
 
 
+@pytest.mark.parametrize("ledger_entries_max", [LEDGER_ENTRIES_MAX, 1000])
 @pytest.mark.parametrize("ended_bytes_min", [1, 1 << 20])
 def test_positions_are_given_out_once_and_everything_comes_after_stored_in_order(
-    ended_bytes_min: int,
+    ended_bytes_min: int, ledger_entries_max: int
 ) -> None:
     with (
-        patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", LEDGER_ENTRIES_MAX),
+        patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", ledger_entries_max),
         patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min),
     ):
         run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -20,8 +20,8 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position, position, render
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.engine.committer import COMMIT_ENTRIES_MAX
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.gathering import COMMIT_ENTRIES_MAX
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table

@@ -1,6 +1,6 @@
 """Turns of one connection that is alone: what it appends is committed at their end."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -35,6 +35,9 @@ class AtOnce:
     def submit(self, changes: Changes, ended: Ended, *, settle: bool = False) -> CommitReport:
         self.commits.append(sum(len(entries) for _, _, entries in changes.blocks))
         return CommitReport(1, 1, 0)
+
+    def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> None:
+        return None
 
     def close(self) -> None:
         pass

@@ -3,10 +3,11 @@
 import shutil
 import tempfile
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -19,6 +20,7 @@ from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.commit import journal, transaction
+from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table, topic_prefix
 from arneb_core.store.snapshot import Snapshot
@@ -107,6 +109,17 @@ def apply(edit: Edit, model: StoreModel, changes: Changes) -> None:
             model.delete_topic(changes, topic)
 
 
+def topics_of(edit: Edit) -> Iterable[str]:
+    """Those that it has to do with."""
+    match edit:
+        case Put():
+            return ()
+        case FanOut(topics):
+            return topics
+        case _:
+            return (edit.topic,)
+
+
 class StoreMachine(RuleBasedStateMachine):
     """One data directory. ``model`` is what is committed."""
 
@@ -175,6 +188,69 @@ class StoreMachine(RuleBasedStateMachine):
         with broken_disk(self.store.path, fault), broken_journal(), pytest.raises(failed):
             commit_small(self.store, changes)
 
+    @precondition(lambda self: any(each.is_open for each in self.model.topics.values()))
+    @rule(
+        edits=st.lists(EDITS, max_size=2),
+        bodies=st.lists(st.sampled_from([b"", b"small", bytes(3_000)]), min_size=1, max_size=4),
+        fault=st.none() | st.sampled_from(DiskFault),
+        journal_breaks=st.booleans(),
+    )
+    def commit_beside(
+        self,
+        edits: list[Edit],
+        bodies: list[bytes],
+        fault: DiskFault | None,
+        journal_breaks: bool,
+    ) -> None:
+        """Small runs of topics that a commit has nothing to do with, while LMDB makes it: they are
+        there at once, for a snapshot and for who kills the broker, and whatever becomes of it."""
+        self.close_snapshots()
+        _, changes = self.edited([*edits, Put(b"frontend/lost", b"" if fault else None)])
+        touched = {each for edit in edits for each in topics_of(edit)}
+        names = [
+            name for name, each in self.model.topics.items() if each.is_open and name not in touched
+        ]
+        made = Transaction.apply
+
+        def beside(within: Transaction, *given: Any) -> None:
+            made(within, *given)
+            for body in bodies if names else []:
+                model, small = self.tiny(names, body)
+                if self.store.commit_beside(small, lambda: None) is None:
+                    break
+                self.model = model
+            if names and journal_breaks:
+                _, small = self.tiny(names, b"lost")
+                with broken_journal(), suppress(OSError):
+                    assert self.store.commit_beside(small, lambda: None) is None
+            with self.store.snapshot() as snapshot:
+                assert_holds(snapshot, self.model)
+            if not journal_breaks:
+                self.assert_a_kill_loses_nothing()
+
+        with patch.object(Transaction, "apply", beside), ExitStack() as broken:
+            if fault is None:
+                self.store.commit(changes)
+            else:
+                broken.enter_context(broken_disk(self.store.path, fault))
+                broken.enter_context(pytest.raises((CommitFailed, CommitInDoubt)))
+                self.store.commit(changes)
+        if fault is None:
+            for edit in [*edits, Put(b"frontend/lost", None)]:
+                apply(edit, self.model, Changes())
+        if journal_breaks:
+            self.store.commit(Changes())  # from then on the record that failed does not count
+
+    def assert_a_kill_loses_nothing(self) -> None:
+        """What is in the files now is what is committed."""
+        self.lives += 1
+        after = self.root / f"killed-{self.lives}"
+        shutil.copytree(self.store.path, after)
+        with Store.open(after) as store, store.snapshot() as snapshot:
+            assert_holds(snapshot, self.model)
+            assert check(snapshot) == []
+        shutil.rmtree(after)
+
     @precondition(lambda self: len(self.seen) < 3)
     @rule()
     def open_snapshot(self) -> None:
@@ -215,7 +291,7 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.close_snapshots()
-            while self.store.statistics().trims_left:
+            while self.store.statistics().trims_left or self.store.is_unsettled:
                 self.store.commit(Changes())
             with self.store.snapshot() as snapshot:
                 for topic in self.model.topics.values():

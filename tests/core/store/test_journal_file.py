@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -37,7 +38,7 @@ class File:
     def __init__(self, number: int = 0) -> None:
         self.data = bytearray(JOURNAL_BYTES)
         self.state = JournalState(1, SALT, number, 5, number + 1, in_use=True)
-        self.head = 0
+        self.head, self.head_checksum = number + 1, 0
         self.offsets: list[int] = []
         """Where each record of this round begins, and where the next one belongs."""
         self.numbers: list[int] = []
@@ -53,28 +54,32 @@ class File:
         number = (self.numbers[-1] if self.numbers else self.state.number) + 1
         changes = Changes([(TopicId(1), position(1, number), [bytes(size)])])
         made, self._checksum = slotted(1, number, self._checksum, SALT, changes, self.end)
-        self.head = self._checksum if not self.numbers else self.head
+        if not self.end:
+            self.head, self.head_checksum = number, self._checksum
         self.data[self.end : self.end + len(made)] = made
         self.offsets.append(self.end)
         self.numbers.append(number)
         self.end += len(made) - SLOT_BYTES
 
-    def take_over(self) -> None:
-        """LMDB has everything; the next round begins at the start."""
+    def take_over(self, *, goes_on: bool = False) -> None:
+        """LMDB has everything; the next round begins at the start, or goes on behind what LMDB
+        has, because some of it came while that was taken over."""
         number = self.numbers[-1] if self.numbers else self.state.number
-        head = self.state.number + 1 if self.numbers else self.state.head
-        self.state = JournalState(1, SALT, number, self._checksum, head, self.head, in_use=True)
-        self.offsets, self.numbers, self.end = [], [], 0
+        self.state = JournalState(
+            1, SALT, number, self._checksum, self.head, self.head_checksum, in_use=True
+        )
+        self.offsets, self.numbers = [], []
+        self.end = self.end if goes_on else 0
 
     def read(self, data: bytes | None = None) -> Reading:
         return parse_journal(bytes(self.data) if data is None else data, self.state)
 
 
-def made(rounds: list[list[int]]) -> File:
+def made(rounds: list[list[int]], *, goes_on: Sequence[bool] = ()) -> File:
     file = File()
     for index, sizes in enumerate(rounds):
         if index:
-            file.take_over()
+            file.take_over(goes_on=bool(sizes) and any(goes_on[index - 1 : index]))
         for size in sizes:
             file.append(size)
     return file
@@ -84,8 +89,9 @@ def numbers(found: Reading) -> list[int]:
     return [each.number for each in found.records]
 
 
-FILES = st.lists(SIZES, min_size=1, max_size=3).map(made)
-FULL = st.lists(SIZES.filter(bool), min_size=1, max_size=3).map(made)
+GOES_ON = st.lists(st.booleans(), min_size=3, max_size=3)
+FILES = st.builds(made, st.lists(SIZES, min_size=1, max_size=4), goes_on=GOES_ON)
+FULL = st.builds(made, st.lists(SIZES.filter(bool), min_size=1, max_size=4), goes_on=GOES_ON)
 
 
 @given(FILES)
@@ -118,7 +124,7 @@ def test_a_damaged_record_is_lost_and_said_and_nothing_else_is(
 
 @given(FULL, st.data())
 def test_a_stretch_that_was_wiped_out_is_noticed(file: File, data: st.DataObject) -> None:
-    """Zeros, or noise, over any stretch of what was written in this round."""
+    """Zeros, or noise, over any stretch of what was written in this round and before it."""
     low = data.draw(st.integers(0, file.end))
     high = data.draw(st.integers(low, file.end + SLOT_BYTES - 1)) + 1
     filler = data.draw(st.sampled_from([b"\0", b"\xff", b"aRc\x01"]))
@@ -137,6 +143,17 @@ def test_a_stretch_that_was_wiped_out_is_noticed(file: File, data: st.DataObject
     if kept != file.numbers:
         assert found.faults
         assert not found.is_sound
+
+
+@pytest.mark.parametrize("first", [1, 60, 150, 300])
+def test_what_stood_behind_records_that_lmdb_has_is_not_wiped_out_in_silence(first: int) -> None:
+    """From the body of the first of them on, all is zeros: what LMDB lacks as well."""
+    file = made([[10, 10, 10], [10, 10]], goes_on=[True])
+    file.data[first + 32 :] = bytes(JOURNAL_BYTES - first - 32)
+    found = file.read()
+    assert not found.records
+    assert [str(file.numbers[0]) in str(fault) for fault in found.faults] == [True]
+    assert not found.is_sound
 
 
 @given(FULL, st.data())

@@ -11,17 +11,26 @@ The rule: one value goes in, the :class:`.Changes` of one commit, and it ends in
 An outcome that is not known yet is no ending: nobody is told anything until it is. Commits are
 numbered in the order in which they are submitted, and they end in that order. Each is planned as if
 all before it were stored; so one that is not stored ends all behind it, of which nothing more is
-said.
+said. Only what has nothing to do with those under way may be stored beside them, at once or not at
+all.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from arneb_core.api.errors import CommitFailed
 from arneb_core.store.changes import Changes, CommitReport
 
+SMALL_ENTRIES_MAX: Final = 64
+SMALL_RUNS_MAX: Final = 8
+SMALL_BYTES_MAX: Final = 16 * 1024
+"""What a small commit has at most: with more, the flush is no longer what it costs."""
+
 Ending = CommitReport | CommitFailed
 """How a commit ended."""
+
+Lent = Callable[[], None]
+"""Called in the thread that commits, once: what was asked for in vain may be tried again now."""
 
 Ended = Callable[[Ending], None]
 """Is told so, in the event loop."""
@@ -53,6 +62,12 @@ class CommitLog(Protocol):
         before it ends otherwise than *stored*. ``settle``: the store is to have all of the log when
         this ends.
         """
+        ...
+
+    def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
+        """Have small runs stored on the spot, whatever is under way: of topics for which that has
+        nothing. The report, and then no commit under way that fails ends them; or None: not now.
+        ``possible`` may be called then, in the event loop, when it is worth another try."""
         ...
 
     def close(self) -> None:

@@ -17,6 +17,8 @@ import lmdb
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store.bodies import Encoded, encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.commit.beside import Beside
+from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.commit.journal import RUNS_MAX
 from arneb_core.store.commit.journal_recovery import recover_journal
 from arneb_core.store.commit.outcome import Attempt
@@ -52,6 +54,7 @@ class Commits:
         )
         self._trims: list[Trim] = []
         self._committing = Lock()
+        self._beside = Beside()
         self._attempt: Attempt | None = None
         self._prepare_in = 0
         with self._live.reading() as txn:
@@ -146,6 +149,17 @@ class Commits:
         written = self._journal.append(changes)
         return CommitReport(len(changes.blocks), written, 0, perf_counter() - begun, True)
 
+    def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
+        """As :meth:`commit_tiny`, while another thread is in :meth:`commit`: of runs for topics
+        that have nothing to do with what is committed there. None: not now; ``lent`` is called,
+        in that thread, once it may be tried again. Raises :class:`OSError`: a failed record does
+        not count when the next :meth:`commit` has ended."""
+        begun = perf_counter()
+        written = self._beside.append(changes, lent)
+        if written is None:
+            return None
+        return CommitReport(len(changes.blocks), written, 0, perf_counter() - begun, True)
+
     # Inside
 
     def _begin_alone(self) -> None:
@@ -173,29 +187,44 @@ class Commits:
                 self._room.take(need)
             else:
                 self._room.spend(need)
-            with env.begin(write=True, buffers=True) as txn:
-                transaction = Transaction(txn, self._live.tables)
-                if self._forgets_ahead:
-                    transaction.forget_ahead()
-                for each in late:
-                    if each.puts:
-                        transaction.apply(each, Encoded())
-                transaction.apply(changes, encoded)
-                trims_left = transaction.trim(trims) if trims else []
-                if trims_left != self._trims or self._forgets_ahead:
-                    transaction.remember_trims(trims_left)
-                if due is not None:
-                    transaction.remember_journal(due)
-                report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
-                attempt = Attempt(txn.id(), report, trims_left, due, is_asked)
-                self._attempt = attempt
+            if not (trims or changes.prefixes or self._forgets_ahead):
+                self._lend()
+            try:
+                with env.begin(write=True, buffers=True) as txn:
+                    transaction = Transaction(txn, self._live.tables)
+                    if self._forgets_ahead:
+                        transaction.forget_ahead()
+                    for each in late:
+                        if each.puts:
+                            transaction.apply(each, Encoded())
+                    transaction.apply(changes, encoded)
+                    trims_left = transaction.trim(trims) if trims else []
+                    if trims_left != self._trims or self._forgets_ahead:
+                        transaction.remember_trims(trims_left)
+                    if due is not None:
+                        transaction.remember_journal(due)
+                    report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
+                    attempt = Attempt(txn.id(), report, trims_left, due, is_asked)
+                    self._attempt = attempt
+            finally:
+                self._beside.take_back()
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
         self._attempt = None
         self._landed(attempt)
         self._make_ready()
+        report.unsettled = bool(self._journal.pending)  # what came beside it
         report.seconds = perf_counter() - begun
         return report
+
+    def _lend(self) -> None:
+        """Lend the journal while a transaction lasts that deletes no topic's rows, if there is room
+        for what that writes and what comes."""
+        try:
+            if self._journal.is_ready and self._room.is_at_hand(JOURNAL_ROOM_BYTES):
+                self._beside.lend(self._journal)
+        except lmdb.Error:
+            pass  # where that cannot be known, none is lent
 
     def _landed(self, attempt: Attempt) -> None:
         """The commit is on disk."""
@@ -228,6 +257,7 @@ class Commits:
         attempt, self._attempt = self._attempt, None
         if attempt is None or not (attempt.is_there and attempt.is_asked):
             return None
+        attempt.report.unsettled = bool(self._journal.pending)
         return attempt.report
 
     def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:

@@ -18,14 +18,20 @@ from itertools import chain
 from typing import Final
 
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import Ending
+from arneb_core.store.commit.commit_log import (
+    SMALL_BYTES_MAX,
+    SMALL_ENTRIES_MAX,
+    SMALL_RUNS_MAX,
+    Ending,
+    Lent,
+)
 from arneb_core.store.commit.journal import RUN_BYTES_MAX
 
 logger = logging.getLogger(__name__)
 
-ENTRIES_MAX: Final = 64
-RUNS_MAX: Final = 8
-BYTES_MAX: Final = RUN_BYTES_MAX
+ENTRIES_MAX: Final = SMALL_ENTRIES_MAX
+RUNS_MAX: Final = SMALL_RUNS_MAX
+BYTES_MAX: Final = min(SMALL_BYTES_MAX, RUN_BYTES_MAX)
 """With more the flush is no longer what a commit costs, and every byte would be written twice."""
 
 SMALL_COMMITS_MIN: Final = 16
@@ -122,6 +128,37 @@ class InlineCommits:
     def _failed(self, error: OSError) -> None:
         logger.warning("cannot write to the journal, committing without it: %s", error)
         self._pause = PAUSE_COMMITS
+
+
+class BesideCommits:
+    """Makes small commits in the event loop beside large ones."""
+
+    def __init__(
+        self,
+        alone: Callable[[Changes], CommitReport | None],
+        beside: Callable[[Changes, Lent], CommitReport | None],
+    ) -> None:
+        """``alone`` and ``beside`` make one, if they can; see :meth:`.Store.commit_beside`."""
+        self._alone = alone
+        self._beside = beside
+        self._pause = 0
+
+    def __repr__(self) -> str:
+        return f"<BesideCommits {f'closed for {self._pause} commits' if self._pause else 'open'}>"
+
+    def commit(self, changes: Changes, lent: Lent | None) -> CommitReport | None:
+        """Commit here and now; blocks for as long as one write takes. ``lent``: the thread has the
+        store, and calls that when it is worth another try. None: it was not to be, and may come
+        with any other commit."""
+        if self._pause:
+            self._pause -= 1
+            return None
+        try:
+            return self._alone(changes) if lent is None else self._beside(changes, lent)
+        except OSError as error:
+            logger.warning("cannot write to the journal, committing without it: %s", error)
+            self._pause = PAUSE_COMMITS
+            return None
 
 
 def _are_few(runs: Sequence[Sequence[bytes]]) -> bool:

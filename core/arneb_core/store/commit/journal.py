@@ -7,9 +7,10 @@ file that has all its blocks already, a third of the time. Why that is worth a s
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 
 Records (:mod:`.commit_record`) follow each other from the start of the file; after a takeover the
-next one is written at the start again. LMDB keeps the number of the last record that it has taken
-over, so older records behind the newest are told apart by their numbers; how damage is told from
-the end is said in :mod:`.journal_file`.
+next one is written at the start again, unless there came more while it was made (:mod:`.beside`):
+what LMDB lacks stands behind what it has then. LMDB keeps the number of the last record that it has
+taken over, so older records behind the newest are told apart by their numbers; how damage is told
+from the end is said in :mod:`.journal_file`.
 
 A file is good for one *epoch*: as long as every write to it has succeeded and all of it was found
 again. After that LMDB is told first that the journal is not in use, then the file is written anew,
@@ -70,6 +71,11 @@ class Journal:
         self._number = last.number if last else state.number
         self._checksum = last.checksum if last else state.checksum
         self._offset = found.end
+        # With which record the file begins, and its checksum.
+        self._head, self._head_checksum = state.head, state.head_checksum
+        if found.records and not found.passed_over:
+            first = found.records[0]
+            self._head, self._head_checksum = first.number, first.checksum
         self._fd = -1
         self._is_sound = found.is_sound
         # What was found is taken over before anything is written over it.
@@ -110,20 +116,25 @@ class Journal:
             state,
             number=self._number,
             checksum=self._checksum,
-            head=state.number + 1 if behind else state.head,
-            head_checksum=self.pending[0].checksum if self.pending else state.head_checksum,
+            head=self._head,
+            head_checksum=self._head_checksum,
             in_use=state.in_use and self._is_sound,
         )
 
     def told(self, state: JournalState) -> None:
-        """LMDB has ``state``, which was :attr:`due`, and all that was :attr:`late`, durably."""
+        """LMDB has ``state``, which was :attr:`due`, and all that was :attr:`late` then, durably.
+        What came since stays."""
         self.state = state
         # A new list: whoever copies the old one meanwhile has a whole one.
-        self.pending = []
-        self._runs = 0
+        self.pending = [each for each in self.pending if each.number > state.number]
+        self._runs = sum([len(each.changes.blocks) for each in self.pending])
         self.gaps = ()
         self._repairs = None
-        self._fresh = None
+        if self._fresh is not None:
+            self._fresh = None
+            self._head, self._head_checksum = state.head, state.head_checksum
+        if self._number > state.number:
+            return  # and may be in doubt, or not be usable
         self._offset = 0
         self.is_in_doubt = False
         self._usable = state.in_use and self._fd >= 0
@@ -189,6 +200,8 @@ class Journal:
         journal_file.write_at(self._fd, data, self._offset)
         self._usable = self._is_sound = True
         self.is_in_doubt = False
+        if not self._offset:
+            self._head, self._head_checksum = number, checksum
         record = CommitRecord(state.epoch, number, self._checksum, changes, checksum)
         self._checksum = checksum
         self._offset += len(data) - MARK_BYTES

@@ -14,8 +14,8 @@ from typing import Final, Protocol, TypeVarTuple
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import Ended, Ending
-from arneb_core.store.commit.inline import InlineCommits
+from arneb_core.store.commit.commit_log import Ended, Ending, Lent
+from arneb_core.store.commit.inline import BesideCommits, InlineCommits
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ class CommittingStore(Protocol):
     def commit(self, changes: Changes) -> CommitReport: ...
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None: ...
+
+    def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None: ...
 
     def prepare_tiny(self) -> None: ...
 
@@ -74,6 +76,7 @@ class LocalCommitLog:
         self._store = store
         self._in_loop = in_loop
         self._inline = InlineCommits(store.commit_tiny)
+        self._beside = BesideCommits(store.commit_tiny, store.commit_beside)
         self._under_way = 0
         """What the thread has to do; while that is nothing, the loop may use the store."""
         self._era = 0
@@ -114,6 +117,13 @@ class LocalCommitLog:
         self._under_way += 1
         self._queue.put(_Submitted(changes, ended, self._era, for_journal))
         return None
+
+    def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
+        """See :meth:`.CommitLog.submit_beside`: one write into the journal, while the thread is
+        busy with LMDB or has nothing to do."""
+        if not self._under_way:
+            return self._beside.commit(changes, None)
+        return self._beside.commit(changes, lambda: self._in_loop(possible))
 
     def close(self) -> None:
         """Finish what was submitted and end the thread; blocks meanwhile."""

@@ -18,7 +18,7 @@ from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import inline
-from arneb_core.store.commit.commit_log import Ending
+from arneb_core.store.commit.commit_log import Ending, Lent
 from arneb_core.store.commit.inline import (
     BYTES_MAX,
     ENTRIES_MAX,
@@ -30,6 +30,7 @@ from arneb_core.store.commit.inline import (
 from arneb_core.store.commit.journal import RUNS_MAX
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
+from arneb_core.store.records import JournalState
 from arneb_core.store.schema import Table, TopicId
 from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
@@ -250,9 +251,13 @@ async def test_maintenance_settles_the_journal(
             assert store._journal.number > 0
             taken_over = trio.Event()
             token = trio.lowlevel.current_trio_token()
-            monkeypatch.setattr(
-                store._journal, "told", lambda state: token.run_sync_soon(taken_over.set)
-            )
+            told = store._journal.told
+
+            def noted(state: JournalState) -> None:
+                told(state)
+                token.run_sync_soon(taken_over.set)
+
+            monkeypatch.setattr(store._journal, "told", noted)
             await taken_over.wait()  # the clock jumps as far as it must
             await quiet(engine)
             assert not engine._committer.unsettled
@@ -326,6 +331,9 @@ class StalledOnce:
             raise self._failure
         self._left -= 1
         return replace(REPORT, unsettled=True) if self._left >= 0 else None
+
+    def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
+        raise AssertionError("nothing is committed beside anything here")
 
     def prepare_tiny(self) -> None:
         pass

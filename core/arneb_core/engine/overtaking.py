@@ -1,0 +1,152 @@
+"""Overtaking: small runs that are stored beside a large commit, and do not wait for it.
+
+The rule: a run goes past the commits under way, and past what waits before it, only if none of
+these has to do with its topic: so every topic has its entries in the order in which they came. What
+is more than appends (a transaction, a declaration, a deletion) is overtaken by nothing. Whoever may
+not overtake stays where it is and comes with the next commit, so nobody starves; and what overtakes
+is little, so all that it costs those who wait is the loop's time for one write.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection
+from itertools import islice
+from time import perf_counter
+from typing import Final
+
+from arneb_core.engine.planned_commit import PlannedCommit
+from arneb_core.engine.request import Request
+from arneb_core.store.changes import CommitReport
+from arneb_core.store.commit.commit_log import (
+    SMALL_BYTES_MAX,
+    SMALL_ENTRIES_MAX,
+    SMALL_RUNS_MAX,
+    CommitLog,
+)
+
+CROWD: Final = 128
+"""So many requests that wait are a crowd: each is one of many then, and one commit for all of them
+is what serves them best. Fewer are looked at one by one, each once for each commit."""
+
+REST: Final = 3
+"""So many times as long as a write took the loop rests from such writes: whatever the disk does,
+they have a quarter of its time at the most. A fast one takes 50 us."""
+
+logger = logging.getLogger(__name__)
+
+
+class Overtaking:
+    """Chooses who overtakes, and has it stored.
+
+    Invariant: the first ``_seen`` of what waits may not overtake what is under way, and ``_taken``
+    are the topics of both; unless it is not ``_is_known`` what is under way.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        now_ms: Callable[[], int],
+        seconds: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._log = log
+        self._seconds = seconds
+        self._rests_until = 0.0
+        self._now_ms = now_ms
+        self._is_known = False
+        self._is_barred = False
+        """Nothing overtakes."""
+        self._taken: set[object] = set()
+        self._seen = 0
+
+    def __repr__(self) -> str:
+        state = "barred" if self._is_barred else f"{len(self._taken)} topics taken"
+        return f"<Overtaking, {state}, {self._seen} seen>"
+
+    def again(self) -> None:
+        """Other commits are under way than before, or other requests wait; or what could not be
+        stored may be now."""
+        self._is_known = False
+
+    def commit(
+        self,
+        waiting: deque[Request],
+        under_way: Collection[PlannedCommit],
+        possible: Callable[[], None],
+    ) -> tuple[PlannedCommit, CommitReport] | None:
+        """Take out of ``waiting`` what need not wait for the rest, and have it stored, beside the
+        commits ``under_way``. None: there is nothing of the kind, or not now; ``possible`` is
+        called when it is worth another try, if that is not with the next commit."""
+        if self._seconds() < self._rests_until:
+            return None
+        chosen = self.choose(waiting, under_way)
+        if not chosen:
+            return None
+        commit = PlannedCommit(None)
+        commit.requests = chosen
+        commit.size = sum([request.size for request in chosen])
+        report = None
+        try:
+            commit.plan_appends(self._now_ms())
+            if commit.changes.is_plain:  # no ledger begins
+                report = self._log.submit_beside(commit.changes, possible)
+        except Exception:
+            logger.exception("unexpected error while preparing a commit beside others")
+        if report is None:
+            commit.take_back()
+            waiting.extendleft(reversed(chosen))
+            self._is_known = self._is_barred = True
+            return None
+        self._rests_until = self._seconds() + REST * report.seconds
+        return commit, report
+
+    def choose(
+        self, waiting: deque[Request], under_way: Collection[PlannedCommit]
+    ) -> list[Request]:
+        """Take out of ``waiting`` what is small and depends on nothing before it."""
+        if not self._is_known:
+            self._look_at(under_way)
+        if self._is_barred or len(waiting) > CROWD:
+            return []
+        taken = self._taken
+        chosen: list[Request] = []
+        topics: set[object] = set()
+        entries = size = 0
+        for request in islice(waiting, self._seen, None):
+            if not request.is_appends:
+                self._is_barred = True
+                break
+            if (
+                request.is_run
+                and request.entries <= SMALL_ENTRIES_MAX
+                and request.size <= SMALL_BYTES_MAX
+            ):
+                ((topic, _, _),) = request.appends
+                if topic not in taken and not topic.fenced:
+                    entries += request.entries
+                    size += request.size
+                    topics.add(topic)
+                    if (
+                        entries > SMALL_ENTRIES_MAX
+                        or size > SMALL_BYTES_MAX
+                        or len(topics) > SMALL_RUNS_MAX
+                    ):
+                        break  # for the next, which begins with it
+                    chosen.append(request)
+                    continue
+            self._seen += 1
+            taken.update([topic for topic, _, _ in request.appends])
+        if chosen:
+            out = set(map(id, chosen))
+            kept = [request for request in waiting if id(request) not in out]
+            waiting.clear()
+            waiting.extend(kept)
+        return chosen
+
+    def _look_at(self, under_way: Collection[PlannedCommit]) -> None:
+        self._is_known, self._is_barred, self._seen = True, False, 0
+        self._taken = set()
+        for commit in under_way:
+            if not all(request.is_appends for request in commit.requests):
+                self._is_barred = True
+            self._taken.update(commit.runs)
+            self._taken.update(commit.trim_due)

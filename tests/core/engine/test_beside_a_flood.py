@@ -1,0 +1,192 @@
+"""A small publisher beside one that sends all it can: it waits for one write, not for the other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from time import sleep
+from typing import Any, cast
+from unittest.mock import patch
+
+import pytest
+import trio
+
+from arneb_core.api.core import Unit
+from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
+from arneb_core.engine import overtaking
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.store.commit.inline import BYTES_MAX
+from arneb_core.store.commit.transaction import Transaction
+from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
+
+LARGE = [make_entry(bytes(1000))] * 200
+WITHIN_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is."""
+    monkeypatch.setattr(overtaking, "REST", 0)
+
+
+class Held:
+    """A transaction of LMDB that goes on when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_in = Event()
+        self.go_on = Event()
+
+    async def entered(self) -> None:
+        assert await trio.to_thread.run_sync(self.is_in.wait, WITHIN_S)
+
+
+@contextmanager
+def held() -> Iterator[Held]:
+    """Hold every commit of LMDB that has many entries."""
+    state, apply = Held(), Transaction.apply
+
+    def applied(within: Transaction, changes: Any, encoded: Any) -> None:
+        apply(within, changes, encoded)
+        if sum(len(entries) for _, _, entries in changes.blocks) >= len(LARGE):
+            state.is_in.set()
+            assert state.go_on.wait(WITHIN_S)
+
+    with patch.object(Transaction, "apply", applied):
+        try:
+            yield state
+        finally:
+            state.go_on.set()
+
+
+class Run(Outcome):
+    """What becomes of a run."""
+
+    first = Position(0)
+
+    def __call__(self, error: Exception | None, *first: object) -> None:
+        super().__call__(error)
+        (self.first,) = cast(tuple[Position], first)
+
+    @property
+    def is_told(self) -> bool:
+        return bool(self.calls)
+
+
+def append(engine: Engine, name: str, entries: list[bytes]) -> Run:
+    """Have one committed."""
+    run = Run()
+    engine.append(engine.topic(name), entries, run)
+    return run
+
+
+async def steps() -> None:
+    """Let all that can be done be done, while a commit is held."""
+    for _ in range(20):
+        await trio.lowlevel.checkpoint()
+
+
+async def stored(run: Run) -> None:
+    """Wait for it, but not for a commit that is held."""
+    for _ in range(1000):
+        if run.is_told:
+            assert run.calls == [None]
+            return
+        await trio.to_thread.run_sync(sleep, 0.001)
+    raise AssertionError("it waits for the commit that is held")
+
+
+async def begin(engine: Engine, *names: str) -> None:
+    for name in names:
+        await engine.create_topic(name)
+        await publish(engine, name, [b"first"])
+    await quiet(engine)
+
+
+async def test_a_small_run_is_stored_and_delivered_while_a_large_commit_is_made(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small")
+        subscription = await engine.topic("small").subscribe("s", initial=InitialPosition.EARLIEST)
+        _, sink = attach(subscription, permits=100)
+        await quiet(engine)
+        with held() as commit:
+            flood = append(engine, "flood", LARGE)
+            await commit.entered()
+            more = append(engine, "flood", LARGE)  # waits, and is overtaken
+            for number in range(3):
+                small = append(engine, "small", [make_entry(b"%d" % number)])
+                await stored(small)
+            await steps()
+            assert sink.bodies == [b"first", b"0", b"1", b"2"]
+            assert not (flood.is_told or more.is_told)
+            own = append(engine, "flood", [make_entry(b"behind")])
+            await steps()
+            assert not own.is_told, "a run overtook its own topic"
+        await quiet(engine)
+        assert sink.bodies == [b"first", b"0", b"1", b"2"]
+        assert flood.first < more.first < own.first
+    async with open_engine(data_dir) as engine:
+        assert engine.topic("small").statistics().entries == 4
+        assert engine.topic("flood").statistics().entries == 2 + 2 * len(LARGE)
+
+
+async def test_what_comes_with_a_large_run_does_not_wait_for_it(data_dir: Path) -> None:
+    """Both are there when the commit begins."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small")
+        with held() as commit:
+            flood = append(engine, "flood", LARGE)
+            small = append(engine, "small", [make_entry(b"x")])
+            await stored(small)
+            await commit.entered()
+            assert not flood.is_told
+        await quiet(engine)
+
+
+async def test_a_transaction_is_not_overtaken_and_overtakes_nobody(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small", "other")
+        with held() as commit:
+            append(engine, "flood", LARGE)
+            await commit.entered()
+            unit = Outcome()
+            appends: list[tuple[Topic, list[bytes]]] = [(engine.topic("other"), [make_entry(b"x")])]
+            engine.commit(Unit(appends, metadata=[("row", b"value")]), unit)
+            behind = append(engine, "small", [make_entry(b"x")])
+            await steps()
+            assert not (unit.calls or behind.is_told)
+        await quiet(engine)
+        assert unit.calls == behind.calls == [None]
+
+
+async def test_after_a_slow_write_small_runs_go_with_the_others_for_a_while(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that stalls holds the loop up for one write in so many."""
+    monkeypatch.setattr(overtaking, "REST", 1 << 40)
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small")
+        with held() as commit:
+            append(engine, "flood", LARGE)
+            await commit.entered()
+            await stored(append(engine, "small", [make_entry(b"x")]))
+            second = append(engine, "small", [make_entry(b"x")])
+            await steps()
+            assert not second.is_told
+        await quiet(engine)
+        assert second.is_told
+
+
+async def test_alone_a_small_run_takes_the_way_that_it_took(data_dir: Path) -> None:
+    """Only what is large is overtaken: a commit of small runs holds all of them."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "a", "b")
+        before = engine.statistics().commits_total
+        outcomes = [append(engine, name, [make_entry(b"x")]) for name in ("a", "b", "a", "b")]
+        assert engine._committer.waiting_bytes < BYTES_MAX
+        await quiet(engine)
+        assert all(each.is_told for each in outcomes)
+        assert engine.statistics().commits_total == before + 1

@@ -1,0 +1,162 @@
+"""Who may go past whom: small runs beside large commits, in any order of coming.
+
+What waits is made of requests as publishers and administrators make them; that what is chosen is
+stored, in its place, is tested with the committer (`test_planned_commit.py`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.engine.overtaking import CROWD, Overtaking
+from arneb_core.engine.planned_commit import PlannedCommit
+from arneb_core.engine.request import Request
+from arneb_core.engine.topic import LogTopic
+from arneb_core.store.commit.commit_log import CommitLog
+from arneb_core.store.commit.inline import BYTES_MAX, ENTRIES_MAX, RUNS_MAX
+from arneb_core.store.schema import Table
+
+
+@dataclass(eq=False)
+class Topic:
+    """As much as is asked of one."""
+
+    name: str
+    fenced: bool = False
+
+
+TOPICS = [cast(LogTopic, Topic(name)) for name in "abcdefghijkl"]
+GOING = cast(LogTopic, Topic("going", fenced=True))
+ENTRY = b"x"
+
+
+def run(topic: LogTopic, entries: int = 1, size: int = 100) -> Request:
+    """What one publisher sent to one topic."""
+    return Request(
+        appends=[(topic, [ENTRY] * entries, entries)],
+        appended=lambda error, first: None,
+        entries=entries,
+        size=size,
+    )
+
+
+def unit(topics: Sequence[LogTopic]) -> Request:
+    """A message for several topics, or a batch of Pulsar's for one: appends and nothing else."""
+    return Request(
+        lambda error, firsts: None, [(topic, [ENTRY], 1) for topic in topics], entries=1, size=100
+    )
+
+
+def declaration() -> Request:
+    return Request(lambda error, firsts: None, puts=[(Table.META, b"row", b"")])
+
+
+def overtaking() -> Overtaking:
+    return Overtaking(cast(CommitLog, None), lambda: 0)
+
+
+def under_way(*topics: LogTopic, requests: Sequence[Request] = ()) -> PlannedCommit:
+    commit = PlannedCommit(None)
+    commit.requests = list(requests)
+    commit.runs = cast(Any, dict.fromkeys(topics))
+    return commit
+
+
+requests = st.one_of(
+    st.builds(
+        run, st.sampled_from([*TOPICS, GOING]), st.sampled_from([1, 2, ENTRIES_MAX // 3]),
+        st.sampled_from([100, BYTES_MAX // 3]),
+    ),
+    st.builds(run, st.sampled_from(TOPICS), st.just(ENTRIES_MAX + 1)),
+    st.builds(run, st.sampled_from(TOPICS), st.just(1), st.just(BYTES_MAX + 1)),
+    st.builds(unit, st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True)),
+    st.builds(declaration),
+)  # fmt: skip
+
+
+def topics_of(request: Request) -> set[Any]:
+    return {topic.name for topic, _, _ in request.appends}
+
+
+@given(
+    coming=st.lists(st.lists(requests, max_size=8), min_size=1, max_size=5),
+    busy=st.sets(st.sampled_from(range(len(TOPICS))), max_size=3),
+)
+def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
+    coming: list[list[Request]], busy: set[int]
+) -> None:
+    """Requests come little by little, and after each of them all is chosen that can be."""
+    commit = under_way(*(TOPICS[index] for index in busy))
+    taken = {TOPICS[index].name for index in busy}
+    order, waiting, chooser = list[Request](), deque[Request](), overtaking()
+    passed: list[Request] = []
+    for more in coming:
+        order += more
+        waiting.extend(more)
+        while chosen := chooser.choose(waiting, [commit]):
+            assert sum(each.entries for each in chosen) <= ENTRIES_MAX
+            assert sum(each.size for each in chosen) <= BYTES_MAX
+            assert len({name for each in chosen for name in topics_of(each)}) <= RUNS_MAX
+            passed += chosen
+    left = list(map(id, waiting))
+    assert left == [id(each) for each in order if id(each) in left], "who stays keeps its place"
+    assert len(left) + len(passed) == len(order)
+    blocked, is_barred = set(taken), False
+    for request in order:
+        is_small = request.entries <= ENTRIES_MAX and request.size <= BYTES_MAX
+        may = request.is_run and is_small and not is_barred
+        may = may and blocked.isdisjoint(topics_of(request)) and "going" not in topics_of(request)
+        assert (id(request) not in left) == may, f"{request!r:.200} passed or not, wrongly"
+        if not may:
+            blocked |= topics_of(request)
+            is_barred = is_barred or not request.is_appends
+
+
+def test_nothing_overtakes_what_is_more_than_appends() -> None:
+    waiting = deque([run(TOPICS[1])])
+    assert not overtaking().choose(waiting, [under_way(TOPICS[0], requests=[declaration()])])
+    assert overtaking().choose(waiting, [under_way(TOPICS[0], requests=[run(TOPICS[0])])])
+
+
+def test_a_topic_of_which_something_is_trimmed_is_not_overtaken() -> None:
+    commit = under_way()
+    commit.trim_due = {TOPICS[1]: False}
+    waiting = deque([run(TOPICS[1]), run(TOPICS[2])])
+    (chosen,) = overtaking().choose(waiting, [commit])
+    assert topics_of(chosen) == {TOPICS[2].name}
+
+
+def test_in_a_crowd_nobody_overtakes() -> None:
+    """Each is one of many, and to look for whom would cost more than it gives."""
+    waiting = deque(run(TOPICS[index % 2]) for index in range(CROWD + 1))
+    chooser = overtaking()
+    assert not chooser.choose(waiting, [])
+    waiting.pop()
+    assert len(chooser.choose(waiting, [])) == ENTRIES_MAX
+
+
+def test_each_that_waits_is_looked_at_once_for_a_commit() -> None:
+    """However often it is asked while the commit is under way."""
+
+    class Watched(Request):
+        looks = 0
+
+        @property
+        def is_appends(self) -> bool:
+            Watched.looks += 1
+            return True
+
+    commit, chooser = under_way(TOPICS[0]), overtaking()
+    waiting: deque[Request] = deque(
+        Watched(appends=[(TOPICS[0], [ENTRY], 1)], entries=1) for _ in range(50)
+    )
+    for _ in range(20):
+        assert not chooser.choose(waiting, [commit])
+    assert Watched.looks == 50
+    chooser.again()
+    assert not chooser.choose(waiting, [commit])
+    assert Watched.looks == 100
