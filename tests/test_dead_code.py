@@ -93,11 +93,11 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     **{
         f"cluster/arneb_cluster/protocol/{each}": PROTOCOL
         for each in (
-            "members.py: trim_place", "members.py: without_gone", "node.py: apply_failed",
-            "node.py: write_resignation", "requirements.py: unmet", "stamps.py: SkewWatch",
-            "stamps.py: is_alarming", "window.py: OTHER",
+            "members.py: trim_place", "members.py: without_gone", "requirements.py: unmet",
+            "stamps.py: SkewWatch", "stamps.py: is_alarming",
         )
     },
+    "cluster/arneb_cluster/shard.py: Shard": "run by whoever has a Pulsar cluster and a directory",
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,

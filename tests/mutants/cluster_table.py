@@ -12,7 +12,8 @@ TESTS: Final = "tests/cluster/protocol/"
 WINDOW_TESTS: Final = (TESTS + "test_window.py",)
 READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
-SIMULATION_TESTS: Final = (TESTS + "test_simulation.py",)
+REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
+LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
 MEMBERS_TESTS: Final = (TESTS + "test_members.py",)
 CHECKS_TESTS: Final = (TESTS + "test_checks.py",)
 ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
@@ -24,7 +25,7 @@ CLUSTER_MUTANTS: Final = (
         "            item.becomes(ItemState.DOUBTED)\n            self._read_back()\n",
         "            self._place(item, self.last_place._replace(entry=self.last_place.entry + 1))\n"
         "            self._finish(now)\n",
-        SIMULATION_TESTS,
+        WINDOW_TESTS,
     ),
     Mutant(
         "what has no receipt is not sent again",
@@ -52,7 +53,7 @@ CLUSTER_MUTANTS: Final = (
         PROTOCOL + "window.py",
         "            if item.place <= self.last_place:\n",
         "            if item.place == self.last_place:\n",
-        SIMULATION_TESTS,
+        WINDOW_TESTS,
     ),
     Mutant(
         "a false duplicate of what was sent once is looked for like any other",
@@ -73,7 +74,7 @@ CLUSTER_MUTANTS: Final = (
         PROTOCOL + "window.py",
         "            if item.ends_commit and not item.was_resent:\n",
         "            if item.ends_commit:\n",
-        SIMULATION_TESTS,
+        WINDOW_TESTS,
     ),
     Mutant(
         "bytes in flight have no bound",
@@ -87,7 +88,7 @@ CLUSTER_MUTANTS: Final = (
         PROTOCOL + "reader.py",
         "        if record.number > self.link.number + 1:\n",
         "        if record.number > self.link.number + 2:\n",
-        SIMULATION_TESTS,
+        READER_TESTS,
     ),
     Mutant(
         "a record counts whatever checksum it follows",
@@ -307,5 +308,54 @@ CLUSTER_MUTANTS: Final = (
         "    checksum = crc32c(rest, crc32c(bytes([kind])))\n",
         "    checksum = crc32c(rest, crc32c(bytes([Kind.TAKE])))\n",
         ENTRIES_TESTS,
+    ),
+    Mutant(
+        "a directory has more than it says, or less",
+        "cluster/arneb_cluster/replica.py",
+        "            [*changes.puts, _row(applied)],\n",
+        "            changes.puts,\n",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "what a later commit puts is deleted by an earlier one",
+        "cluster/arneb_cluster/replica.py",
+        "        return not ends and self.size",
+        "        return self.size",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "what an earlier commit put is there though a later one deletes it",
+        "cluster/arneb_cluster/replica.py",
+        "        puts += [(table, key, None) for table, key in each.deletes]\n",
+        "",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "a follower puts blocks where old ones are still to be trimmed",
+        "cluster/arneb_cluster/replica.py",
+        "            while self._is_left_over(",
+        "            while False and self._is_left_over(",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "a follower that starts removes what its leader is writing ahead",
+        "core/arneb_core/store/commit/commits.py",
+        "            ahead = None if follows else stored.get(Table.META, META_AHEAD)\n",
+        "            ahead = stored.get(Table.META, META_AHEAD)\n",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "an error after leadership was lost is told to everybody",
+        "cluster/arneb_cluster/commit_log.py",
+        "            return\n        self._lost = LeadershipLost(why)\n",
+        "            pass\n        self._lost = LeadershipLost(why)\n",
+        LOG_TESTS,
+    ),
+    Mutant(
+        "what is submitted after leadership was lost waits for ever",
+        "cluster/arneb_cluster/commit_log.py",
+        "            self._in_loop(ended, self._lost)\n            return None\n",
+        "            return None\n",
+        LOG_TESTS,
     ),
 )

@@ -67,8 +67,8 @@ class Applied:
     """Up to where records had counted there: all of :attr:`link`, or less. A leader that had to
     resend does not know where readers count its records, which may stand there twice; so it names
     the last that was sent once, and reads what it has applied behind that once more."""
-    epoch: int = 0
-    """Of the TAKE that was the last one there."""
+    epoch: int = -1
+    """Of the TAKE that was the last one there; -1 before the first, since Pulsar begins with 0."""
     take_place: Place = NOWHERE
     stamp_ms: int = 0
     """The highest stamp of a record that is applied."""

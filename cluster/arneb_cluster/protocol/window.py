@@ -49,7 +49,7 @@ class SendError(Enum):
     """How a broker refuses what was sent."""
 
     UNKNOWN_DUPLICATE = "it cannot tell yet whether it has that already"
-    FENCED = "another producer has fenced this one"
+    FENCED = "another producer has thrown this one out"
     OTHER = "anything else"
 
 

@@ -9,6 +9,7 @@ then the bodies that blocks share (:mod:`.check_bodies`), then the cursors again
 (:mod:`.check_cursors`), then what is delayed (:mod:`.check_delayed`).
 """
 
+import json
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -41,6 +42,7 @@ from arneb_core.store.schema import (
     META_FORMAT,
     META_JOURNAL,
     META_NEXT_TOPIC_ID,
+    META_REPLICA,
     META_TRIMS,
     SUBSCRIPTION_PREFIX,
     TOPIC_PREFIX,
@@ -115,6 +117,8 @@ def _check_meta(inventory: Inventory) -> None:
                 _expect(value, b"")
             elif key == META_JOURNAL:
                 JournalState.unpack(value)
+            elif key == META_REPLICA:
+                json.loads(value)
             elif key == META_NEXT_TOPIC_ID:
                 unpack_number(value)
             else:

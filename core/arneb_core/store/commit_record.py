@@ -142,6 +142,16 @@ def unseal(
     return checksum, epoch, number, before, data[offset + HEADER_BYTES : end]
 
 
+def encode_changes(changes: Changes) -> bytes:
+    """A commit's changes as bytes, for a log that numbers and checks its records itself."""
+    return b"".join((*_pack_changes(changes), NUMBER.pack(0)))
+
+
+def decode_changes(data: bytes) -> Changes:
+    """What :func:`encode_changes` was given. Raises :class:`RecordCorrupt`."""
+    return _unpack_changes(data, 0)
+
+
 def merged_blocks(commits: Iterable[Changes]) -> list[Block]:
     """The runs of several commits, those that continue each other made one."""
     topics: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}

@@ -47,10 +47,16 @@ class Store(Commits):
     """
 
     def __init__(
-        self, directory: DirectoryLock, env: lmdb.Environment, map_bytes: int, bytes_max: int | None
+        self,
+        directory: DirectoryLock,
+        env: lmdb.Environment,
+        map_bytes: int,
+        bytes_max: int | None,
+        *,
+        follows: bool = False,
     ) -> None:
         self._directory = directory
-        super().__init__(directory.path, env, map_bytes, bytes_max)
+        super().__init__(directory.path, env, map_bytes, bytes_max, follows=follows)
 
     @classmethod
     def open(
@@ -59,12 +65,14 @@ class Store(Commits):
         *,
         map_bytes: int = MAP_BYTES,
         bytes_max: int | None = None,
+        follows: bool = False,
     ) -> Self:
         """Open the directory for writing; make the store if it is absent or empty.
 
-        ``bytes_max`` bounds the data file as a full disk would. Raises :class:`StoreLocked`,
-        :class:`FormatMismatch`, :class:`ForeignDirectory`, :class:`StoreUnusable`, and then
-        nothing was touched.
+        ``bytes_max`` bounds the data file as a full disk would. ``follows``: another node may be
+        writing, so what is written ahead of its commit may still count. Raises
+        :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`,
+        :class:`StoreUnusable`, and then nothing was touched.
         """
         directory = DirectoryLock.take(Path(path))
         env = None
@@ -76,7 +84,7 @@ class Store(Commits):
             shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)
             allocate_lock_file(directory.path)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)
-            return cls(directory, env, map_bytes, bytes_max)
+            return cls(directory, env, map_bytes, bytes_max, follows=follows)
         except BaseException as error:
             if env is not None:
                 env.close()

@@ -7,8 +7,8 @@ big-endian, so that LMDB's byte order is the order of topics and of the log.
 table      key                                               value
 ========== ================================================= ==============================
 META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-           ``trims``, ``ahead``, ``journal``                 :func:`.records.pack_trims`, twice;
-                                                             :class:`.records.JournalState`
+           ``trims``, ``ahead``, ``journal``,                :func:`.records.pack_trims`, twice;
+           ``replica``                                       :class:`.records.JournalState`; JSON
 CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
            ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
            ``frontend/<key>``                                bytes of the frontend's own
@@ -109,8 +109,18 @@ META_AHEAD: Final = b"ahead"
 and this is there, that commit never came, and they are trims like others."""
 META_JOURNAL: Final = b"journal"
 """Up to which record ENTRIES has what the journal has, and how to know that file again."""
+META_REPLICA: Final = b"replica"
+"""Of a directory that follows a replicated log: up to where it has that. JSON of the cluster's."""
 META_KEYS: Final = frozenset(
-    {META_FORMAT, META_NEXT_TOPIC_ID, META_CLEAN, META_TRIMS, META_AHEAD, META_JOURNAL}
+    {
+        META_FORMAT,
+        META_NEXT_TOPIC_ID,
+        META_CLEAN,
+        META_TRIMS,
+        META_AHEAD,
+        META_JOURNAL,
+        META_REPLICA,
+    }
 )
 
 TOPIC_PREFIX: Final = b"topic/"

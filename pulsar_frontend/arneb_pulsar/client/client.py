@@ -82,6 +82,12 @@ class Client:
         self._coordinators: Coordinators | None = None
         self._closed = False
 
+    @property
+    def context(self) -> ClientContext:
+        """What all of its producers and consumers share: for programs that bring a machine of their
+        own."""
+        return self._context
+
     def __repr__(self) -> str:
         return f"<Client of {self._service}, {len(self._made)} made, {self._context.pool!r}>"
 

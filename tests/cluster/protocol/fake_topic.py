@@ -51,7 +51,7 @@ class FakeTopic:
     entries: list[tuple[Place, bytes]] = field(default_factory=list)
     trimmed: int = 0
     """So many of them are gone."""
-    epoch: int = 0
+    epoch: int = -1
     present: Connection | None = None
     """The producer that has the topic."""
     connections: list[Connection] = field(default_factory=list)

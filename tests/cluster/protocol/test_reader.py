@@ -47,12 +47,16 @@ def test_a_take_whose_epoch_is_not_above_the_last_does_not_count() -> None:
     ]  # fmt: skip
 
 
+def test_the_first_epoch_of_a_topic_is_0() -> None:
+    assert read_all(LogReader(SHARD, EMPTY), take_bytes(0)) == [Verdict.TAKEN]
+
+
 def test_a_take_of_another_history_or_shard_is_passed_over() -> None:
     reader = LogReader(SHARD, EMPTY)
     assert read_all(reader, take_bytes(1, history="x"), take_bytes(2, shard="t")) == [
         Verdict.FOREIGN_TAKE, Verdict.FOREIGN_TAKE,
     ]  # fmt: skip
-    assert reader.epoch == 0
+    assert reader.epoch == -1
 
 
 def test_an_empty_directory_takes_the_history_of_the_first_take() -> None:

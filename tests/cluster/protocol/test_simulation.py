@@ -18,7 +18,7 @@ from arneb_cluster.protocol.leadership import State
 
 NODES = st.integers(0, 2)
 FEW = st.integers(0, 4)
-ROUNDS = int(os.environ.get("ARNEB_CLUSTER_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("ARNEB_CLUSTER_ROUNDS", "30"))
 
 
 class ClusterMachine(RuleBasedStateMachine):

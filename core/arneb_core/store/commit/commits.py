@@ -47,8 +47,16 @@ class Commits:
     """The committing half of an open store. It belongs to one thread at a time."""
 
     def __init__(
-        self, path: Path, env: lmdb.Environment, map_bytes: int, bytes_max: int | None
+        self,
+        path: Path,
+        env: lmdb.Environment,
+        map_bytes: int,
+        bytes_max: int | None,
+        *,
+        follows: bool = False,
     ) -> None:
+        """``follows``: what is written ahead of its commit may still count; whoever leads says when
+        it does not."""
         self._live = LiveEnvironment(
             path, env, map_bytes, opened=self._opened_again, settled=self._settled
         )
@@ -60,7 +68,7 @@ class Commits:
         with self._live.reading() as txn:
             stored = Snapshot(txn, self._live.tables, self._live.page_release)
             self._trims = unpack_trims(stored.get(Table.META, META_TRIMS) or b"")
-            ahead = stored.get(Table.META, META_AHEAD)
+            ahead = None if follows else stored.get(Table.META, META_AHEAD)
             self._trims += unpack_trims(ahead or b"")
             self._forgets_ahead = ahead is not None
             self._journal = recover_journal(path, stored)

@@ -1,0 +1,115 @@
+"""The replicated commit log: what the engine hands over, as records of a shard's topic.
+
+The rule: a commit is stored when its record has its receipt and this node's directory has it too.
+When leadership is lost the oldest that waits is told so, which ends all behind it; of none is said
+what became of it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from arneb_core.api.errors import LeadershipLost, StoreFailed
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import Ended, Ending
+from arneb_core.store.commit.local import InLoop
+from arneb_core.store.commit_record import encode_changes
+
+DEPTH: Final = 4
+"""Commits under way: while one is written by the bookies the next are on their way. More make each
+commit smaller, and an entry costs what it costs whatever it holds."""
+
+RECORD_BYTES_MAX: Final = 1 << 30
+"""Of one commit. What its readers hold in memory until they have all parts of it."""
+
+Applied = Callable[[CommitReport], None]
+"""Told that a commit is stored and in the directory."""
+
+
+class Leading(Protocol):
+    """What a commit log needs of the node that leads."""
+
+    def commit(self, body: bytes, changes: Changes, ended: Applied) -> bool:
+        """Have it stored and applied; False: this node leads no more."""
+        ...
+
+    def tidy_up(self, ended: Applied) -> None:
+        """Have the directory go on with what it has to do, behind what was submitted."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    ended: Ended
+
+
+class PulsarLog:
+    """The :class:`.CommitLog` of a leader, for as long as it leads."""
+
+    def __init__(self, leading: Leading, in_loop: InLoop, depth: int = DEPTH) -> None:
+        self.depth = depth
+        self._leading = leading
+        self._in_loop = in_loop
+        self._waiting: deque[_Waiting] = deque()
+        self._lost: LeadershipLost | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        state = "lost" if self._lost else f"{len(self._waiting)} of {self.depth} under way"
+        return f"<PulsarLog {state}>"
+
+    @property
+    def is_unsettled(self) -> bool:
+        """The directory has what is told of as stored."""
+        return False
+
+    def prepare(self) -> None:
+        """There is nothing to make ready."""
+
+    def submit(
+        self, changes: Changes, ended: Ended, *, settle: bool = False
+    ) -> CommitReport | None:
+        """See :meth:`.CommitLog.submit`."""
+        if self._lost is not None:
+            self._in_loop(ended, self._lost)
+            return None
+        waiting = _Waiting(ended)
+        if not changes:
+            self._waiting.append(waiting)
+            self._leading.tidy_up(lambda report: self._end(waiting, report))
+            return None
+        body = encode_changes(changes)
+        if len(body) > RECORD_BYTES_MAX:
+            refusal = StoreFailed(
+                f"expected a commit of at most {RECORD_BYTES_MAX} bytes, got {len(body)}"
+            )
+            self._in_loop(ended, refusal)
+            return None
+        self._waiting.append(waiting)
+        if not self._leading.commit(body, changes, lambda report: self._end(waiting, report)):
+            self.lose("this node does not lead")
+        return None
+
+    def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
+        """Not here: whether a record counts is known only when all before it have ended."""
+        return None
+
+    def lose(self, why: str) -> None:
+        """Another node leads, or might."""
+        if self._lost is not None:
+            return
+        self._lost = LeadershipLost(why)
+        if self._waiting and not self._is_closed:
+            self._in_loop(self._waiting[0].ended, self._lost)
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """What is under way still is told nothing."""
+        self._is_closed = True
+        self._waiting.clear()
+
+    def _end(self, waiting: _Waiting, ending: Ending) -> None:
+        if self._waiting and self._waiting[0] is waiting:
+            self._waiting.popleft()
+            waiting.ended(ending)

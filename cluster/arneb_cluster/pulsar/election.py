@@ -1,0 +1,86 @@
+"""The election: which node may try to lead, as a Failover subscription of Pulsar says.
+
+The rule: it only permits trying. The active node also holds a subscription of its own, exclusively;
+whoever asks for that makes the broker ask the holder for a sign of life, and end its connection if
+there is none.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from arneb_pulsar.client import Client, ConsumerOptions, SubscriptionType
+from arneb_pulsar.client.errors import PulsarError
+
+ELECTION_SUBSCRIPTION: Final = "election"
+HOLDER_SUBSCRIPTION: Final = "holder"
+
+RETRY_S: Final = 0.5
+"""After Pulsar could not be reached, or another still holds."""
+
+logger = logging.getLogger(__name__)
+
+
+class Election:
+    """One node's part in it."""
+
+    def __init__(self, client: Client, topic: str, node: str, told: Callable[[bool], None]) -> None:
+        """``told`` learns whether this node may try."""
+        self._client = client
+        self._topic = topic
+        self._node = node
+        self._told = told
+        self._active = False
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Election on {self._topic}, {self._node} is active: {self._active}>"
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._elect)
+            nursery.start_soon(self._hold)
+
+    async def suspect(self) -> None:
+        """Have whoever is active looked at."""
+        with suppress(PulsarError):
+            taken = await self._client.subscribe(self._topic, HOLDER_SUBSCRIPTION)
+            await taken.close()
+
+    async def _elect(self) -> None:
+        options = ConsumerOptions(
+            type=SubscriptionType.FAILOVER,
+            name=self._node,
+            on_active=lambda _consumer, is_active: self._is_active(is_active),
+        )
+        while True:
+            try:
+                await self._client.subscribe(self._topic, ELECTION_SUBSCRIPTION, options)
+                return
+            except PulsarError as error:
+                logger.warning("%s: %s", self._topic, error)
+                await trio.sleep(RETRY_S)
+
+    def _is_active(self, is_active: bool) -> None:
+        self._told(is_active)
+        self._active = is_active
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def _hold(self) -> None:
+        while True:
+            while not self._active:
+                await self._changed.wait()
+            with suppress(PulsarError):
+                holder = await self._client.subscribe(self._topic, HOLDER_SUBSCRIPTION)
+                await self._until_not_active()
+                await holder.close()
+            await trio.sleep(RETRY_S)
+
+    async def _until_not_active(self) -> None:
+        while self._active:
+            await self._changed.wait()

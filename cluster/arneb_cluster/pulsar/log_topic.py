@@ -1,0 +1,81 @@
+"""The log topic, read: from any place on, and up to what is its end now.
+
+The rule: it is held by a durable subscription before anything is written, since Pulsar trims a
+topic without one when its ledger closes.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Final
+
+import trio
+
+from arneb_cluster.protocol.values import NOWHERE, Place
+from arneb_pulsar.client import (
+    Client,
+    ConsumerOptions,
+    InitialPosition,
+    MessageId,
+    SubscriptionType,
+)
+from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.ids import EARLIEST
+from arneb_pulsar.client.reader import Reader
+
+RETRY_S: Final = 0.5
+"""After Pulsar could not be reached."""
+
+TRIM_SUBSCRIPTION: Final = "trim"
+
+logger = logging.getLogger(__name__)
+
+
+class LogTopic:
+    """A shard's topic."""
+
+    def __init__(self, client: Client, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+
+    def __repr__(self) -> str:
+        return f"<LogTopic {self._topic}>"
+
+    async def hold(self) -> None:
+        """Make the subscription that holds it, as long as that takes."""
+        options = ConsumerOptions(
+            type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST, queue_size=0
+        )
+        while True:
+            try:
+                made = await self._client.subscribe(self._topic, TRIM_SUBSCRIPTION, options)
+                await made.close()
+                return
+            except PulsarError as error:
+                logger.warning("%s: %s", self._topic, error)
+                await trio.sleep(RETRY_S)
+
+    async def reader(self, after: Place) -> Reader[bytes]:
+        """Of what stands behind ``after``. Raises :class:`PulsarError`."""
+        start = EARLIEST if after == NOWHERE else MessageId(after.ledger, after.entry)
+        return await self._client.create_reader(self._topic, start)
+
+    async def up_to_the_end(self, after: Place) -> AsyncIterator[tuple[Place, bytes]]:
+        """What stands behind ``after``, until there is no more; some of it twice, where the way to
+        Pulsar breaks meanwhile."""
+        while True:
+            try:
+                reader = await self.reader(after)
+                while await reader.has_message_available():
+                    yield entry_of(await reader.read())
+                await reader.close()
+            except PulsarError as error:
+                logger.warning("%s: %s", self._topic, error)
+                await trio.sleep(RETRY_S)
+            else:
+                return
+
+
+def entry_of(message: Message[bytes]) -> tuple[Place, bytes]:
+    """Where it stands, and what it is."""
+    return Place(message.id.ledger_id, message.id.entry_id), message.data

@@ -1,0 +1,194 @@
+"""The replica: a directory that takes records over, in few synchronous transactions.
+
+The rule: what a directory has, and up to where it has it, is one transaction, and that is on disk
+when :meth:`Replica.apply` returns. Commits go in in their order, as many together as come; whether
+they came one by one or together cannot be told from what is stored.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place
+from arneb_core.api.errors import CommitInDoubt, StoreFailed
+from arneb_core.api.position import Position
+from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.commit_record import merged_blocks
+from arneb_core.store.environment import Store
+from arneb_core.store.records import unpack_trims
+from arneb_core.store.schema import META_REPLICA, META_TRIMS, Table
+
+TOGETHER_BYTES_MAX: Final = 16 << 20
+"""Of entries in one transaction: LMDB keeps its pages in memory until it is written."""
+
+UNFLUSHED_HEARTBEATS_MAX: Final = 30
+"""Records that say nothing and need no transaction of their own, in half a minute."""
+
+UNFOUNDED: Final = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
+"""A directory that has nothing of any topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A commit to be applied."""
+
+    changes: Changes
+    """Empty: nothing but a number."""
+    applied: Applied
+    size: int = 0
+    """In bytes, about."""
+
+
+@dataclass(slots=True)
+class _Together:
+    """Commits of one transaction."""
+
+    steps: list[Step] = field(default_factory=list)
+    size: int = 0
+
+    def takes(self, step: Step) -> bool:
+        if not self.steps:
+            return True
+        # What removes a whole prefix does so when all else is done; what comes behind it must not
+        # be removed too.
+        ends = bool(self.steps[-1].changes.prefixes)
+        return not ends and self.size + step.size <= TOGETHER_BYTES_MAX
+
+    def add(self, step: Step) -> None:
+        self.steps.append(step)
+        self.size += step.size
+
+
+def together(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """``steps`` as the transactions that they make."""
+    made = _Together()
+    for step in steps:
+        if not made.takes(step):
+            yield made.steps
+            made = _Together()
+        made.add(step)
+    if made.steps:
+        yield made.steps
+
+
+def joined(commits: Sequence[Changes]) -> Changes:
+    """Several commits as one that leaves what they leave one after the other. Only the last of them
+    may delete by prefix."""
+    if len(commits) == 1:
+        return commits[0]
+    first = commits[0]
+    # What a later commit deletes an earlier one may have put.
+    puts = list(first.puts)
+    for each in commits[1:]:
+        puts += [(table, key, None) for table, key in each.deletes]
+        puts += each.puts
+    return Changes(
+        blocks=merged_blocks(commits),
+        puts=puts,
+        deletes=first.deletes,
+        prefixes=commits[-1].prefixes,
+        trims=[trim for each in commits for trim in each.trims],
+        shared=[entry for each in commits for entry in each.shared],
+    )
+
+
+class Replica:
+    """One directory. :meth:`apply` and :meth:`tidy_up` belong to one thread at a time."""
+
+    def __init__(self, store: Store) -> None:
+        """Raises :class:`ValueError` for a row that is none."""
+        self.store = store
+        with store.snapshot() as snapshot:
+            row = snapshot.get(Table.META, META_REPLICA)
+            self._trims: list[Trim] = unpack_trims(snapshot.get(Table.META, META_TRIMS) or b"")
+        self.applied = UNFOUNDED if row is None else unpack_applied(row)
+        self.flushed = self.applied
+        """What is on disk; :attr:`applied` may be ahead by records that say nothing."""
+        self._unflushed = 0
+
+    def __repr__(self) -> str:
+        return f"<Replica {self.store.path} at {self.applied.link.number}>"
+
+    def apply(self, steps: Sequence[Step]) -> list[CommitReport]:
+        """Take these in; one report for each. Raises :class:`.CommitFailed`: those that were not
+        taken in are the last of them, and :attr:`applied` says from where on."""
+        reports: list[CommitReport] = []
+        for each in together(steps):
+            report = self._apply(each)
+            reports += [report] * len(each)
+        return reports
+
+    def tidy_up(self) -> CommitReport:
+        """Go on with what is to be trimmed."""
+        return self._commit(Changes())
+
+    def flush(self) -> None:
+        """Have :attr:`flushed` be all that is applied."""
+        if self.flushed != self.applied:
+            self._commit(Changes(puts=[_row(self.applied)]))
+            self.flushed, self._unflushed = self.applied, 0
+
+    def _apply(self, steps: list[Step]) -> CommitReport:
+        applied = steps[-1].applied
+        commits = [each.changes for each in steps if each.changes]
+        if not commits:
+            self.applied = applied
+            self._unflushed += len(steps)
+            if self._unflushed >= UNFLUSHED_HEARTBEATS_MAX:
+                self.flush()
+            return CommitReport(0, 0, len(self._trims))
+        changes = joined(commits)
+        for topic_id, first, entries in changes.blocks:
+            # A ledger's number comes again once its leader has trimmed what was left there.
+            while self._is_left_over(topic_id, first, Position(first + len(entries) - 1)):
+                self._commit(Changes())
+        taken = Changes(
+            changes.blocks,
+            [*changes.puts, _row(applied)],
+            changes.deletes,
+            changes.prefixes,
+            changes.trims,
+            changes.shared,
+        )
+        self._trims += changes.trims
+        report = self._commit(taken)
+        self.applied = self.flushed = applied
+        self._unflushed = 0
+        return report
+
+    def _is_left_over(self, topic_id: int, first: Position, last: Position) -> bool:
+        return any(
+            topic_id == topic and first <= end and begin <= last
+            for topic, begin, end in self._trims
+        )
+
+    def _commit(self, changes: Changes) -> CommitReport:
+        try:
+            report = self.store.commit(changes)
+        except CommitInDoubt as doubt:
+            # Whether it is there a start finds out; nothing is taken in meanwhile.
+            raise StoreFailed(f"outcome of a transaction unknown: {doubt}") from doubt
+        if not report.trims_left:
+            self._trims = []
+        return report
+
+
+def pack_applied(applied: Applied) -> bytes:
+    """The row of META."""
+    return json.dumps(asdict(applied), sort_keys=True).encode()
+
+
+def unpack_applied(value: bytes) -> Applied:
+    """Raises :class:`ValueError`."""
+    try:
+        found: Any = json.loads(value)
+        found["link"], found["base"] = Link(*found["link"]), Link(*found["base"])
+        found["place"], found["take_place"] = Place(*found["place"]), Place(*found["take_place"])
+        return Applied(**found)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"expected where a directory is, got {value[:200]!r}") from error
+
+
+def _row(applied: Applied) -> tuple[Table, bytes, bytes]:
+    return Table.META, META_REPLICA, pack_applied(applied)

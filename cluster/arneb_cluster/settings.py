@@ -1,0 +1,25 @@
+"""Settings: what a shard is, a node's part in it, and by which clock it goes."""
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """One shard, and this node's part in it."""
+
+    shard: str
+    node: str
+    topic: str
+    """The complete name of the log topic."""
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Where clients are to go, by protocol."""
+
+    @property
+    def election_topic(self) -> str:
+        return f"{self.topic}-election"
+
+
+def boot_s() -> float:
+    """A clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,397 @@
+"""A shard on this node: the protocol's machine carried out on Pulsar, a directory and an engine.
+
+The rule: what the machine asks for is done in its order; only what is written to the topic waits
+for nothing else. An engine is there from when this node's own TAKE counts until leadership ends,
+and the directory has nothing that has no receipt.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+import trio
+
+from arneb_cluster.applying import Applying, Own, TidyUp
+from arneb_cluster.commit_log import Applied, PulsarLog
+from arneb_cluster.protocol.entries import UnknownVersion
+from arneb_cluster.protocol.leadership import Act, State
+from arneb_cluster.protocol.node import Apply, Effect, Node
+from arneb_cluster.protocol.values import Place
+from arneb_cluster.protocol.window import ReadBack, Reattach, Send, SendError
+from arneb_cluster.pulsar.election import Election
+from arneb_cluster.pulsar.log_topic import LogTopic, entry_of
+from arneb_cluster.pulsar.producer import FencingProducer
+from arneb_cluster.replica import Replica
+from arneb_cluster.settings import ShardSettings, boot_s
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.errors import EngineFenced
+from arneb_core.api.supervision import sole_error
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit.commit_log import CommitLog
+from arneb_core.store.commit.local import CommittingStore, InLoop
+from arneb_core.store.records import unpack_trims
+from arneb_core.store.schema import META_AHEAD, Table
+from arneb_pulsar.client import Client
+from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.reader import Reader
+from arneb_pulsar.names import parse_topic
+
+TICK_S: Final = 0.1
+"""How exact silence and leases are seen; what serves asks for itself."""
+
+RETRY_S: Final = 0.5
+"""After Pulsar could not be reached."""
+
+UNAPPLIED_MAX: Final = 1_000
+"""Commits that were read and are not in the directory: more are not read before."""
+
+FARTHEST: Final = Place((1 << 63) - 1, 0)
+
+Serve = Callable[[Engine], Awaitable[None]]
+"""Serves clients with the engine until it is cancelled."""
+
+logger = logging.getLogger(__name__)
+
+
+Ordered = Act | Apply | TidyUp
+
+
+class Shard:
+    """Follows, leads and follows again until it is cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ShardSettings,
+        replica: Replica,
+        serve: Serve,
+        *,
+        now: Callable[[], float] = boot_s,
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self.replica = replica
+        self.settings = settings
+        self._client = client
+        self._serve = serve
+        self._now = now
+        self._now_ms = now_ms
+        self.node = Node(
+            settings.shard, settings.node, replica.applied, now(), dict(settings.addresses)
+        )
+        self._ordered: deque[Ordered] = deque()
+        self._wanted = trio.Event()
+        self._room = trio.Event()
+        self._follows = trio.Event()
+        self._follows.set()
+        self._reader: Reader[bytes] | None = None
+        self._producer: FencingProducer | None = None
+        self._log: PulsarLog | None = None
+        self._leading = trio.CancelScope()
+        self._led = trio.Event()
+        """The engine is closed, if there was one."""
+        self._led.set()
+        self._applying = Applying(replica)
+        self._topic = LogTopic(client, settings.topic)
+        self._election = Election(client, settings.election_topic, settings.node, self.node.active)
+        self._changed = trio.Event()
+        """Something was done or told."""
+        self._nursery: trio.Nursery | None = None
+
+    def __repr__(self) -> str:
+        return f"<Shard {self.settings.shard} at {self.settings.node}, {self.node!r}>"
+
+    @property
+    def state(self) -> State:
+        """Where this node stands."""
+        return self.node.state
+
+    def serves(self) -> bool:
+        """It may deliver and answer at this instant."""
+        return self.node.serves(self._now())
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        await self._topic.hold()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._election.run)
+            nursery.start_soon(self._follow)
+            nursery.start_soon(self._work)
+            nursery.start_soon(self._tick)
+
+    async def resign(self, why: str) -> None:
+        """Let another node lead, and wait until nothing is served here any more."""
+        self.node.resign(why)
+        self._gather()
+        while self.state in (State.RESIGNING, State.CLOSING):
+            await self._changed.wait()
+
+    # What a leader's commit log asks for
+
+    def commit(self, body: bytes, changes: Changes, ended: Applied) -> bool:
+        """See :class:`.Leading`."""
+        taken = self.node.commit(body, self._now_ms(), Own(changes, ended), self._now())
+        self._gather()
+        return taken
+
+    def tidy_up(self, ended: Applied) -> None:
+        """See :class:`.Leading`."""
+        self._ordered.append(TidyUp(ended))
+        self._wanted.set()
+
+    # What a producer says
+
+    def attached(self) -> None:
+        """See :class:`.Owner`."""
+        self.node.attached(self._now())
+        self._gather()
+
+    def detached(self) -> None:
+        """See :class:`.Owner`."""
+        self.node.detached()
+        self._gather()
+
+    def receipt(self, sequence: int, place: Place) -> None:
+        """See :class:`.Owner`."""
+        self.node.receipt(sequence, place, self._now())
+        self._gather()
+
+    def refused(self, sequence: int, error: SendError, why: str) -> None:
+        """See :class:`.Owner`."""
+        self.node.refused(sequence, error, why, self._now())
+        self._gather()
+
+    def gave_up(self, why: str) -> None:
+        """See :class:`.Owner`."""
+        self.node.gave_up(why, self._now())
+        self._gather()
+
+    # Effects
+
+    def _gather(self) -> None:
+        """Take what the machine asks for; what goes to the topic goes at once."""
+        self._changed.set()
+        self._changed = trio.Event()
+        effects: list[Effect]
+        effects, self.node.effects = self.node.effects, []
+        for effect in effects:
+            if isinstance(effect, Send):
+                if self._producer is not None:
+                    self._producer.send(effect.sequence, effect.data)
+            elif isinstance(effect, Reattach):
+                if self._producer is not None:
+                    self._producer.come_back()
+            elif isinstance(effect, ReadBack):
+                self._start(self._read_back, effect.after)
+            else:
+                self._ordered.append(effect)
+                self._wanted.set()
+
+    def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
+        assert self._nursery is not None, "it runs"
+        self._nursery.start_soon(task, *args)
+
+    async def _work(self) -> None:
+        while True:
+            while self._ordered:
+                batch: list[Apply] = []
+                while self._ordered and isinstance(first := self._ordered[0], Apply):
+                    self._ordered.popleft()
+                    batch.append(first)
+                if batch:
+                    await self._apply(batch)
+                else:
+                    following = self._ordered.popleft()
+                    if isinstance(following, TidyUp):
+                        await self._applying.tidy_up(following)
+                    elif not isinstance(following, Apply):
+                        await self._act(following)
+                if len(self._ordered) < UNAPPLIED_MAX:
+                    self._room.set()
+                    self._room = trio.Event()
+            self._wanted = trio.Event()
+            await self._wanted.wait()
+
+    async def _apply(self, batch: list[Apply]) -> None:
+        why = await self._applying.apply(batch)
+        if why:
+            logger.error("%s: %s", self.settings.shard, why)
+            if self._log is not None:
+                self._log.lose(why)
+            self.node.apply_failed(why, self._now())
+        self._gather()
+
+    async def _act(self, act: Act) -> None:
+        logger.info("%s: %s in epoch %s", self.settings.shard, act.name, self.node.reader.epoch)
+        if act is Act.PROBE:
+            self._start(self._probe)
+        elif act is Act.SUSPECT:
+            self._start(self._election.suspect)
+        elif act is Act.FENCE:
+            self._start(self._fence)
+        elif act is Act.UNFENCE:
+            self._drop_producer()
+        elif act is Act.OPEN:
+            self._leading, self._led = trio.CancelScope(), trio.Event()
+            self._start(self._lead, self._leading, self._led)
+        elif act is Act.RESIGN:
+            self._start(self._resign)
+        elif act is Act.CLOSE:
+            await self._close()
+
+    async def _close(self) -> None:
+        why = self.node.leadership.why
+        if self._log is not None:
+            self._log.lose(why)
+        self._leading.cancel()
+        await self._led.wait()
+        self._log = None
+        self._drop_producer()
+        logger.warning("%s: %s leads no more: %s", self.settings.shard, self.settings.node, why)
+        self.node.closed(self.replica.applied, self._now())
+        self._follows.set()
+        self._gather()
+
+    async def _resign(self) -> None:
+        """Engine first: what it writes when it closes stands before the resignation."""
+        self._leading.cancel()
+        await self._led.wait()
+        self.node.write_resignation(self._now_ms(), self._now())
+        self._gather()
+
+    def _drop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    # Leading
+
+    async def _lead(self, scope: trio.CancelScope, led: trio.Event) -> None:
+        try:
+            with scope:
+                await self._forget_ahead()
+                async with open_engine(
+                    self.replica.store.path,
+                    store=self.replica.store,
+                    commit_log=self._commit_log,
+                    now_ms=self._stamp,
+                ) as core:
+                    try:
+                        self.node.opened()
+                        self._gather()
+                        await self._until_it_serves()
+                        await self._serve(core)
+                    finally:
+                        # Only who resigns has what is left to be written stored and applied.
+                        if self.state is not State.RESIGNING and self._log is not None:
+                            self._log.lose(self.node.leadership.why or "this node stops")
+        except (EngineFenced, BaseExceptionGroup) as error:
+            cause = sole_error(error) if isinstance(error, BaseExceptionGroup) else error
+            if not isinstance(cause, EngineFenced):
+                raise
+        finally:
+            led.set()
+
+    async def _until_it_serves(self) -> None:
+        """Until no other lease lasts, and the first record has its receipt."""
+        while not self.serves():
+            with trio.move_on_after(max(0.0, self.node.leadership.serve_from - self._now())):
+                await self._changed.wait()
+
+    def _stamp(self) -> int:
+        return self.node.stamps.now(self._now_ms())
+
+    def _commit_log(self, store: CommittingStore, in_loop: InLoop) -> CommitLog:
+        self._log = PulsarLog(self, in_loop)
+        return self._log
+
+    async def _forget_ahead(self) -> None:
+        """What the last leader wrote ahead of a commit that never came is removed everywhere."""
+        with self.replica.store.snapshot() as snapshot:
+            row = snapshot.get(Table.META, META_AHEAD)
+        if row is None:
+            return
+        changes = Changes(puts=[(Table.META, META_AHEAD, None)], trims=unpack_trims(row))
+        log, done = PulsarLog(self, _at_once), trio.Event()
+        self._log = log
+        log.submit(changes, lambda ending: done.set())
+        await done.wait()
+
+    # Pulsar
+
+    async def _fence(self) -> None:
+        producer = FencingProducer(
+            self._client.context, parse_topic(self.settings.topic), self.settings.shard, self
+        )
+        self._producer = producer
+        try:
+            await producer.open()
+        except PulsarError as error:
+            if self._producer is producer:
+                self.gave_up(str(error))
+            return
+        if self._producer is producer and producer.epoch is not None:
+            self.node.fenced(producer.epoch, producer.entry_bytes_max, str(uuid4()), self._now())
+            self._gather()
+
+    async def _probe(self) -> None:
+        reader = self._reader
+        if reader is None:
+            return
+        with suppress(PulsarError):
+            more = await reader.has_message_available()
+            last = FARTHEST if more else self.node.reader.place
+            self.node.probed(last, self._now())
+            self._gather()
+
+    async def _follow(self) -> None:
+        """Read on from where the directory is, whenever this node follows."""
+        while True:
+            await self._follows.wait()
+            try:
+                self._reader = await self._topic.reader(self.node.reader.place)
+                await self._read(self._reader)
+            except PulsarError as error:
+                logger.warning("%s: %s", self.settings.shard, error)
+                await trio.sleep(RETRY_S)
+            finally:
+                reader, self._reader = self._reader, None
+                if reader is not None:
+                    with trio.CancelScope(shield=True), suppress(PulsarError):
+                        await reader.close()
+
+    async def _read(self, reader: Reader[bytes]) -> None:
+        while True:
+            place, data = entry_of(await reader.read())
+            try:
+                self.node.read(place, data, self._now())
+            except UnknownVersion as error:
+                self.node.apply_failed(str(error), self._now())
+            self._gather()
+            if self.state in (State.OPENING, State.LEADING, State.STOPPED):
+                self._follows = trio.Event()
+                return
+            if len(self._ordered) >= UNAPPLIED_MAX:
+                await self._room.wait()
+
+    async def _read_back(self, after: Place) -> None:
+        """What is doubted holds up what is written, so the end comes."""
+        async for place, data in self._topic.up_to_the_end(after):
+            self.node.found(place, data, self._now())
+            self._gather()
+        self.node.found_all()
+        self._gather()
+
+    async def _tick(self) -> None:
+        while True:
+            await trio.sleep(TICK_S)
+            self.node.tick(self._now(), self._now_ms())
+            self._gather()
+
+
+def _at_once(function: Callable[..., object], *args: object) -> None:
+    function(*args)

@@ -1,0 +1,102 @@
+"""What a broker's answers mean to a shard."""
+
+from typing import Any
+
+import pytest
+import trio
+from tests.pulsar_frontend.client.in_memory import client_of
+
+from arneb_cluster.protocol.values import NOWHERE, Place
+from arneb_cluster.protocol.window import SendError
+from arneb_cluster.pulsar.producer import FencingProducer
+from arneb_pulsar.client.testing import FakeBroker
+from arneb_pulsar.names import parse_topic
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandSendError,
+    CommandSendReceipt,
+    MessageIdData,
+    ServerError,
+)
+
+TOPIC = parse_topic("persistent://public/default/orders-log")
+
+
+class Told:
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.gone = trio.Event()
+
+    def attached(self) -> None:
+        self.calls.append(("attached",))
+
+    def detached(self) -> None:
+        self.calls.append(("detached",))
+
+    def receipt(self, sequence: int, place: Place) -> None:
+        self.calls.append(("receipt", sequence, place))
+
+    def refused(self, sequence: int, error: SendError, why: str) -> None:
+        self.calls.append(("refused", sequence, error))
+
+    def gave_up(self, why: str) -> None:
+        self.calls.append(("gave up",))
+        self.gone.set()
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "expected"),
+    [
+        (ServerError.ProducerFenced, "fenced", SendError.FENCED),
+        (ServerError.PersistenceError, "Producer is closed", SendError.FENCED),
+        (
+            ServerError.UnknownError,
+            "Cannot determine whether the message is a duplicate at this time",
+            SendError.UNKNOWN_DUPLICATE,
+        ),
+        (ServerError.UnknownError, "", SendError.OTHER),
+        (ServerError.PersistenceError, "Bookie operation timeout", SendError.OTHER),
+    ],
+)
+async def test_a_refusal_says_whether_anything_behind_it_may_be_stored(
+    code: Any, text: str, expected: SendError
+) -> None:
+    async with client_of(FakeBroker()) as client:
+        told = Told()
+        producer = FencingProducer(client.context, TOPIC, "orders", told)
+        producer.on_send_error(
+            CommandSendError(producer_id=1, sequence_id=7, error=code, message=text)
+        )
+        assert told.calls == [("refused", 7, expected)]
+
+
+@pytest.mark.parametrize(
+    ("ledger", "entry", "place"),
+    [(3, 4, Place(3, 4)), ((1 << 64) - 1, (1 << 64) - 1, NOWHERE)],
+)
+async def test_the_receipt_of_a_duplicate_names_no_place(
+    ledger: int, entry: int, place: Place
+) -> None:
+    async with client_of(FakeBroker()) as client:
+        told = Told()
+        producer = FencingProducer(client.context, TOPIC, "orders", told)
+        where = MessageIdData(ledgerId=ledger, entryId=entry)
+        producer.on_receipt(CommandSendReceipt(producer_id=1, sequence_id=7, message_id=where))
+        assert told.calls == [("receipt", 7, place)]
+
+
+async def test_who_was_thrown_out_comes_back_only_to_hear_that_another_leads() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client, client_of(broker) as other:
+        told = Told()
+        first = FencingProducer(client.context, TOPIC, "orders", told)
+        await first.open()
+        second = FencingProducer(other.context, TOPIC, "orders", Told())
+        await second.open()
+        assert first.epoch is not None
+        assert second.epoch == first.epoch + 1
+        await told.gone.wait()
+        assert ("attached",) not in told.calls
+        second.close()
+        second.close()

@@ -1,0 +1,220 @@
+"""A shard on several nodes: engines, directories, and a Pulsar broker in memory."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.replica import Replica
+from arneb_cluster.settings import ShardSettings
+from arneb_cluster.shard import Shard
+from arneb_core.api.errors import CommitFailed
+from arneb_core.engine.engine import Engine
+from arneb_core.store.check import check
+from arneb_core.store.environment import Store
+from arneb_core.testing.engine_kit import body_of, make_entry
+from arneb_pulsar.client import ClientOptions, connect
+from arneb_pulsar.client.testing import FakeBroker
+
+TOPIC = "persistent://public/cluster/orders-log"
+
+
+pytestmark = pytest.mark.real_time
+
+
+class OneNode:
+    """A process: its directory outlives it."""
+
+    def __init__(self, cluster: "Cluster", name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.path = cluster.path / name
+        self.core: Engine | None = None
+        self.shard: Shard | None = None
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+
+    async def run(self) -> None:
+        self._scope, self._ended = trio.CancelScope(), trio.Event()
+        try:
+            with self._scope, Store.open(self.path, follows=True) as store:
+                options = ClientOptions(dial=self.cluster.broker.dial, backoff_cap_s=1.0)
+                async with connect(self.cluster.broker.url, options) as client:
+                    settings = ShardSettings("orders", self.name, TOPIC)
+                    self.shard = Shard(
+                        client, settings, Replica(store), self._serve, now=trio.current_time
+                    )
+                    await self.shard.run()
+        finally:
+            self.shard = None
+            self._ended.set()
+
+    async def _serve(self, core: Engine) -> None:
+        self.core = core
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.core = None
+
+    async def stop(self) -> None:
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+class Cluster:
+    """Some nodes and the broker."""
+
+    def __init__(self, path: Path, nursery: trio.Nursery, count: int) -> None:
+        self.path = path
+        self.broker = FakeBroker(deduplication=True)
+        self.nursery = nursery
+        self.nodes = [OneNode(self, f"n{number}") for number in range(count)]
+        for each in self.nodes:
+            nursery.start_soon(each.run)
+
+    async def leader(self) -> OneNode:
+        """Whoever serves."""
+        found: list[OneNode] = []
+        await until(lambda: bool(found) or self._look(found))
+        return found[0]
+
+    def _look(self, found: list[OneNode]) -> bool:
+        found += [each for each in self.nodes if each.core and each.shard and each.shard.serves()]
+        assert len(found) <= 1, found
+        return bool(found)
+
+    async def caught_up(self, leader: OneNode) -> None:
+        """Every follower has all that the leader has."""
+        assert leader.shard is not None
+        number = leader.shard.replica.applied.link.number
+        await until(
+            lambda: all(
+                each.shard is not None and each.shard.replica.applied.link.number >= number
+                for each in self.nodes
+            )
+        )
+
+
+async def until(holds: Callable[[], bool], within_s: float = 30) -> None:
+    """Looked at now and then: threads and sockets in memory say nothing."""
+    with trio.fail_after(within_s):
+        while not holds():  # noqa: ASYNC110
+            await trio.sleep(0.02)
+
+
+async def publish(core: Engine, name: str, bodies: list[bytes]) -> list[bytes]:
+    """Publish all of them at once; those that were confirmed."""
+    confirmed: list[bytes] = []
+    left = len(bodies)
+    done = trio.Event()
+
+    def ended(body: bytes, error: CommitFailed | None) -> None:
+        nonlocal left
+        left -= 1
+        if error is None:
+            confirmed.append(body)
+        if not left:
+            done.set()
+
+    for body in bodies:
+        core.append(
+            core.topic(name), [make_entry(body)], lambda error, _, body=body: ended(body, error)
+        )
+    await done.wait()
+    return confirmed
+
+
+def stored_in(path: Path) -> list[bytes]:
+    """What a directory holds of the first topic."""
+    from arneb_core.api.position import Position
+    from arneb_core.store.schema import TopicId
+
+    with Store.open(path, follows=True) as store, store.snapshot() as snapshot:
+        runs = snapshot.iter_blocks(TopicId(1), Position(0), Position((1 << 64) - 1))
+        return [body_of(entry) for _, run in runs for entry in run]
+
+
+@asynccontextmanager
+async def cluster_of(path: Path, count: int = 3) -> AsyncIterator[Cluster]:
+    async with trio.open_nursery() as nursery:
+        cluster = Cluster(path, nursery, count)
+        yield cluster
+        for each in cluster.nodes:
+            await each.stop()
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_confirmed_is_in_every_directory(tmp_path: Path) -> None:
+    bodies = [b"%d" % number for number in range(50)]
+    async with cluster_of(tmp_path) as cluster:
+        leader = await cluster.leader()
+        assert leader.core is not None
+        await leader.core.create_topic("orders", subscriptions=["amqp"])
+        assert await publish(leader.core, "orders", bodies) == bodies
+        await cluster.caught_up(leader)
+    for each in cluster.nodes:
+        assert stored_in(each.path) == bodies
+        assert check(each.path) == []
+
+
+async def test_another_node_goes_on_where_the_leader_was_stopped(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        first = await cluster.leader()
+        assert first.core is not None
+        await first.core.create_topic("orders", subscriptions=["amqp"])
+        await publish(first.core, "orders", [b"a", b"b"])
+        await first.stop()
+        second = await cluster.leader()
+        assert second is not first
+        assert second.core is not None
+        assert await publish(second.core, "orders", [b"c"]) == [b"c"]
+        cluster.nursery.start_soon(first.run)
+        await until(lambda: first.shard is not None)
+        await cluster.caught_up(second)
+    for each in cluster.nodes:
+        assert stored_in(each.path) == [b"a", b"b", b"c"]
+
+
+async def test_a_leader_that_resigns_is_followed_without_waiting_for_silence(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        first = await cluster.leader()
+        assert first.core is not None
+        assert first.shard is not None
+        await first.core.create_topic("orders", subscriptions=["amqp"])
+        await publish(first.core, "orders", [b"a"])
+        await first.shard.resign("asked to")
+        assert first.core is None
+        assert first.shard.state is State.FOLLOWING
+        second = await cluster.leader()
+        assert second.core is not None
+        assert await publish(second.core, "orders", [b"b"]) == [b"b"]
+
+
+async def test_commits_under_way_outlive_cut_connections(tmp_path: Path) -> None:
+    confirmed: list[bytes] = []
+    async with cluster_of(tmp_path) as cluster:
+        leader = await cluster.leader()
+        assert leader.core is not None
+        await leader.core.create_topic("orders", subscriptions=["amqp"])
+        for turn in range(5):
+            async with trio.open_nursery() as nursery:
+                bodies = [b"%d.%d" % (turn, number) for number in range(20)]
+
+                async def go_on(bodies: list[bytes] = bodies) -> None:
+                    assert leader.core is not None
+                    confirmed.extend(await publish(leader.core, "orders", bodies))
+
+                nursery.start_soon(go_on)
+                await trio.testing.wait_all_tasks_blocked()
+                cluster.broker.cut()
+        await cluster.caught_up(leader)
+        assert leader.core is not None
+    assert len(confirmed) == 100
+    for each in cluster.nodes:
+        assert stored_in(each.path) == confirmed
