@@ -356,6 +356,20 @@ TURNS_MUTANTS: Final = (
         ("tests/core/engine/test_maintenance.py",),
     ),
     Mutant(
+        "housekeeping looks at all queues",
+        "amqp_frontend/arneb_amqp/topology/queues/enforcing.py",
+        "        if options.expires_ms is not None or queue.dead_lettering is not None:\n",
+        "        if True:\n",
+        ("tests/amqp_frontend/topology/queues/test_limits.py",),
+    ),
+    Mutant(
+        "a queue that a policy lets expire is not looked at",
+        "amqp_frontend/arneb_amqp/topology/queues/enforcing.py",
+        "        if options.expires_ms is not None or queue.dead_lettering is not None:\n",
+        "        if queue.dead_lettering is not None or (anew and options.expires_ms):\n",
+        ("tests/amqp_frontend/topology/queues/test_limits.py",),
+    ),
+    Mutant(
         "all queues are looked at in one turn",
         "amqp_frontend/arneb_amqp/topology/queues/maintenance.py",
         "        if number % QUEUES_PER_TURN == 0:\n            await trio.lowlevel.checkpoint()\n"

@@ -179,7 +179,7 @@ def test_a_search_begins_anew_when_the_topology_changes() -> None:
     assert not slow.step()
     router.add_queue("late")
     router.bind(Binding("topics", "late", "a.#"))
-    router.unbind(Binding("topics", "q", "#"))
+    router.take_back(Binding("topics", "q", "#"))
     while not slow.step():
         pass
     assert slow.result == router.route("topics", HARD_KEY)

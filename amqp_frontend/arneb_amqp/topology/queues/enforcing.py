@@ -4,7 +4,7 @@ The rule: what the core can keep by itself it is told, and told again only when 
 else; options may change at any time, in any direction. What is on its way meanwhile stays counted.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
@@ -24,25 +24,38 @@ class Enforcing:
     _destinations: Destinations
     refusing: dict[str, Overflow]
     """The queues that refuse a publish when they are full."""
+    attended: dict[str, Queue] = field(default_factory=dict)
+    """Those that :mod:`.maintenance` has something to do for: they expire, or have dead letters
+    that it may have to try again."""
 
     def __repr__(self) -> str:
-        return f"<Enforcing, {len(self.refusing)} queues may refuse>"
+        attended = len(self.attended)
+        return f"<Enforcing, {len(self.refusing)} queues may refuse, {attended} attended>"
 
     def enforce(self, queue: Queue, *, anew: bool = False) -> None:
         """Have the options of ``queue`` hold from now on. ``anew``: the core was told nothing of
         them yet."""
         options = queue.options
+        target = None if options.type is QueueType.STREAM else self._dead_letters(queue)
+        if options.expires_ms is not None or queue.dead_lettering is not None:
+            self.attended[queue.name] = queue
+        else:
+            self.attended.pop(queue.name, None)
         if options.type is QueueType.STREAM:
             return
         if anew:
             queue.told = NOTHING_TOLD
-        target = self._dead_letters(queue)
         queue.subscription.prioritise(options.priority_max)
         limits = replace(options.limits, message_ttl_ms=queue.ttl)
         if queue.told != (limits, target is not None):
             queue.subscription.limit(limits, target)
             queue.told = limits, target is not None
         self._refuse(queue, target)
+
+    def forget(self, queue: Queue) -> None:
+        """It is deleted."""
+        self.refusing.pop(queue.name, None)
+        self.attended.pop(queue.name, None)
 
     def _dead_letters(self, queue: Queue) -> DeadLettering | None:
         """Who gets the dead letters. Once there it stays, for it counts what is on its way."""

@@ -81,8 +81,7 @@ class Queues:
         """Those of ``_queues`` that go with a connection, by the connection."""
         self.policies = Policies(())
         """Those of the vhost."""
-        self.refusing: dict[str, Overflow] = {}
-        """Those that refuse a publish when they are full."""
+        self.refusing: dict[str, Overflow] = {}  # a publish, when they are full
         self._lost_lately: dict[str, None] = {}
         """Queues, and topics that could have been some, that went by another frontend."""
         self._lost: dict[str, None] = {}
@@ -90,6 +89,7 @@ class Queues:
         self.destinations = Destinations(self.topic, self.refusing.get, delayed_exchange)
         """What dead letters are addressed to."""
         self._enforcing = Enforcing(core, router, self.destinations, self.refusing)
+        self.attended = self._enforcing.attended
 
     def __repr__(self) -> str:
         return f"<Queues of {self.vhost}, {len(self._queues)}>"
@@ -267,7 +267,7 @@ class Queues:
             yield unit
             self._take_out(queue)
             queue.count_out(self._router.traffic, departed)
-            self.refusing.pop(queue.name, None)
+            self._enforcing.forget(queue)
         self._events.queue_deleted(self.vhost, queue.name)
 
     def _removal(self, name: str) -> AbstractAsyncContextManager[Unit]:

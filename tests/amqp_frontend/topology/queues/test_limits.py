@@ -8,6 +8,7 @@ from tests.amqp_frontend.topology.conftest import ME, Box, Opener, RunningVhost
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues import maintenance
 from arneb_amqp.topology.queues.attachments import Attachment
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
@@ -17,6 +18,7 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, long, longstr
+from arneb_core.access.records import Policy
 from arneb_core.api.clock import monotonic_ms
 from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
 from arneb_core.api.windows import Window
@@ -262,12 +264,39 @@ async def test_queues_are_looked_at_some_at_a_time(
     async with broker() as place:
         for number in range(5):
             await place.declare(f"q{number}")
+            await place.declare(f"e{number}", arguments={"x-expires": long(600_000)})
         monkeypatch.setattr(maintenance, "QUEUES_PER_TURN", 2)
         monkeypatch.setattr(trio.lowlevel, "checkpoint", noted)
         async with place.topology.changing():
             turns = 0
-            assert await delete_expired(place.vhost.queues, monotonic_ms()) == (float("inf"), True)
+            assert (await delete_expired(place.vhost.queues, monotonic_ms()))[1]
             assert turns == 2
         turns = 0
         await retry_dead_letters(place.vhost.queues)
         assert turns == 2
+
+
+async def test_only_queues_that_need_something_are_looked_at(broker: Opener) -> None:
+    expiring, dying = {"x-expires": long(600_000)}, {"x-dead-letter-exchange": longstr("x")}
+
+    def attended(place: RunningVhost) -> list[str]:
+        assert all(place.vhost.queues.has(each) for each in place.vhost.queues.attended.values())
+        return sorted(place.vhost.queues.attended)
+
+    async with broker() as place:
+        await place.declare("plain")
+        await place.declare("brief", durable=False, arguments=expiring)
+        await place.declare("expiring", arguments=expiring)
+        await place.declare("dying", arguments=dying)
+        assert attended(place) == ["brief", "dying", "expiring"]
+        for policy, found in [({"expires": 600_000}, ["plain"]), ({}, [])]:
+            place.vhost.queues.policies = Policies(
+                [Policy("/", "all", "^plain$", policy)] if policy else ()
+            )
+            await place.vhost.queues.govern(place.vhost.queues)
+            assert attended(place) == sorted(["brief", "dying", "expiring", *found])
+        async with place.topology.changing():
+            await place.vhost.queues.delete_by_name("dying", ME, if_unused=False, if_empty=False)
+        assert attended(place) == ["brief", "expiring"]
+    async with broker() as place:
+        assert attended(place) == ["expiring"]
