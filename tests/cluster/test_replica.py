@@ -84,6 +84,20 @@ def test_commits_together_leave_what_they_leave_one_after_the_other(commits: lis
         assert Replica(one).applied == Replica(all_at_once).applied == whole.applied
 
 
+def test_what_a_later_commit_deletes_is_gone_and_what_it_puts_again_is_there(
+    tmp_path: Path,
+) -> None:
+    key, other = b"topic/a", b"topic/b"
+    commits = [
+        Changes(puts=[(Table.CATALOG, key, b"1"), (Table.CATALOG, other, b"1")]),
+        Changes(deletes=[(Table.CATALOG, key), (Table.CATALOG, other)]),
+        Changes(puts=[(Table.CATALOG, other, b"2")]),
+    ]
+    with Store.open(tmp_path) as store:
+        Replica(store).apply(steps_of(commits))
+        assert rows(store) == {other: b"2"}
+
+
 def test_runs_together_are_one_run(tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(6)]
     commits = [

@@ -345,13 +345,6 @@ CLUSTER_MUTANTS: Final = (
         REPLICA_TESTS,
     ),
     Mutant(
-        "an error after leadership was lost is told to everybody",
-        "cluster/arneb_cluster/commit_log.py",
-        "            return\n        self._lost = LeadershipLost(why)\n",
-        "            pass\n        self._lost = LeadershipLost(why)\n",
-        LOG_TESTS,
-    ),
-    Mutant(
         "what is submitted after leadership was lost waits for ever",
         "cluster/arneb_cluster/commit_log.py",
         "            self._in_loop(ended, self._lost)\n            return None\n",
