@@ -64,6 +64,9 @@ class Commits:
         self._committing = Lock()
         self._beside = Beside()
         self._attempt: Attempt | None = None
+        self._asked: Attempt | None = None
+        """The last one that was made for somebody. Behind it the store may make others for itself,
+        while nobody has been told of this one."""
         self._prepare_in = 0
         with self._live.reading() as txn:
             stored = Snapshot(txn, self._live.tables, self._live.page_release)
@@ -88,8 +91,7 @@ class Commits:
         """
         self._begin_alone()
         try:
-            if self._attempt is not None:  # of a commit before; its report is nobody's now
-                self._attempt.is_asked = False
+            self._asked = None  # of a commit before; its report is nobody's now
             env = None
             try:
                 env = self._live.working()
@@ -212,8 +214,9 @@ class Commits:
                     if due is not None:
                         transaction.remember_journal(due)
                     report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
-                    attempt = Attempt(txn.id(), report, trims_left, due, is_asked)
-                    self._attempt = attempt
+                    attempt = self._attempt = Attempt(txn.id(), report, trims_left, due)
+                    if is_asked:
+                        self._asked = attempt
             finally:
                 self._beside.take_back()
         except (lmdb.Error, OSError) as error:
@@ -262,11 +265,11 @@ class Commits:
                 self._journal.erase()
             except OSError:
                 self._commit(env, Changes(), is_asked=False)
-        attempt, self._attempt = self._attempt, None
-        if attempt is None or not (attempt.is_there and attempt.is_asked):
+        asked, self._asked, self._attempt = self._asked, None, None
+        if asked is None or not asked.is_there:
             return None
-        attempt.report.unsettled = bool(self._journal.pending)
-        return attempt.report
+        asked.report.unsettled = bool(self._journal.pending)
+        return asked.report
 
     def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:
         """The failure in the core's words; also find out whether LMDB has given up."""

@@ -21,7 +21,5 @@ class Attempt:
     trims_left: list[Trim]
     journal: JournalState | None
     """What it tells LMDB of the journal."""
-    is_asked: bool
-    """Somebody waits for it; others the store makes for itself."""
     is_there: bool | None = None
     """None: not known yet."""

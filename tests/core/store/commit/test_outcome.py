@@ -5,7 +5,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 import lmdb
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store import live
 from arneb_core.store.changes import Changes
+from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.opening import DATA_NAME
 from arneb_core.store.schema import Table
@@ -207,6 +209,48 @@ def test_what_it_took_over_is_not_taken_over_again(
     store.commit(tiny(model))
     with killed(store, tmp_path / "killed") as after:
         assert_store_holds(after, model)
+
+
+@pytest.mark.parametrize("fault", [None, DiskFault.FULL, DiskFault.META])
+def test_a_commit_that_is_there_succeeded_whatever_undoing_a_record_beside_it_takes(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None, fault: DiskFault | None
+) -> None:
+    """The journal cannot be written, so a commit of LMDB's undoes the record, perhaps not at once:
+    the answer is that of the commit which somebody waits for."""
+    commit_small(store, tiny(model))
+    changes = Changes()
+    model.put(changes, KEY, b"there")
+    with broken_journal(lands=True):
+        with _beside_once(store, untold(model)):
+            failed_and_there(store, changes)
+        assert store._journal.is_in_doubt
+        if fault is not None:
+            # Only behind the opening, so that what is there is known.
+            assert_store_holds(store, model)
+            failed = pytest.raises((StoreFailed, StoreFull))
+            with broken_disk(store.path, fault), store.snapshot(), failed:
+                store.resolve()
+        assert store.resolve() is not None
+    assert store.resolve() is None
+    assert not store.is_in_doubt
+    assert_store_holds(store, model)
+    with killed(store, tmp_path / "killed") as after:
+        assert_store_holds(after, model)
+
+
+@contextmanager
+def _beside_once(store: Store, run: Changes) -> Iterator[None]:
+    """Have ``run``, which fails, written beside the first commit of the block."""
+    apply, left = Transaction.apply, [run]
+
+    def applied(within: Transaction, *given: Any) -> None:
+        apply(within, *given)
+        if left:
+            with pytest.raises(OSError):
+                store.commit_beside(left.pop(), lambda: None)
+
+    with patch.object(Transaction, "apply", applied):
+        yield
 
 
 def test_a_commit_that_is_not_there_failed(
