@@ -387,4 +387,18 @@ JOURNAL_MUTANTS: Final = (
         "                    pass\n",
         FLOOD_TESTS,
     ),
+    Mutant(
+        "a commit in doubt is said to have failed as a record beside it had to be undone by LMDB",
+        CORE + "store/commit/commits.py",
+        "                    if is_asked:\n                        self._asked = attempt\n",
+        "                    self._asked = attempt\n",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "what was known of those who waited is believed when a commit could not be planned",
+        CORE + "engine/committer.py",
+        "        self._overtaking.again()\n        self._trims_left = False  # the",
+        "        self._trims_left = False  # the",
+        PLANNING_TESTS,
+    ),
 )

@@ -332,7 +332,6 @@ class Committer:
         self.full = isinstance(error, StoreFull)
         commits = list(self._under_way)
         self._under_way.clear()
-        self._overtaking.again()
         self._take_back(commits)
         if isinstance(error, LeadershipLost):
             self.breakage.fenced(error)
@@ -342,6 +341,7 @@ class Committer:
     def _take_back(self, commits: Sequence[PlannedCommit]) -> None:
         """None of ``commits``, which are those planned last, is durable. What is in any but the
         first was only planned on what did not come to be: it waits again, before all others."""
+        self._overtaking.again()
         self._trims_left = False  # the next commit that is stored says so again
         self._cursors_left = False  # nor are they tried for ever
         # Only a commit with requests sends the cursors ahead, so that a cursor commit which

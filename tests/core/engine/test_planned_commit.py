@@ -29,6 +29,7 @@ from arneb_core.api.settings import NOTHING_KEPT, TopicSettings
 from arneb_core.cursor.cursor import CursorChanges
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.engine import Engine
+from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
@@ -437,3 +438,36 @@ def test_positions_are_given_out_once_and_everything_comes_after_stored_in_order
         run_state_machine_as_test(  # type: ignore[no-untyped-call]
             PlanningMachine, settings=settings(max_examples=100, stateful_step_count=60)
         )
+
+
+def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
+    """What was known of those who waited then says nothing of who waits now."""
+    machine = PlanningMachine()
+    machine.begin(1)
+    machine.log.takes_beside = True
+    placed, large = PlannedCommit.plan_appends, ENTRIES_MAX + 1
+    retried: list[Asked] = []
+
+    def fails_once(commit: PlannedCommit, now_ms: int) -> None:
+        if not retried:
+            raise RuntimeError("told to fail")
+        placed(commit, now_ms)
+
+    for _ in range(3):
+        machine.ask({1: large}, is_run=True)
+    first = machine.committer._waiting[0]
+
+    def failed(error: CommitFailed | None, at: Position) -> None:
+        for size in (large, large, large, 1):
+            retried.append(machine.ask({2: size}, is_run=True))
+
+    first.appended = failed
+    machine.asked.pop(0)
+    with patch.object(PlannedCommit, "plan_appends", fails_once):
+        machine.committer.start()
+    while machine.log.under_way:
+        machine.log.store()
+        machine.each_is_told_once_and_in_order()
+    assert len(retried) == 4
+    assert not machine.log.beside_total
+    assert all(each.told == [None] for each in retried)
