@@ -401,4 +401,11 @@ JOURNAL_MUTANTS: Final = (
         "        self._trims_left = False  # the",
         PLANNING_TESTS,
     ),
+    Mutant(
+        "who waits for the end is not woken when nothing but runs that overtook was left",
+        CORE + "engine/committer.py",
+        "        if self._room or self._idle:\n            self._let_go_on()\n",
+        "",
+        PLANNING_TESTS,
+    ),
 )

@@ -311,8 +311,6 @@ class Committer:
         self._trims_left = bool(report.trims_left)
         self.full = self._one_by_one = False
         self._add_up(commit, report)
-        if self._room or self._idle:
-            self._let_go_on()
 
     def _add_up(self, commit: PlannedCommit, report: CommitReport) -> None:
         """It is stored: let everybody have it."""
@@ -326,6 +324,8 @@ class Committer:
         self.entries_total += entries
         if commit.begun_ns:
             self.figures.stored(entries, commit.begun_ns)
+        if self._room or self._idle:
+            self._let_go_on()
 
     def _not_stored(self, error: CommitFailed) -> None:
         """The oldest commit under way did not become durable, nor did any behind it."""

@@ -12,6 +12,8 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
+import trio
+import trio.testing
 from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -458,8 +460,8 @@ def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
     first = machine.committer._waiting[0]
 
     def failed(error: CommitFailed | None, at: Position) -> None:
-        for size in (large, large, large, 1):
-            retried.append(machine.ask({2: size}, is_run=True))
+        sizes = (large, large, large, 1)
+        retried.extend([machine.ask({2: size}, is_run=True) for size in sizes])
 
     first.appended = failed
     machine.asked.pop(0)
@@ -471,3 +473,23 @@ def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
     assert len(retried) == 4
     assert not machine.log.beside_total
     assert all(each.told == [None] for each in retried)
+
+
+async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at_once() -> None:
+    machine = PlanningMachine()
+    machine.begin(1)
+    machine.ask({1: 1, 2: 1})  # opens the ledgers
+    machine.committer.start()
+    while machine.log.under_way:
+        machine.log.store()
+    machine.log.takes_beside = True
+    for number in (1, 2):
+        for _ in range(2):
+            machine.ask({number: ENTRIES_MAX}, is_run=True)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(machine.committer.idle)
+            await trio.testing.wait_all_tasks_blocked()
+            machine.committer.start()
+            assert machine.log.beside_total
+            assert not machine.log.under_way
