@@ -130,6 +130,8 @@ async def test_a_process_removes_no_socket_but_its_own(tmp_path: Path) -> None:
     place.listen().close()
     (tmp_path / "data" / "arneb.sock").unlink()
     (tmp_path / "data" / "arneb.sock").write_text("another's")
+    # No file system gave it the number that the socket's had.
+    assert (tmp_path / "data" / "arneb.sock").stat().st_ino != os.fstat(place._bound).st_ino
     place.leave()
     place.leave()
     assert (tmp_path / "data" / "arneb.sock").read_text() == "another's"

@@ -34,7 +34,9 @@ class ControlPlace:
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self._fd = fd
-        self._bound: os.stat_result | None = None
+        self._bound = -1
+        """The socket's file, held open: its number is nobody else's meanwhile, which some file
+        systems would give to the very next file."""
 
     def __repr__(self) -> str:
         return f"<ControlPlace {self.path}>"
@@ -70,7 +72,7 @@ class ControlPlace:
         try:
             sock.bind(name)
             os.chmod(name, MODE)
-            self._bound = os.stat(name)
+            self._bound = os.open(name, os.O_PATH | os.O_CLOEXEC)
             sock.listen(BACKLOG)
         except BaseException:
             sock.close()
@@ -81,10 +83,12 @@ class ControlPlace:
         """Remove the socket's name and let another process in. Idempotent."""
         if self._fd < 0:
             return
-        with suppress(OSError):
-            found = os.stat(self._name)
-            if self._bound is not None and os.path.samestat(found, self._bound):
-                os.unlink(self._name)
+        if self._bound >= 0:
+            with suppress(OSError):
+                if os.path.samestat(os.stat(self._name), os.fstat(self._bound)):
+                    os.unlink(self._name)
+            os.close(self._bound)
+            self._bound = -1
         os.close(self._fd)
         self._fd = -1
 
