@@ -38,8 +38,8 @@ OPERATOR_MUTANTS: Final = (
     Mutant(
         "a process removes the socket of another",
         BROKER + "control/place.py",
-        "            if self._bound is not None and os.path.samestat(found, self._bound):\n",
-        "            if found:\n",
+        "                if os.path.samestat(os.stat(self._name), os.fstat(self._bound)):\n",
+        "                if os.stat(self._name):\n",
         CONTROL_TESTS,
     ),
     Mutant(
