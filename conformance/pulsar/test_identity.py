@@ -1,6 +1,8 @@
 """Clients prove who they are: tokens, passwords, certificates; and TLS."""
 
+import base64
 import json
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -16,10 +18,17 @@ from conformance.brokers.certificates import make_certificate
 from conformance.brokers.guarded import guarded_arneb, guarded_pulsar, make_files, token
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.helpers import WITHIN_MS, assert_gets, take
+from conformance.wire.protobuf import data_of, decode, integer
+from conformance.wire.pulsar import Command, connect_frame
 
 TOKEN_S = 4.0
 """How long a token is good that is to run out: it says so in whole seconds, and the first
 connection takes one on a busy machine."""
+
+ATTEMPTS = 12
+
+AUTHENTICATION_ERROR = 3
+"""``ServerError.AuthenticationError``."""
 
 EARLIEST = pulsar.InitialPosition.Earliest
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -57,6 +66,22 @@ def guarded(
         admin = broker.admin_url
     yield Guarded(broker.pulsar_url, broker.pulsar_tls_url, admin, files)
     broker.stop()
+
+
+def answer_to_connect(url: str) -> list[bytes]:
+    """The frames that come until the broker closes the connection of one who proves nothing."""
+    host, _, port = url.removeprefix("pulsar://").rpartition(":")
+    data = b""
+    with socket.create_connection((host, int(port)), WITHIN_MS / 1000) as connection:
+        connection.sendall(connect_frame())
+        while piece := connection.recv(65536):
+            data += piece
+    frames = []
+    while data:
+        size = 4 + int.from_bytes(data[:4], "big")
+        frames.append(data[:size])
+        data = data[size:]
+    return frames
 
 
 def assert_works(client: pulsar.Client, topic: str) -> None:
@@ -159,6 +184,38 @@ def test_nothing_else_does(guarded: Guarded, authentication: pulsar.Authenticati
     with pytest.raises((pulsar.AuthenticationError, pulsar.ConnectError, pulsar.Timeout)):
         client.create_producer("closed")
     client.close()
+
+
+def test_who_brings_nothing_is_told_at_once(guarded: Guarded) -> None:
+    """Each time, however often it comes. The C++ client goes on until its time is up, with either
+    broker: what it was told is no reason for it to give up."""
+    began = time.monotonic()
+    for _ in range(ATTEMPTS):
+        (frame,) = answer_to_connect(guarded.pulsar)  # and then the connection is closed
+        base = decode(frame[8:])
+        assert integer(base, 1) == Command.ERROR
+        assert integer(decode(data_of(base, Command.ERROR)), 2) == AUTHENTICATION_ERROR
+    assert time.monotonic() - began < ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"), [("", 200), ("basic", 200), ("token", 401), ("unheard-of", 401)]
+)
+def test_who_looks_up_over_http_says_by_what_method(
+    guarded: Guarded, method: str, expected: int
+) -> None:
+    proof = base64.b64encode(b"me:right").decode()
+    headers = {"Authorization": f"Basic {proof}"} | (
+        {"X-Pulsar-Auth-Method-Name": method} if method else {}
+    )
+    url = f"{guarded.admin}/lookup/v2/topic/persistent/public/default/looked-up"
+    asking = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(asking) as answer:
+            status = answer.status
+    except urllib.error.HTTPError as error:
+        status = error.code
+    assert status == expected
 
 
 def test_a_token_that_expires_is_renewed_without_notice(guarded: Guarded) -> None:

@@ -19,6 +19,20 @@ SETTLES_S = 1.0
 """What most policies take until they hold there."""
 
 
+STAYS = {
+    "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+    "maxInactiveDurationSeconds": 600,
+    "deleteWhileInactive": False,
+}
+"""The brokers look every second for topics that nobody uses."""
+
+
+class Order(pulsar.schema.Record):
+    """What a schema describes."""
+
+    number = pulsar.schema.Integer()
+
+
 class Place:
     """A namespace of a scenario's own, with a topic in it."""
 
@@ -50,6 +64,7 @@ class Place:
 def place(admin: Admin, name: Named) -> Iterator[Place]:
     made = Place(admin, name("ns"))
     admin.put(made.namespace, {})
+    admin.post(f"{made.namespace}/inactiveTopicPolicies", STAYS)
     admin.put(made.path)
     yield made
     admin.delete(made.namespace, force="true")
@@ -182,12 +197,13 @@ def test_a_topic_with_a_schema_may_ask_every_producer_for_one(
 def test_a_namespace_may_take_no_new_schemas(place: Place, connect: Connect) -> None:
     client = connect(operation_timeout_seconds=3)
     place.set("namespace", "isAllowAutoUpdateSchema", False)
-    schema = pulsar.schema.StringSchema()
+    schema = pulsar.schema.JsonSchema(Order)
     refused = comes_to_hold(lambda: client.create_producer(place.topic, schema=schema))
     assert refused == "IncompatibleSchema"
     path = place.path.replace("/persistent/", "/schemas/")
-    place.admin.post(f"{path}/schema", {"type": "STRING", "schema": "", "properties": {}})
-    client.create_producer(place.topic, schema=schema).send("x")
+    text = json.dumps(Order.schema())
+    place.admin.post(f"{path}/schema", {"type": "JSON", "schema": text, "properties": {}})
+    client.create_producer(place.topic, schema=schema).send(Order(number=1))
 
 
 def test_the_strategy_for_schemas_that_producers_bring(place: Place) -> None:
@@ -198,10 +214,11 @@ def test_the_strategy_for_schemas_that_producers_bring(place: Place) -> None:
 
     path = place.path.replace("/persistent/", "/schemas/")
     place.admin.post(f"{path}/schema", record("a"))
-    asked = f"{path}/compatibility"
-    assert place.admin.post(asked, record("b"))["compatibility"] is False
+    with pytest.raises(Refused) as caught:
+        place.admin.post(f"{path}/schema", record("b"))
+    assert caught.value.status == 409
     place.admin.put(f"{place.namespace}/schemaAutoUpdateCompatibilityStrategy", "AlwaysCompatible")
-    found = place.admin.post(asked, record("b"))
+    found = place.admin.post(f"{path}/compatibility", record("b"))
     assert found == {"compatibility": True, "schemaCompatibilityStrategy": "ALWAYS_COMPATIBLE"}
 
 

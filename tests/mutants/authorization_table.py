@@ -202,4 +202,11 @@ AUTHORIZATION_MUTANTS: Final = (
         "                await trio.sleep(0)\n",
         ("tests/pulsar_frontend/services/test_guesses.py",),
     ),
+    Mutant(
+        "a client without credentials waits longer each time until it is refused",
+        "pulsar_frontend/arneb_pulsar/services/authenticator.py",
+        "        if not (address and method in GUESSED):\n",
+        "        if not address:\n",
+        ("tests/pulsar_frontend/services/test_guesses.py",),
+    ),
 )

@@ -84,9 +84,10 @@ class ArnebVictim:
     is_served_before_restart = False
     shares_pieces = True
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: str = "") -> None:
+        """``settings``: its configuration file."""
         ports = {name: free_port() for name in ("pulsar", "http-pulsar")}
-        self._broker = Arneb(directory, listeners=tuple(ports), ports=ports)
+        self._broker = Arneb(directory, listeners=tuple(ports), ports=ports, settings=settings)
         self._http_urls = [f"http://127.0.0.1:{ports['http-pulsar']}"]
 
     @property

@@ -12,7 +12,9 @@ KILLS = 1
 
 def test_each_task_has_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_soak, "TASKS_PER_KILL", 50)
-    soak = transaction_soak.TransactionSoak(ArnebVictim(tmp_path / "broker"), seed=20261122)
+    soak = transaction_soak.TransactionSoak(
+        ArnebVictim(tmp_path / "broker", transaction_soak.DEDUPLICATING), seed=20261122
+    )
     said = anyio.run(soak.play, KILLS, backend="trio")
     assert "each once in both topics" in said
     assert soak.ended["aborted"]

@@ -7,7 +7,8 @@ Run by the test suite in a short form, or by hand::
 Workers take tasks, send a result of each to two topics and acknowledge the task, all in one
 transaction, some of which they abort, or leave to their time-out. It must hold that each task has
 one result in each of the two topics, that these show the same transactions, and that nothing is
-left of any task.
+left of any task. The broker deduplicates: whoever does not hear whether a message was stored sends
+it again, in the same transaction too, and without that it would stand there twice.
 """
 
 import argparse
@@ -49,6 +50,8 @@ JUDGE: Final = "judge"
 WORKERS: Final = 3
 TIMEOUT_S: Final = 3.0
 """Of a transaction that nobody ends."""
+
+DEDUPLICATING: Final = "[pulsar]\ndeduplication = true\n"
 
 TASKS_PER_KILL: Final = 120
 QUIET_S: Final = 10.0
@@ -202,7 +205,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        soak = TransactionSoak(ArnebVictim(Path(directory) / "broker"), chosen.seed)
+        victim = ArnebVictim(Path(directory) / "broker", DEDUPLICATING)
+        soak = TransactionSoak(victim, chosen.seed)
         print(f"seed {chosen.seed}", flush=True)
         print(anyio.run(soak.play, chosen.kills, backend="trio"))
     return 0

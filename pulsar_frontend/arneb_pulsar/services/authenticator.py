@@ -26,6 +26,9 @@ from arneb_pulsar.services.clock import Clock
 METHODS: Final = {"bearer": "token", "basic": "basic", "": "tls"}
 """By the scheme of the header that brings their proof; a certificate needs none."""
 
+GUESSED: Final = frozenset({"token", "basic"})
+"""Methods whose proofs might be guessed."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -60,8 +63,9 @@ class Authenticator:
         self, method: str, proof: bytes, certificate: Certificate, address: str = ""
     ) -> Grant:
         """What a client gets who comes from that address, if it is known. Raises
-        :class:`Unauthentic`, late if there is guessing."""
-        if not address:
+        :class:`Unauthentic`, late if there is guessing: who brings nothing does not guess, and an
+        anonymous role forgives nobody."""
+        if not (address and method in GUESSED):
             return await self._look(method, proof, certificate)
         async with self._guesses.looking(address) as guesser:
             try:

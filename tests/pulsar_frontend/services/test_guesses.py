@@ -42,3 +42,21 @@ async def test_guesses_over_http_are_held_up_too() -> None:
     assert trio.current_time() - began == 0.5
     proof = f"Bearer {RIGHT.decode()}"
     assert await authenticator.caller(proof, address="10.0.0.1") == Caller("me")
+
+
+async def test_who_brings_nothing_is_refused_at_once_however_often() -> None:
+    authenticator = Authenticator(Proofs(secret_key(SECRET)))
+    for method in ("", "none", "tls") * 4:
+        with suppress(Unauthentic):
+            await authenticator.grant(method, b"", {}, "10.0.0.1")
+    assert trio.current_time() == 0
+    assert [await took_s(authenticator, "10.0.0.1", b"guess") for _ in range(4)] == [0, 0, 0, 0.25]
+
+
+async def test_an_anonymous_role_forgives_no_guesses() -> None:
+    authenticator = Authenticator(Proofs(secret_key(SECRET)), anonymous="visitor")
+    for _ in range(3):
+        await took_s(authenticator, "10.0.0.1", b"guess")
+    grant = await authenticator.grant("", b"", {}, "10.0.0.1")
+    assert grant.role == "visitor"
+    assert await took_s(authenticator, "10.0.0.1", b"guess") == 0.25
