@@ -25,8 +25,13 @@ from arneb.watermarks import memory_bytes
 logger = logging.getLogger(__name__)
 
 FULL_EVERY: Final = 1
-"""Collections of the middle generation until a full one, which looks at 20,000 objects at the most
+"""Collections of the middle generation until a full one, which looks at 10,000 objects or so
 then. More of them cost no more: each object that survives is looked at by one."""
+
+MIDDLE_EVERY: Final = 4
+"""Collections of the youngest until one of the middle generation; the interpreter's own choice is
+10, and a crowd of clients that come at once had full ones of 30,000 objects in 37 ms then. The same
+crowd: 17 ms at the most, and a fifth less of them all together."""
 
 LOOK_S: Final = 5.0
 """Between two looks whether a thaw is worth while."""
@@ -124,7 +129,7 @@ class GarbageSchedule:
         the first thaw. What is frozen stays so at the end: an orderly stop has no time to look at
         it all, and a process that ends need not. One that goes on calls :func:`thaw`."""
         before = gc.get_threshold()
-        gc.set_threshold(before[0], before[1], FULL_EVERY)
+        gc.set_threshold(before[0], MIDDLE_EVERY, FULL_EVERY)
         gc.enable()
         self._freeze()
         self._frozen_since = True

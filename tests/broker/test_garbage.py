@@ -16,6 +16,7 @@ from arneb.garbage import (
     IDLE_AFTER_S,
     LOOK_S,
     LOST_MAX,
+    MIDDLE_EVERY,
     OBJECTS_PER_TASK,
     OBJECTS_PER_TOPIC,
     THAW_AFTER_S,
@@ -87,10 +88,10 @@ async def test_a_full_collection_looks_only_at_what_came_since_the_last(broker: 
         gc.collect()
         assert len(gc.get_objects()) < 10_000
         assert gc.get_freeze_count() > 20_000
-        assert gc.get_threshold()[2] == FULL_EVERY
+        assert gc.get_threshold()[1:] == (MIDDLE_EVERY, FULL_EVERY)
         nursery.cancel_scope.cancel()
     assert gc.get_freeze_count() > 20_000, "a stop has no time to look at it all"
-    assert gc.get_threshold()[2] != FULL_EVERY
+    assert gc.get_threshold()[1:] != (MIDDLE_EVERY, FULL_EVERY)
     thaw()
     assert gc.get_freeze_count() == 0
     assert many

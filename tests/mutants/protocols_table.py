@@ -9,6 +9,7 @@ AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
 PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py",)
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
+PLAIN_TESTS: Final = ("tests/broker/test_http_plain.py",)
 PACE_TESTS: Final = ("tests/broker/test_pace.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 
@@ -130,6 +131,48 @@ PROTOCOL_MUTANTS: Final = (
         "        self._is_in_line = True\n",
         "        self._is_in_line = False\n",
         HTTP_TESTS,
+    ),
+    Mutant(
+        "who asks waits behind those who have only come",
+        BROKER + "http/server.py",
+        "        if END_OF_HEAD in stream.has_come(HEAD_SEEN_BYTES):\n            return True\n",
+        "",
+        PLAIN_TESTS,
+    ),
+    Mutant(
+        "those who have only come are all begun with at once",
+        BROKER + "http/server.py",
+        "            await self._pace.begin(Lane.COMING)\n",
+        "            pass\n",
+        PLAIN_TESTS,
+    ),
+    Mutant(
+        "so many as like wait to be begun with",
+        BROKER + "http/server.py",
+        "        if self._coming >= self._limits.connections_max:\n            return False\n",
+        "",
+        PLAIN_TESTS,
+    ),
+    Mutant(
+        "a look at what has come takes it",
+        BROKER + "http/plain.py",
+        "            return self._socket.recv(max_bytes, socket.MSG_PEEK)\n",
+        "            return self._socket.recv(max_bytes)\n",
+        PLAIN_TESTS,
+    ),
+    Mutant(
+        "all who are too late are told so in one pass",
+        BROKER + "http/connection.py",
+        "        await self._pace.begin(Lane.PART)\n        return Refused(",
+        "        return Refused(",
+        PLAIN_TESTS,
+    ),
+    Mutant(
+        "who is waited for is not told that the stream is closed",
+        BROKER + "http/plain.py",
+        "            trio.lowlevel.notify_closing(self._socket)\n",
+        "",
+        PLAIN_TESTS,
     ),
     Mutant(
         "a small answer goes on in the line of the long ones",

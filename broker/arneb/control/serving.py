@@ -18,6 +18,7 @@ from arneb.control.place import ControlPlace, peer_of
 from arneb.control.trusted import NAME
 from arneb.http.audited import Audited
 from arneb.http.limits import HttpLimits
+from arneb.http.plain import PlainStream
 from arneb.http.server import HttpServer
 from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.listening import serve_listeners
@@ -164,7 +165,7 @@ async def serve_control(
 
     async def accepted(stream: trio.SocketStream) -> None:
         process, user = peer_of(stream.socket)
-        await server.handle(stream, ((f"uid {user}", process), None))
+        await server.handle(PlainStream.of(stream), ((f"uid {user}", process), None))
 
     async with trio.open_nursery() as connections:
         await serve_listeners(

@@ -223,13 +223,18 @@ class HttpConnection:
         if patience.cancelled_caught:
             if self.state is State.IDLE:
                 return None
-            raise Refused(408, f"expected headers within {limits.head_timeout_s:g} s")
+            raise await self._too_late("headers", limits.head_timeout_s)
         self._move(State.READING)
         if not isinstance(event, h11.Request):
             return None
         if event.http_version not in (b"1.0", b"1.1"):
             raise Refused(505, f"expected HTTP/1.1, got HTTP/{event.http_version.decode()}")
         return event
+
+    async def _too_late(self, what: str, within_s: float) -> Refused:
+        """Those of a crowd that came at one moment are too late at one moment."""
+        await self._pace.begin(Lane.PART)
+        return Refused(408, f"expected {what} within {within_s:g} s")
 
     async def _in_turn(self, lane: Lane) -> None:
         """What the client has said is looked at when it is its turn."""
@@ -281,7 +286,7 @@ class HttpConnection:
                     break
                 event = self._wire.next_event()
         if patience.cancelled_caught:
-            raise Refused(408, f"expected the body within {limits.body_timeout_s:g} s")
+            raise await self._too_late("the body", limits.body_timeout_s)
         if not isinstance(event, h11.EndOfMessage):
             raise trio.BrokenResourceError("the client left before its request was whole")
         return bytes(body)

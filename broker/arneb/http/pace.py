@@ -23,14 +23,17 @@ class Lane(Enum):
     """Another one."""
     PART = "part"
     """A piece of a request."""
+    COMING = "coming"
+    """A connection that has brought no whole request: to begin one, for which another may have to
+    go, is as much work as to answer a small question."""
     LONG = "long"
     """The next piece of a long answer."""
 
 
-UNITS: Final = {Lane.NEW: 4, Lane.KNOWN: 4, Lane.PART: 1, Lane.LONG: 0}
+UNITS: Final = {Lane.NEW: 4, Lane.KNOWN: 4, Lane.PART: 1, Lane.COMING: 4, Lane.LONG: 0}
 """What one takes, in some 80 µs."""
 
-LEFT_FOR_OTHERS: Final = {Lane.NEW: 20, Lane.KNOWN: 8, Lane.PART: 0}
+LEFT_FOR_OTHERS: Final = {Lane.NEW: 28, Lane.KNOWN: 16, Lane.PART: 8, Lane.COMING: 0}
 """Units of a pass that a lane leaves to those below it."""
 
 LONG_EVERY: Final = 4

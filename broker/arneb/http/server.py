@@ -15,6 +15,7 @@ import trio
 from starlette.types import ASGIApp
 
 from arneb.http.connection import (
+    END_OF_HEAD,
     NO_CERTIFICATE,
     NOTHING_LARGER,
     Addresses,
@@ -22,7 +23,8 @@ from arneb.http.connection import (
     HttpConnection,
 )
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
-from arneb.http.pace import Pace
+from arneb.http.pace import Lane, Pace
+from arneb.http.plain import PlainStream
 from arneb.http.room import Room
 from arneb_core.api.ends import Ends, ends_of
 from arneb_core.api.listening import close_at_once, serve_listeners
@@ -32,6 +34,9 @@ Accepted = Callable[[trio.SocketStream], Awaitable[None]]
 Listeners = Sequence[trio.abc.Listener[trio.SocketStream]]
 
 logger = logging.getLogger(__name__)
+
+HEAD_SEEN_BYTES: Final = 4096
+"""Who says more before it wants something is no small client."""
 
 GRACEFUL_S: Final = 1.0
 """How long requests that are being answered may take when the broker stops."""
@@ -97,6 +102,8 @@ class HttpServer:
         the first that may be cut off is found without a look at those that have work to do."""
         self._handshakes: dict[trio.CancelScope, None] = {}
         """Of who has come by TLS and is no connection yet."""
+        self._coming = 0
+        """How many have come and are not begun with."""
         self._stopping = False
 
     def __repr__(self) -> str:
@@ -109,7 +116,26 @@ class HttpServer:
         except OSError:
             await trio.aclose_forcefully(stream)  # it is gone again
         else:
-            await self.handle(stream, _addresses(ends))
+            plain = PlainStream.of(stream)
+            try:
+                if await self._comes_in(plain):
+                    await self.handle(plain, _addresses(ends))
+            finally:
+                plain.close()
+
+    async def _comes_in(self, stream: PlainStream) -> bool:
+        """Wait until a client may be begun with: not at all if it has said what it wants, which
+        others may not keep it waiting for who have said nothing."""
+        if END_OF_HEAD in stream.has_come(HEAD_SEEN_BYTES):
+            return True
+        if self._coming >= self._limits.connections_max:
+            return False
+        self._coming += 1
+        try:
+            await self._pace.begin(Lane.COMING)
+        finally:
+            self._coming -= 1
+        return True
 
     def accepted_by(self, tls: ByTls) -> Callable[[trio.SocketStream], Awaitable[None]]:
         """What serves the clients that come by TLS."""

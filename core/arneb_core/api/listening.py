@@ -7,7 +7,7 @@ fails is tried again, and what goes wrong with a client ends with it.
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import trio
 
@@ -21,6 +21,14 @@ LOGGED_EVERY_S: Final = 1.0
 logger = logging.getLogger(__name__)
 
 StreamT = TypeVar("StreamT", bound=trio.abc.AsyncResource)
+
+
+@runtime_checkable
+class ClosesAtOnce(Protocol):
+    """What is closed without waiting for anything."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 async def serve_listeners(
@@ -83,5 +91,7 @@ async def close_at_once(stream: trio.abc.AsyncResource) -> None:
     away would have everybody wait for that."""
     if isinstance(stream, trio.SocketStream):
         stream.socket.close()
+    elif isinstance(stream, ClosesAtOnce):
+        stream.close()
     else:
         await trio.aclose_forcefully(stream)
