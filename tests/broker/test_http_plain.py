@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.pace import UNITS_A_PASS, Lane, Pace
-from arneb.http.plain import PlainStream
+from arneb.http.plain import TURN_BYTES, PlainStream
 from arneb.http.server import HttpServer
 
 pytestmark = pytest.mark.real_time
@@ -69,6 +69,48 @@ async def test_it_waits_for_a_client_that_takes_and_says_things_later() -> None:
         assert received == MUCH
         await sent.wait()
     assert heard == [b"late"]
+
+
+async def test_others_have_a_turn_after_each_piece_of_much() -> None:
+    async with pair() as (stream, client), trio.open_nursery() as nursery:
+        steps, over = 0, False
+
+        async def another() -> None:
+            nonlocal steps
+            while not over:
+                await trio.lowlevel.checkpoint()
+                steps += 1
+
+        nursery.start_soon(another)
+        nursery.start_soon(client.send_all, MUCH)
+        taken, begun, turns = 0, 0, 0
+        while taken < len(MUCH):
+            before = steps
+            taken += len(await stream.receive_some())
+            turns += steps > before
+            begun += 1
+        assert turns >= begun // 2 and turns >= len(MUCH) // TURN_BYTES // 2
+        over = True
+
+
+async def test_questions_that_came_together_are_answered_one_a_turn() -> None:
+    async with opened() as port, trio.open_nursery() as nursery:
+        client = await port.come(5 * QUESTION)
+        turns: list[trio.lowlevel.Task] = []
+
+        class Turns(trio.abc.Instrument):
+            def before_task_step(self, task: trio.lowlevel.Task) -> None:
+                turns.append(task)
+
+        nursery.start_soon(port.server.accepted, await port.listener.accept())
+        trio.lowlevel.add_instrument(turned := Turns())
+        answers = b""
+        while answers.count(b"200 OK") < 5:
+            answers += await client.receive_some()
+        trio.lowlevel.remove_instrument(turned)
+        server = {each for each in turns if "accepted" in each.name}
+        assert sum(each in server for each in turns) >= 5
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_end_of_either_side_is_told() -> None:

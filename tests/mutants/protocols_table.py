@@ -175,6 +175,20 @@ PROTOCOL_MUTANTS: Final = (
         PLAIN_TESTS,
     ),
     Mutant(
+        "who moves much has one turn for all of it",
+        BROKER + "http/plain.py",
+        "        if self._turn_bytes >= TURN_BYTES:\n",
+        "        if False:\n",
+        PLAIN_TESTS,
+    ),
+    Mutant(
+        "all questions of a client are answered in one turn",
+        BROKER + "http/connection.py",
+        "                    await trio.lowlevel.checkpoint()  # one question a turn\n",
+        "",
+        PLAIN_TESTS,
+    ),
+    Mutant(
         "a small answer goes on in the line of the long ones",
         BROKER + "http/connection.py",
         "        if self._is_long:  # else the next piece is the last, or nearly\n",

@@ -153,6 +153,7 @@ class HttpConnection:
                 while await self._exchange() and not self.last:
                     self._wire.start_next_cycle()
                     self._move(State.IDLE)
+                    await trio.lowlevel.checkpoint()  # one question a turn
                 await self._linger()
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client is gone, or as good as gone
