@@ -10,13 +10,12 @@ import trio
 
 from arneb.garbage import (
     BUSY_AFTER_S,
-    FULL_EVERY,
     GIVE_BACKS,
     GROWN_BYTES,
     IDLE_AFTER_S,
     LOOK_S,
     LOST_MAX,
-    MIDDLE_EVERY,
+    OBJECTS_EACH,
     OBJECTS_PER_TASK,
     OBJECTS_PER_TOPIC,
     THAW_AFTER_S,
@@ -33,7 +32,7 @@ from arneb.garbage import (
 BUSY = 0.5
 """A processor's share that a loop takes when it has something to do."""
 
-FULL_OBJECTS_MAX = 20_000
+FULL_OBJECTS_MAX = 10_000
 
 
 class Thing:
@@ -88,10 +87,10 @@ async def test_a_full_collection_looks_only_at_what_came_since_the_last(broker: 
         gc.collect()
         assert len(gc.get_objects()) < 10_000
         assert gc.get_freeze_count() > 20_000
-        assert gc.get_threshold()[1:] == (MIDDLE_EVERY, FULL_EVERY)
+        assert gc.get_threshold() == (OBJECTS_EACH, 0, 0)
         nursery.cancel_scope.cancel()
     assert gc.get_freeze_count() > 20_000, "a stop has no time to look at it all"
-    assert gc.get_threshold()[1:] != (MIDDLE_EVERY, FULL_EVERY)
+    assert gc.get_threshold() != (OBJECTS_EACH, 0, 0)
     thaw()
     assert gc.get_freeze_count() == 0
     assert many

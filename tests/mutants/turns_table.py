@@ -299,6 +299,13 @@ TURNS_MUTANTS: Final = (
         ("tests/broker/test_garbage.py",),
     ),
     Mutant(
+        "a full collection waits for the interpreter's own thresholds",
+        "broker/arneb/garbage.py",
+        "        gc.set_threshold(OBJECTS_EACH, 0, 0)\n",
+        "",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
         "a start looks again and again at what it has made",
         "broker/arneb/garbage.py",
         "    gc.disable()\n",

@@ -22,6 +22,7 @@ from arneb.http.asgi import Answer, Body
 from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
 from arneb.http.pace import Lane, Pace
+from arneb.http.refused import Refused, too_large, too_late
 from arneb.http.room import Room, Share
 from arneb.http.states import STOPPED, State
 from arneb_core.api.listening import close_at_once
@@ -58,14 +59,6 @@ Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
 """Of the client, and where it reached us; None = nobody knows."""
 
 logger = logging.getLogger(__name__)
-
-
-class Refused(Exception):
-    """A request that the application does not see."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 def nobody(_: "HttpConnection") -> None:
@@ -235,7 +228,7 @@ class HttpConnection:
     async def _too_late(self, what: str, within_s: float) -> Refused:
         """Those of a crowd that came at one moment are too late at one moment."""
         await self._pace.begin(Lane.PART)
-        return Refused(408, f"expected {what} within {within_s:g} s")
+        return too_late(what, within_s)
 
     async def _in_turn(self, lane: Lane) -> None:
         """What the client has said is looked at when it is its turn."""
@@ -259,7 +252,7 @@ class HttpConnection:
         bytes_max = max(self._larger.get(path, 0), limits.body_bytes_max)
         for name, value in request.headers:
             if name == b"content-length" and int(value) > bytes_max:
-                raise _too_large(bytes_max)
+                raise too_large(bytes_max)
         if self._wire.they_are_waiting_for_100_continue:
             await self._write(
                 self._wire.send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -274,7 +267,7 @@ class HttpConnection:
                     self._wire.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
                 elif isinstance(event, h11.Data):
                     if len(body) + len(event.data) > bytes_max:
-                        raise _too_large(bytes_max)
+                        raise too_large(bytes_max)
                     pieces = len(body) // PIECE_BYTES
                     if len(body) + len(event.data) <= PIECE_BYTES:
                         self._room.add(self._share, len(event.data))
@@ -398,7 +391,3 @@ class HttpConnection:
             left = LINGER_BYTES
             while left > 0 and (data := await self._stream.receive_some(RECEIVE_BYTES)):
                 left -= len(data)
-
-
-def _too_large(bytes_max: int) -> Refused:
-    return Refused(413, f"expected a body of at most {bytes_max} bytes")

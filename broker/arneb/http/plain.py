@@ -27,7 +27,10 @@ class PlainStream(trio.abc.HalfCloseableStream):
     @classmethod
     def of(cls, stream: trio.SocketStream) -> Self:
         """Take the socket out of a stream, which is of no use any more then."""
-        return cls(socket.socket(fileno=stream.socket.detach()))
+        taken = stream.socket
+        family, kind, protocol = taken.family, taken.type, taken.proto
+        # By its number alone the kernel would be asked for each of these.
+        return cls(socket.socket(family, kind, protocol, fileno=taken.detach()))
 
     def __repr__(self) -> str:
         return f"<PlainStream {self._socket.fileno()}>"
