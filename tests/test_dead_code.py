@@ -55,8 +55,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "core/arneb_core/store/pages.py: exc": "what a context manager is given",
     "core/arneb_core/store/snapshot.py: exc": "what a context manager is given",
     "pulsar_frontend/arneb_pulsar/namespaces/policies.py: deduplication_snapshot_s": BY_FIELD,
-    "pulsar_frontend/arneb_pulsar/client/codec/schemas/protobuf_schema.py: proto":
-        "a field of a message of Protocol Buffers",
     "pulsar_frontend/arneb_pulsar/client/testing/session.py: _":
         "found by the type of what it is given",
     "pulsar_frontend/arneb_pulsar/client/errors.py: UnsupportedVersion": "found by its code",
