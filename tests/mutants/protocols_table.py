@@ -163,8 +163,8 @@ PROTOCOL_MUTANTS: Final = (
     Mutant(
         "all who are too late are told so in one pass",
         BROKER + "http/connection.py",
-        "        await self._pace.begin(Lane.PART)\n        return Refused(",
-        "        return Refused(",
+        "        await self._pace.begin(Lane.PART)\n        return too_late(",
+        "        return too_late(",
         PLAIN_TESTS,
     ),
     Mutant(
