@@ -13,7 +13,7 @@ class ShardSettings:
     topic: str
     """The complete name of the log topic."""
     addresses: dict[str, str] = field(default_factory=dict)
-    """Where clients are to go, by protocol."""
+    """Where clients are to go: fields of :class:`~arneb_core.api.placement.NodeAddresses`."""
 
     @property
     def election_topic(self) -> str:

@@ -8,7 +8,6 @@ and the directory has nothing that has no receipt.
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
@@ -16,18 +15,19 @@ import trio
 
 from arneb_cluster.applying import Applying, Own, TidyUp
 from arneb_cluster.commit_log import Applied, PulsarLog
-from arneb_cluster.protocol.entries import UnknownVersion
+from arneb_cluster.following import Following
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.node import Apply, Effect, Node
 from arneb_cluster.protocol.values import Place
 from arneb_cluster.protocol.window import ReadBack, Reattach, Send, SendError
 from arneb_cluster.pulsar.election import Election
-from arneb_cluster.pulsar.log_topic import LogTopic, entry_of
+from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.pulsar.producer import FencingProducer
 from arneb_cluster.replica import Replica
 from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
+from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses, Placement
 from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes
@@ -37,27 +37,27 @@ from arneb_core.store.records import unpack_trims
 from arneb_core.store.schema import META_AHEAD, Table
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
-from arneb_pulsar.client.reader import Reader
 from arneb_pulsar.names import parse_topic
 
 TICK_S: Final = 0.1
 """How exact silence and leases are seen; what serves asks for itself."""
 
-RETRY_S: Final = 0.5
-"""After Pulsar could not be reached."""
-
 UNAPPLIED_MAX: Final = 1_000
 """Commits that were read and are not in the directory: more are not read before."""
-
-FARTHEST: Final = Place((1 << 63) - 1, 0)
 
 Serve = Callable[[Engine], Awaitable[None]]
 """Serves clients with the engine until it is cancelled."""
 
+Placed = Callable[[Placement], None]
+"""Is told who leads, as this node knows it, whenever that changes."""
+
 logger = logging.getLogger(__name__)
 
-
 Ordered = Act | Apply | TidyUp
+
+
+def _nobody_asks(_: Placement) -> None:
+    """Nobody wants to know who leads."""
 
 
 class Shard:
@@ -70,6 +70,7 @@ class Shard:
         replica: Replica,
         serve: Serve,
         *,
+        placed: Placed = _nobody_asks,
         now: Callable[[], float] = boot_s,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
@@ -85,9 +86,6 @@ class Shard:
         self._ordered: deque[Ordered] = deque()
         self._wanted = trio.Event()
         self._room = trio.Event()
-        self._follows = trio.Event()
-        self._follows.set()
-        self._reader: Reader[bytes] | None = None
         self._producer: FencingProducer | None = None
         self._log: PulsarLog | None = None
         self._leading = trio.CancelScope()
@@ -96,9 +94,14 @@ class Shard:
         self._led.set()
         self._applying = Applying(replica)
         self._topic = LogTopic(client, settings.topic)
+        self._following = Following(self._topic, self.node, now, self._gather, self._has_room)
         self._election = Election(client, settings.election_topic, settings.node, self.node.active)
         self._changed = trio.Event()
         """Something was done or told."""
+        self._placed = placed
+        self.placement: Placement = NOBODY
+        """Who leads, as this node knows it."""
+        self._lets_in = False
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -113,13 +116,18 @@ class Shard:
         """It may deliver and answer at this instant."""
         return self.node.serves(self._now())
 
+    def let_in(self) -> None:
+        """Clients may come here from now on: said by who serves the engine, once it is ready."""
+        self._lets_in = True
+        self._gather()
+
     async def run(self) -> None:
         """Take part until cancelled."""
         await self._topic.hold()
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._election.run)
-            nursery.start_soon(self._follow)
+            nursery.start_soon(self._following.run)
             nursery.start_soon(self._work)
             nursery.start_soon(self._tick)
 
@@ -176,6 +184,9 @@ class Shard:
         """Take what the machine asks for; what goes to the topic goes at once."""
         self._changed.set()
         self._changed = trio.Event()
+        if (placement := self._who_leads()) != self.placement:
+            self.placement = placement
+            self._placed(placement)
         effects: list[Effect]
         effects, self.node.effects = self.node.effects, []
         for effect in effects:
@@ -186,10 +197,23 @@ class Shard:
                 if self._producer is not None:
                     self._producer.come_back()
             elif isinstance(effect, ReadBack):
-                self._start(self._read_back, effect.after)
+                self._start(self._following.read_back, effect.after)
             else:
                 self._ordered.append(effect)
                 self._wanted.set()
+
+    def _who_leads(self) -> Placement:
+        node = self.node
+        if node.window is not None or self.state is State.CLOSING:
+            leads = self._lets_in and self.state is State.LEADING
+            return HERE if leads else NOBODY
+        standing, silence = node.reader.standing, node.leadership.silence
+        if standing is None or silence.may_try(self._now()):
+            return NOBODY
+        take = standing.take
+        if take.node == self.settings.node:
+            return NOBODY  # of a life before this one
+        return Elsewhere(NodeAddresses(take.node, **dict(standing.addresses)), take.epoch)
 
     def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         assert self._nursery is not None, "it runs"
@@ -216,6 +240,10 @@ class Shard:
             self._wanted = trio.Event()
             await self._wanted.wait()
 
+    async def _has_room(self) -> None:
+        while len(self._ordered) >= UNAPPLIED_MAX:
+            await self._room.wait()
+
     async def _apply(self, batch: list[Apply]) -> None:
         why = await self._applying.apply(batch)
         if why:
@@ -228,7 +256,7 @@ class Shard:
     async def _act(self, act: Act) -> None:
         logger.info("%s: %s in epoch %s", self.settings.shard, act.name, self.node.reader.epoch)
         if act is Act.PROBE:
-            self._start(self._probe)
+            self._start(self._following.probe)
         elif act is Act.SUSPECT:
             self._start(self._election.suspect)
         elif act is Act.FENCE:
@@ -253,7 +281,7 @@ class Shard:
         self._drop_producer()
         logger.warning("%s: %s leads no more: %s", self.settings.shard, self.settings.node, why)
         self.node.closed(self.replica.applied, self._now())
-        self._follows.set()
+        self._following.begin()
         self._gather()
 
     async def _resign(self) -> None:
@@ -286,6 +314,8 @@ class Shard:
                         await self._until_it_serves()
                         await self._serve(core)
                     finally:
+                        self._lets_in = False
+                        self._gather()
                         # Only who resigns has what is left to be written stored and applied.
                         if self.state is not State.RESIGNING and self._log is not None:
                             self._log.lose(self.node.leadership.why or "this node stops")
@@ -337,54 +367,6 @@ class Shard:
         if self._producer is producer and producer.epoch is not None:
             self.node.fenced(producer.epoch, producer.entry_bytes_max, str(uuid4()), self._now())
             self._gather()
-
-    async def _probe(self) -> None:
-        reader = self._reader
-        if reader is None:
-            return
-        with suppress(PulsarError):
-            more = await reader.has_message_available()
-            last = FARTHEST if more else self.node.reader.place
-            self.node.probed(last, self._now())
-            self._gather()
-
-    async def _follow(self) -> None:
-        """Read on from where the directory is, whenever this node follows."""
-        while True:
-            await self._follows.wait()
-            try:
-                self._reader = await self._topic.reader(self.node.reader.place)
-                await self._read(self._reader)
-            except PulsarError as error:
-                logger.warning("%s: %s", self.settings.shard, error)
-                await trio.sleep(RETRY_S)
-            finally:
-                reader, self._reader = self._reader, None
-                if reader is not None:
-                    with trio.CancelScope(shield=True), suppress(PulsarError):
-                        await reader.close()
-
-    async def _read(self, reader: Reader[bytes]) -> None:
-        while True:
-            place, data = entry_of(await reader.read())
-            try:
-                self.node.read(place, data, self._now())
-            except UnknownVersion as error:
-                self.node.apply_failed(str(error), self._now())
-            self._gather()
-            if self.state in (State.OPENING, State.LEADING, State.STOPPED):
-                self._follows = trio.Event()
-                return
-            if len(self._ordered) >= UNAPPLIED_MAX:
-                await self._room.wait()
-
-    async def _read_back(self, after: Place) -> None:
-        """What is doubted holds up what is written, so the end comes."""
-        async for place, data in self._topic.up_to_the_end(after):
-            self.node.found(place, data, self._now())
-            self._gather()
-        self.node.found_all()
-        self._gather()
 
     async def _tick(self) -> None:
         while True:

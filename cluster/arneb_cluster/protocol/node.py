@@ -242,7 +242,10 @@ class Node:
         def stored(link: Link, place: Place, base: Link, sent_at: float) -> None:
             self.leadership.lease.renewed(sent_at)
             take, at = standing.take, standing.place
-            applied = Applied(take.history, link, place, base, take.epoch, at, stamp_ms)
+            applied = Applied(
+                take.history, link, place, base, take.epoch, at, stamp_ms, take.node,
+                standing.addresses,
+            )  # fmt: skip
             self.effects.append(Apply(Commit(body, applied), ended))
 
         return stored

@@ -55,8 +55,9 @@ class LogReader:
         self.link = applied.base
         self.place = applied.place
         """Of the last entry that was read, counted or not."""
-        self.standing: Standing | None = None
-        """The last TAKE that was read here; None where the directory came with one."""
+        self.standing = _standing_of(shard, applied)
+        """The last TAKE that counts; None where there was none yet, or a directory does not say
+        whose it was."""
         self.epoch = applied.epoch
         self.take_place = applied.take_place
         self.stamp_ms = applied.stamp_ms
@@ -132,7 +133,25 @@ class LogReader:
             body = b""
         if self.link.number <= self._applied:
             return None
+        standing = self.standing
         applied = Applied(
-            self.history, self.link, place, self.link, self.epoch, self.take_place, self.stamp_ms
+            self.history,
+            self.link,
+            place,
+            self.link,
+            self.epoch,
+            self.take_place,
+            self.stamp_ms,
+            standing.take.node if standing is not None else "",
+            standing.addresses if standing is not None else (),
         )
         return Commit(body, applied)
+
+
+def _standing_of(shard: str, applied: Applied) -> Standing | None:
+    if not applied.leader:
+        return None
+    take = Take(
+        shard, applied.history, applied.epoch, applied.leader, "", dict(applied.addresses)
+    )  # its nonce was for who wrote it
+    return Standing(take, applied.take_place)

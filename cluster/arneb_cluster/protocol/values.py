@@ -29,6 +29,10 @@ FOUNDATION: Final = Link(0, 0)
 """What the first record of a history follows."""
 
 
+Addresses = tuple[tuple[str, str], ...]
+"""Where a node is reached, by protocol."""
+
+
 @dataclass(frozen=True, slots=True)
 class Take:
     """By which a node says that an epoch is its own."""
@@ -52,6 +56,11 @@ class Standing:
     take: Take
     place: Place
 
+    @property
+    def addresses(self) -> Addresses:
+        """Where its node is reached."""
+        return tuple(sorted(self.take.addresses.items()))
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
@@ -72,3 +81,7 @@ class Applied:
     take_place: Place = NOWHERE
     stamp_ms: int = 0
     """The highest stamp of a record that is applied."""
+    leader: str = ""
+    """The node whose TAKE that was, and beneath where it is reached: a node that starts may have
+    read it long ago, and knows from its directory where clients are to go."""
+    addresses: Addresses = ()

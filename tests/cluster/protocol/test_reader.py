@@ -24,7 +24,7 @@ def test_records_of_the_last_take_count_in_their_chain() -> None:
     assert bodies == [None, b"a", b"b"]
     assert (verdict, reader.link) == (Verdict.COUNTED, one.link)
     assert commit is not None
-    assert commit.applied == Applied("h", one.link, at(2), one.link, 1, at(0), 7)
+    assert commit.applied == Applied("h", one.link, at(2), one.link, 1, at(0), 7, "n1")
 
 
 def test_what_a_fenced_leader_writes_later_does_not_count() -> None:

@@ -1,0 +1,105 @@
+"""Following: the log topic is read into the protocol's machine, and asked where it ends.
+
+The rule: it reads only while this node follows, on from where the directory is, and never further
+ahead of that than there is room. Whatever goes wrong with Pulsar is tried again.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from arneb_cluster.protocol.entries import UnknownVersion
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.node import Node
+from arneb_cluster.protocol.values import Place
+from arneb_cluster.pulsar.log_topic import LogTopic, entry_of
+from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.reader import Reader
+
+RETRY_S: Final = 0.5
+"""After Pulsar could not be reached."""
+
+FARTHEST: Final = Place((1 << 63) - 1, 0)
+
+logger = logging.getLogger(__name__)
+
+
+class Following:
+    """What one node reads of its shard's topic."""
+
+    def __init__(
+        self,
+        topic: LogTopic,
+        node: Node,
+        now: Callable[[], float],
+        gather: Callable[[], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``gather`` takes what the machine asks for, and ``room`` waits until more may be read."""
+        self._topic = topic
+        self._node = node
+        self._now = now
+        self._gather = gather
+        self._room = room
+        self._reader: Reader[bytes] | None = None
+        self._follows = trio.Event()
+        self._follows.set()
+
+    def __repr__(self) -> str:
+        return f"<Following {self._topic!r}, {'reads' if self._reader else 'rests'}>"
+
+    def begin(self) -> None:
+        """This node follows again: read on from where its directory is."""
+        self._follows.set()
+
+    async def run(self) -> None:
+        """Read whenever this node follows, until cancelled."""
+        while True:
+            await self._follows.wait()
+            try:
+                self._reader = await self._topic.reader(self._node.reader.place)
+                await self._read(self._reader)
+            except PulsarError as error:
+                logger.warning("%r: %s", self._topic, error)
+                await trio.sleep(RETRY_S)
+            finally:
+                reader, self._reader = self._reader, None
+                if reader is not None:
+                    with trio.CancelScope(shield=True), suppress(PulsarError):
+                        await reader.close()
+
+    async def probe(self) -> None:
+        """Tell the machine where the topic ends."""
+        reader = self._reader
+        if reader is None:
+            return
+        with suppress(PulsarError):
+            more = await reader.has_message_available()
+            last = FARTHEST if more else self._node.reader.place
+            self._node.probed(last, self._now())
+            self._gather()
+
+    async def read_back(self, after: Place) -> None:
+        """Tell the machine what stands behind ``after``. What is doubted holds up what is written,
+        so the end comes."""
+        async for place, data in self._topic.up_to_the_end(after):
+            self._node.found(place, data, self._now())
+            self._gather()
+        self._node.found_all()
+        self._gather()
+
+    async def _read(self, reader: Reader[bytes]) -> None:
+        while True:
+            place, data = entry_of(await reader.read())
+            try:
+                self._node.read(place, data, self._now())
+            except UnknownVersion as error:
+                self._node.apply_failed(str(error), self._now())
+            self._gather()
+            if self._node.state in (State.OPENING, State.LEADING, State.STOPPED):
+                self._follows = trio.Event()
+                return
+            await self._room()
