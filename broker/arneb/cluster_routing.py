@@ -34,6 +34,7 @@ from arneb_pulsar.server.listener import PulsarServer
 AMQP: Final = "amqp"
 PULSAR: Final = "pulsar"
 HTTP: Final = "http"
+HTTP_PULSAR: Final = "http-pulsar"
 """The kinds of clients at the internal port."""
 
 
@@ -228,8 +229,10 @@ class HttpClients:
         settings: InternalSettings,
         placements: Placements,
         server: Callable[[], HttpServer | None],
+        kind: str = HTTP,
     ) -> None:
-        """``server``: of the broker, while there is one."""
+        """``server``: of the broker, while there is one. ``kind``: which of the ports it is."""
+        self._kind = kind
         self._settings = settings
         self._placements = placements
         self._server = server
@@ -242,7 +245,7 @@ class HttpClients:
         if asker.scheme == "https" and self._settings.tls is None:
             raise NotServed(f"a request by TLS reaches node '{leader.node}' over TLS only")
         said = json.dumps([asker.address, asker.port, asker.scheme]).encode()
-        called = await call(self._settings, leader, Request(HTTP, namespace, said))
+        called = await call(self._settings, leader, Request(self._kind, namespace, said))
         return called.stream
 
     def prepare(self, request: Request) -> Serve:

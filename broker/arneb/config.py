@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from arneb.addresses import Address, Listen, parse_listen
+from arneb.cluster_settings import ALONE, ClusterTable
 from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.environment import first_start_of, merged, settings_in
 from arneb.http.limits import HttpLimits, check_prefix
@@ -51,42 +53,10 @@ Choice = TypeVar("Choice", bound=Enum)
 
 NOTHING: Final[Mapping[str, str]] = {}
 
-OFF: Final = "off"
-PORT_MAX: Final = 65535
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a listener binds; port 0 takes any free port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """``HOST:PORT``, with brackets around an IPv6 host."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-Listen = Address | None
-"""None: the listener is off."""
-
-
-def parse_listen(value: Any) -> Listen:
-    """The listener that ``HOST:PORT``, ``[HOST]:PORT`` or ``off`` asks for.
-
-    Raises :class:`ValueError` that says what was expected and what came.
-    """
-    if value == OFF:
-        return None
-    if not isinstance(value, str):
-        raise ValueError(f'expected "HOST:PORT" or "{OFF}", got {value!r}')
-    host, colon, port = value.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not host or (":" in host and not bracketed):
-        raise ValueError(f'expected "HOST:PORT" or "{OFF}", got "{value}"')
-    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
-        raise ValueError(f'expected a port from 0 to {PORT_MAX} after "{host}:", got "{port}"')
-    return Address(host[1:-1] if bracketed else host, int(port))
+AMQP_ADDRESS: Final = Address("127.0.0.1", 5672)
+PULSAR_ADDRESS: Final = Address("127.0.0.1", 6650)
+HTTP_ADDRESS: Final = Address("127.0.0.1", 15672)
+HTTP_PULSAR_ADDRESS: Final = Address("127.0.0.1", 8080)
 
 
 def choice_of(kind: type[Choice]) -> Callable[[Any], Choice]:
@@ -119,7 +89,7 @@ class TlsTable(TlsConfig):
 class AmqpTable(AmqpConfig):
     """RabbitMQ's clients: where they connect, who they are, and what a connection may hold."""
 
-    listen: Listen = Address("127.0.0.1", 5672)
+    listen: Listen = AMQP_ADDRESS
     """Where to listen for AMQP 0-9-1."""
     tls: TlsTable = TlsTable()
     """AMQP 0-9-1 over TLS."""
@@ -129,7 +99,7 @@ class AmqpTable(AmqpConfig):
 class PulsarTable(PulsarConfig):
     """Pulsar's clients: where they connect, and what holds where no policy says otherwise."""
 
-    listen: Listen = Address("127.0.0.1", 6650)
+    listen: Listen = PULSAR_ADDRESS
     """Where to listen for the Pulsar protocol."""
     tls: TlsTable = TlsTable()
     """The Pulsar protocol over TLS."""
@@ -148,7 +118,7 @@ class HttpTable(HttpLimits):
 
     body_bytes_max: int = 10_000_000
     """The largest body of a request, as in RabbitMQ; definitions may have 32 MiB."""
-    listen: Listen = Address("127.0.0.1", 15672)
+    listen: Listen = HTTP_ADDRESS
     """Where to listen for HTTP."""
     tls: TlsTable = TlsTable()
     """The same over TLS."""
@@ -168,7 +138,7 @@ class HttpTable(HttpLimits):
 class HttpPulsarTable(HttpLimits):
     """Pulsar's admin API, and metrics."""
 
-    listen: Listen = Address("127.0.0.1", 8080)
+    listen: Listen = HTTP_PULSAR_ADDRESS
     """Where to listen for HTTP."""
     open_metrics: bool = False
     """Serve ``/metrics`` to everybody, even where authentication is configured."""
@@ -249,6 +219,7 @@ class Config:
     data: DataLimits = DEFAULT_DATA_LIMITS
     retention: RetentionTable = RetentionTable()
     delayed: DelayedSettings = DEFAULT_DELAYS
+    cluster: ClusterTable = ALONE
     alarms: Watermarks = DEFAULT_WATERMARKS
     store: StoreTable = StoreTable()
     stop: StopTable = DEFAULT_STOP

@@ -46,6 +46,8 @@ class Listeners:
     """The bound sockets by the name of their listener; a listener that is off has none."""
 
     by_name: Mapping[str, Sequence[CarefulListener]] = field(default_factory=dict)
+    _told: Mapping[str, list[Address]] = field(default_factory=dict)
+    """Where those listen that another has."""
 
     @classmethod
     async def bind(cls, wanted: Mapping[str, Listen]) -> Self:
@@ -63,8 +65,16 @@ class Listeners:
 
     def addresses(self, name: str) -> list[Address]:
         """Where the listener really listens, port 0 resolved."""
+        if (told := self._told.get(name)) is not None:
+            return told
         names = [listener.socket.getsockname() for listener in self.by_name[name]]
         return [Address(host, port) for host, port, *_ in names]
+
+    def without_sockets(self, *others: str) -> "Listeners":
+        """The same names and addresses, but for ``others``, for a broker to which another hands
+        over the clients."""
+        told = {name: self.addresses(name) for name in self.by_name if name not in others}
+        return Listeners(dict.fromkeys(told, ()), told)
 
     async def close(self) -> None:
         """Close all of them. Idempotent."""

@@ -98,7 +98,7 @@ MOVES: Final[Mapping[NodeState, frozenset[NodeState]]] = {
 
 
 def _nobody() -> None:
-    """Nobody ends the process."""
+    """Nobody ends the process, and nobody is to be forgotten."""
 
 
 class Node:
@@ -198,6 +198,11 @@ class Node:
         with starting(), trio.CancelScope() as self._serving:
             if self.state is not NodeState.STARTING:
                 return  # told to stop before it began
+            if config.cluster.is_on:
+                from arneb.clustered.member import serve_member
+
+                await serve_member(config, listeners, self._say, self)
+                return
             async with open_engine(
                 config.data_dir,
                 retention=config.retention.retention,
@@ -231,18 +236,32 @@ class Node:
 
     def serves(self, shared: Shared) -> None:
         """Every server accepts clients."""
-        if self.state is not NodeState.STARTING:
-            return
-        self.shared = shared
-        self._move(NodeState.RUNNING)
-        self._say(STARTED)
-        self._manager.ready()
+        if self.state is NodeState.STARTING:
+            self.shared = shared
+            self.is_up()
 
-    def follow(self, name: str, hook: Hook, *followed: str) -> None:
+    def is_up(self) -> None:
+        """Every port is served."""
+        if self.state is NodeState.STARTING:
+            self._move(NodeState.RUNNING)
+            self._say(STARTED)
+            self._manager.ready()
+
+    def follow(self, name: str, hook: Hook, *followed: str) -> Callable[[], None]:
         """Have ``hook`` called with the settings when they are read again, for as long as this
-        broker runs; ``followed`` are those that hold at once then."""
-        if self._reloading is not None:
-            self._followers.append(self._reloading.add(name, hook, *followed))
+        broker runs, or until what is returned is called; ``followed`` are those that hold at once
+        then."""
+        if self._reloading is None:
+            return _nobody
+        forget = self._reloading.add(name, hook, *followed)
+        self._followers.append(forget)
+
+        def forget_early() -> None:
+            if forget in self._followers:
+                self._followers.remove(forget)
+                forget()
+
+        return forget_early
 
     # What operators ask for
 
@@ -347,4 +366,5 @@ def listens(config: Config) -> dict[str, Listen]:
         "http-pulsar": config.http_pulsar.listen,
         "metrics": config.metrics.listen,
         "http-pulsar-tls": config.http_pulsar.tls.listen,
+        "internal": config.cluster.internal.listen if config.cluster.is_on else None,
     }

@@ -27,11 +27,19 @@ from arneb_core.engine.engine import Engine
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from arneb.handed import HandedOver
+
 
 async def serve_all(
-    core: Engine, config: Config, listeners: Listeners, say: Say, node: OwnNode
+    core: Engine,
+    config: Config,
+    listeners: Listeners,
+    say: Say,
+    node: OwnNode,
+    handed: "HandedOver | None" = None,
 ) -> None:
-    """Serve the clients of every listener until cancelled. Raises :class:`StoreUnusable`."""
+    """Serve the clients of every listener until cancelled, or those that are handed over. Raises
+    :class:`StoreUnusable`."""
     try:
         catalogue = await open_catalogue(core, config.amqp)
     except (ValueError, AccessError) as error:
@@ -39,7 +47,7 @@ async def serve_all(
         raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
     # The last spans are sent when everybody has gone.
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
-        shared = Shared(core, config, listeners, catalogue, node, nursery)
+        shared = Shared(core, config, listeners, catalogue, node, nursery, handed)
         for line in access(config, catalogue.tables):
             say(line)
         for line in catalogue.ignored:
@@ -58,7 +66,8 @@ async def serve_all(
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
             for name in listeners.by_name:
-                addresses = listeners.addresses(name)  # a server may take its sockets over
+                # A server may take its sockets over; who hands clients over has said where.
+                addresses = [] if handed else listeners.addresses(name)
                 try:
                     await nursery.start(partial(_SERVERS[name], shared))
                 except (OSError, StoreUnusable):
@@ -134,6 +143,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         authority=shared.authority,
         resource_alarms=shared.alarms.resource_alarms,
         roster=shared.roster,
+        admitting=None if shared.handed is None else shared.handed.admitting,
         task_status=task_status,
     )
 
@@ -193,7 +203,10 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         handshakes = shared.certificates.handshakes("http")
         by_tls = ByTls(secured, handshakes.secure)
     listeners = by_name.get("http", ())
-    await serve_http(app, listeners, table, bodies, by_tls, task_status=task_status)
+    serving = shared.serving("http")
+    await serve_http(
+        app, listeners, table, bodies, by_tls, serving=serving, task_status=task_status
+    )
 
 
 async def _serve_http_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -218,7 +231,10 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
         by_tls = ByTls(secured, shared.certificates.handshakes("http_pulsar").secure)
     listeners = by_name.get("http-pulsar", ())
     audited = Audited(app, shared.node.audit, "http-pulsar")
-    await serve_http(audited, listeners, table, by_tls=by_tls, task_status=task_status)
+    serving = shared.serving("http-pulsar")
+    await serve_http(
+        audited, listeners, table, by_tls=by_tls, serving=serving, task_status=task_status
+    )
 
 
 async def _serve_http_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -234,8 +250,10 @@ async def _serve_metrics(shared: Shared, *, task_status: trio.TaskStatus[Any]) -
     from arneb.http.server import serve_http
 
     listeners = shared.listeners.by_name["metrics"]
-    app = metrics_app(shared.metrics)
-    await serve_http(app, listeners, shared.config.metrics, task_status=task_status)
+    app, serving = metrics_app(shared.metrics), shared.serving("metrics")
+    await serve_http(
+        app, listeners, shared.config.metrics, serving=serving, task_status=task_status
+    )
 
 
 # Imported only when the listener is on: start-up time and memory are for what is used.

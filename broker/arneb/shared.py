@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arneb.certificates import Certificates
+    from arneb.handed import HandedOver
     from arneb.http.management.site import Site
     from arneb.http.metrics.app import Metrics
+    from arneb.http.server import HttpServer
     from arneb.logins.backends import Backends
     from arneb.principals import RolesAsUsers
     from arneb.reloading import Hook
@@ -59,9 +61,10 @@ class OwnNode(Protocol):
 
     audit: AuditLog
 
-    def follow(self, name: str, hook: "Hook", *followed: str) -> None:
+    def follow(self, name: str, hook: "Hook", *followed: str) -> Callable[[], None]:
         """Have ``hook`` called with the settings when they are read again, for as long as this
-        broker runs; ``followed`` are those that hold at once then."""
+        broker runs, or until what is returned is called; ``followed`` are those that hold at once
+        then."""
         ...
 
     @property
@@ -99,8 +102,11 @@ class Shared:
         catalogue: "Catalogue",
         node: OwnNode,
         nursery: trio.Nursery,
+        handed: "HandedOver | None" = None,
     ) -> None:
+        """``handed``: clients come by another way than by the listeners."""
         self.core = core
+        self.handed = handed
         self.node = node
         self._nursery = nursery
         self.catalogue = catalogue
@@ -278,7 +284,15 @@ class Shared:
             users=self.roles,
         )
         self.catalogue.watch(lambda changed: context.rights.changed())
-        return PulsarServer(context)
+        server = PulsarServer(context)
+        if (handed := self.handed) is not None:
+            context.ownership.follow(handed.placements, handed.node)
+            handed.pulsar = server
+        return server
+
+    def serving(self, name: str) -> "Callable[[HttpServer | None], None]":
+        """What is told the HTTP server of a listener, and None when it takes no more."""
+        return _nobody_asks if self.handed is None else self.handed.serving(name)
 
     @property
     def pulsar_context(self) -> "BrokerContext | None":
@@ -301,3 +315,7 @@ class Shared:
             return True
         found = self.topology.vhost(vhost)
         return found is not None and found.has_queue(name)
+
+
+def _nobody_asks(_: "HttpServer | None") -> None:
+    """Requests come by the listener only."""

@@ -17,7 +17,7 @@ from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.environment import Store
 from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import META_REPLICA, META_TRIMS, Table
+from arneb_core.store.schema import FRONTEND_PREFIX, META_REPLICA, META_TRIMS, Table
 
 TOGETHER_BYTES_MAX: Final = 16 << 20
 """Of entries in one transaction: LMDB keeps its pages in memory until it is written."""
@@ -106,6 +106,8 @@ class Replica:
         self.flushed = self.applied
         """What is on disk; :attr:`applied` may be ahead by records that say nothing."""
         self._unflushed = 0
+        self.metadata_changes = 0
+        """Transactions that changed what frontends keep beside messages."""
 
     def __repr__(self) -> str:
         return f"<Replica {self.store.path} at {self.applied.link.number}>"
@@ -155,6 +157,8 @@ class Replica:
         report = self._commit(taken)
         self.applied = self.flushed = applied
         self._unflushed = 0
+        if any(map(_is_metadata, changes.puts)) or any(map(_is_metadata, changes.deletes)):
+            self.metadata_changes += 1
         return report
 
     def _is_left_over(self, topic_id: int, first: Position, last: Position) -> bool:
@@ -172,6 +176,10 @@ class Replica:
         if not report.trims_left:
             self._trims = []
         return report
+
+
+def _is_metadata(row: tuple[Table, bytes] | tuple[Table, bytes, bytes | None]) -> bool:
+    return row[0] is Table.CATALOG and row[1].startswith(FRONTEND_PREFIX)
 
 
 def pack_applied(applied: Applied) -> bytes:

@@ -16,6 +16,7 @@ import trio
 from arneb_cluster.applying import Applying, Own, TidyUp
 from arneb_cluster.commit_log import Applied, PulsarLog
 from arneb_cluster.following import Following
+from arneb_cluster.observing import ShardStatistics, statistics_of, who_leads
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.node import Apply, Effect, Node
 from arneb_cluster.protocol.values import Place
@@ -27,7 +28,7 @@ from arneb_cluster.replica import Replica
 from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
-from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses, Placement
+from arneb_core.api.placement import NOBODY, Placement
 from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes
@@ -56,6 +57,10 @@ logger = logging.getLogger(__name__)
 Ordered = Act | Apply | TidyUp
 
 
+def _nobody_waits() -> None:
+    """Nobody wants to know what the directory has."""
+
+
 def _nobody_asks(_: Placement) -> None:
     """Nobody wants to know who leads."""
 
@@ -71,6 +76,7 @@ class Shard:
         serve: Serve,
         *,
         placed: Placed = _nobody_asks,
+        applied: Callable[[], None] = _nobody_waits,
         now: Callable[[], float] = boot_s,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
@@ -99,6 +105,7 @@ class Shard:
         self._changed = trio.Event()
         """Something was done or told."""
         self._placed = placed
+        self._applied = applied
         self.placement: Placement = NOBODY
         """Who leads, as this node knows it."""
         self._lets_in = False
@@ -115,6 +122,10 @@ class Shard:
     def serves(self) -> bool:
         """It may deliver and answer at this instant."""
         return self.node.serves(self._now())
+
+    def statistics(self) -> ShardStatistics:
+        """This node's part at this instant."""
+        return statistics_of(self.node, self.settings, self.replica.applied, self._now())
 
     def let_in(self) -> None:
         """Clients may come here from now on: said by who serves the engine, once it is ready."""
@@ -184,7 +195,8 @@ class Shard:
         """Take what the machine asks for; what goes to the topic goes at once."""
         self._changed.set()
         self._changed = trio.Event()
-        if (placement := self._who_leads()) != self.placement:
+        placement = who_leads(self.node, self.settings.node, self._now(), lets_in=self._lets_in)
+        if placement != self.placement:
             self.placement = placement
             self._placed(placement)
         effects: list[Effect]
@@ -201,19 +213,6 @@ class Shard:
             else:
                 self._ordered.append(effect)
                 self._wanted.set()
-
-    def _who_leads(self) -> Placement:
-        node = self.node
-        if node.window is not None or self.state is State.CLOSING:
-            leads = self._lets_in and self.state is State.LEADING
-            return HERE if leads else NOBODY
-        standing, silence = node.reader.standing, node.leadership.silence
-        if standing is None or silence.may_try(self._now()):
-            return NOBODY
-        take = standing.take
-        if take.node == self.settings.node:
-            return NOBODY  # of a life before this one
-        return Elsewhere(NodeAddresses(take.node, **dict(standing.addresses)), take.epoch)
 
     def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         assert self._nursery is not None, "it runs"
@@ -251,6 +250,7 @@ class Shard:
             if self._log is not None:
                 self._log.lose(why)
             self.node.apply_failed(why, self._now())
+        self._applied()
         self._gather()
 
     async def _act(self, act: Act) -> None:

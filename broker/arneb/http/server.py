@@ -91,7 +91,8 @@ class HttpServer:
         larger: Mapping[str, int] = NOTHING_LARGER,
     ) -> None:
         """``larger``: how large bodies may be at some paths."""
-        self._app = app
+        self.app = app
+        """What answers."""
         self._larger = larger
         self._limits = limits
         self.room = Room(limits.held_bytes_max)
@@ -181,7 +182,7 @@ class HttpServer:
             await close_at_once(stream)
             return
         connection = HttpConnection(
-            self._app,
+            self.app,
             stream,
             self._limits,
             self.room,

@@ -12,7 +12,14 @@ from arneb.http.routed import Target, Way
 
 OWN: Final = Target(Way.OWN)
 
-OWN_PATHS: Final = ("/health", "/ready", "/metrics")
+OWN_PATHS: Final = (
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/metrics/per-object",
+    "/metrics/aggregated",
+    "/metrics/detailed",
+)
 """Of the HTTP port: how this node does."""
 
 OWN_PULSAR_PATHS: Final = ("/metrics", "/admin/v2/brokers/health", "/admin/v2/brokers/ready")

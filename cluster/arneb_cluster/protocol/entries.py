@@ -140,6 +140,18 @@ def parse_entry(data: bytes) -> Take | Record:
     return Record(kind, epoch, number, before, stored, stamp_ms, take_place, body, checksum)
 
 
+def history_in(data: bytes) -> str | None:
+    """Which life of its shard an entry belongs to, if it says so; of what is none of ours, nothing
+    is said."""
+    try:
+        entry = parse_entry(data)
+    except (EntryCorrupt, UnknownVersion):
+        return None
+    if isinstance(entry, Take):
+        return entry.history
+    return entry.body.decode() if entry.kind is Kind.HEARTBEAT else None
+
+
 def _sealed(kind: Kind, rest: bytes) -> tuple[bytes, int]:
     checksum = crc32c(rest, crc32c(bytes([kind])))
     return HEAD.pack(MAGIC, VERSION, checksum, kind) + rest, checksum

@@ -10,7 +10,9 @@ from typing import Final
 
 import trio
 
+from arneb_cluster.protocol.entries import history_in
 from arneb_cluster.protocol.values import NOWHERE, Place
+from arneb_core.api.errors import StoreUnusable
 from arneb_pulsar.client import (
     Client,
     ConsumerOptions,
@@ -18,6 +20,7 @@ from arneb_pulsar.client import (
     MessageId,
     SubscriptionType,
 )
+from arneb_pulsar.client.consumer.consumer import Consumer
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.client.ids import EARLIEST
@@ -41,16 +44,23 @@ class LogTopic:
     def __repr__(self) -> str:
         return f"<LogTopic {self._topic}>"
 
-    async def hold(self) -> None:
-        """Make the subscription that holds it, as long as that takes."""
+    async def hold(self) -> Place:
+        """Make the subscription that holds it, as long as that takes; where the topic ends,
+        :data:`NOWHERE` if it is empty. Raises :class:`StoreUnusable`."""
         options = ConsumerOptions(
             type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST, queue_size=0
         )
         while True:
             try:
                 made = await self._client.subscribe(self._topic, TRIM_SUBSCRIPTION, options)
+                if not isinstance(made, Consumer):
+                    raise StoreUnusable(
+                        f"expected {self._topic} to have no partitions: delete it, and have topics "
+                        "of its namespace made without"
+                    )
+                found = await made.last_message_id()
                 await made.close()
-                return
+                return NOWHERE if found.entry_id < 0 else Place(found.ledger_id, found.entry_id)
             except PulsarError as error:
                 logger.warning("%s: %s", self._topic, error)
                 await trio.sleep(RETRY_S)
@@ -59,6 +69,19 @@ class LogTopic:
         """Of what stands behind ``after``. Raises :class:`PulsarError`."""
         start = EARLIEST if after == NOWHERE else MessageId(after.ledger, after.entry)
         return await self._client.create_reader(self._topic, start)
+
+    async def history(self) -> str | None:
+        """Which life of the shard it belongs to, as the first entry says that says it; None: no
+        entry does. Raises :class:`PulsarError`."""
+        reader = await self.reader(NOWHERE)
+        try:
+            while await reader.has_message_available():
+                history = history_in((await reader.read()).data)
+                if history is not None:
+                    return history
+            return None
+        finally:
+            await reader.close()
 
     async def up_to_the_end(self, after: Place) -> AsyncIterator[tuple[Place, bytes]]:
         """What stands behind ``after``, until there is no more; some of it twice, where the way to

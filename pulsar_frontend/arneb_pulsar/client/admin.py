@@ -209,6 +209,11 @@ class Admin:
         except (AdminError, ConnectError, TimedOut):
             return False
 
+    async def broker_settings(self) -> Mapping[str, Any]:
+        """What the broker that answers is set to, by the names of its configuration file."""
+        found: Mapping[str, Any] = await self._call("GET", "brokers/configuration/runtime")
+        return found
+
     async def _call(
         self, method: str, path: str, body: Any = None, *, base: str = "/admin/v2", **query: bool
     ) -> Any:

@@ -1,0 +1,164 @@
+"""The settings of a cluster: which shard this node is a member of, and how nodes reach each other.
+
+The rule: nothing of the cluster is imported here, so that a broker that is alone has none of it in
+its process; what goes together is judged at once, and what only Pulsar knows when a node starts.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from arneb.addresses import Listen
+from arneb.tls import NO_FILE
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Of a node or a shard: it stands in names of topics and producers."""
+
+NAMESPACE: Final = re.compile(r"[A-Za-z0-9._=:-]+/[A-Za-z0-9._=:-]+")
+
+EVERYWHERE: Final = ("*", "0.0.0.0", "::")
+"""Addresses by which nobody is reached."""
+
+PULSAR_SCHEMES: Final = ("pulsar://", "pulsar+ssl://")
+HTTP_SCHEMES: Final = ("http://", "https://")
+
+
+def _check(name: str, value: Any, *schemes: str) -> None:
+    if value and not value.startswith(schemes):
+        raise ValueError(f"{name}: expected {' or '.join(schemes)}host:port, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPulsarTable:
+    """The Apache Pulsar that holds the log."""
+
+    url: str = ""
+    """Where its brokers are, as ``pulsar://a:6650,b:6650`` or ``pulsar+ssl://…``."""
+    admin_url: str = ""
+    """Where one of them answers admin calls, as ``http://a:8080``: at the start it is asked whether
+    the namespace is set as it must be."""
+    namespace: str = "public/arneb"
+    """``tenant/namespace`` of the shard's topics. It is not made here."""
+    token_file: Path = NO_FILE
+    """A file with the token by which this node proves who it is."""
+    trust_certificates: Path = NO_FILE
+    """A file of certificates that brokers may prove themselves by; without it, those of the
+    system."""
+    certificate: Path = NO_FILE
+    """What this node shows, for mutual TLS."""
+    key: Path = NO_FILE
+    """The private key of that."""
+
+    def __post_init__(self) -> None:
+        if self.url and not self.url.startswith(PULSAR_SCHEMES):
+            raise ValueError(f"expected url to be pulsar://… or pulsar+ssl://…, got {self.url!r}")
+        if self.admin_url and not self.admin_url.startswith(HTTP_SCHEMES):
+            raise ValueError(
+                f"expected admin_url to be http://… or https://…, got {self.admin_url!r}"
+            )
+        if not NAMESPACE.fullmatch(self.namespace):
+            raise ValueError(f"expected namespace to be tenant/namespace, got {self.namespace!r}")
+        if (self.certificate == NO_FILE) != (self.key == NO_FILE):
+            raise ValueError("expected certificate and key, or neither")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInternalTable:
+    """The port by which nodes bring each other clients. They prove who they are by a secret that
+    all of them have, by certificates of an authority of the cluster's own, or by both."""
+
+    listen: Listen = None
+    """Where to listen for the other nodes. Off, clients of this node are not brought to it while it
+    leads: they hear that the leader cannot be reached."""
+    secret_file: Path = NO_FILE
+    """A file with the secret, of at least 32 bytes. A secret alone does not hide what nodes say."""
+    certificate: Path = NO_FILE
+    """What this node shows."""
+    key: Path = NO_FILE
+    """The private key of that."""
+    authority: Path = NO_FILE
+    """Certificates of the authority that has signed those of all nodes, and of nobody else."""
+
+    def __post_init__(self) -> None:
+        files = self.certificate, self.key, self.authority
+        if NO_FILE in files and set(files) != {NO_FILE}:
+            raise ValueError("expected certificate, key and authority, or none of them")
+
+    @property
+    def is_secured(self) -> bool:
+        """Nodes come by TLS."""
+        return self.certificate != NO_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterToldTable:
+    """Where others are told that this node is reached while it leads."""
+
+    internal: str = ""
+    """``host:port`` of its internal port for the other nodes; empty: where it listens."""
+    pulsar: str = ""
+    """``pulsar://host:port`` for Pulsar's clients; empty: ``pulsar.advertised_url``. Without either
+    they use their topics through the node that they reached."""
+    pulsar_tls: str = ""
+    """``pulsar+ssl://host:port``, the same by TLS; empty: ``pulsar.advertised_tls_url``."""
+    http: str = ""
+    """``http://host:port`` of the management API; shown to operators."""
+    http_pulsar: str = ""
+    """``http://host:port`` of Pulsar's admin API, to which requests are redirected. Without it the
+    leader is asked."""
+
+    def __post_init__(self) -> None:
+        _check("pulsar", self.pulsar, "pulsar://")
+        _check("pulsar_tls", self.pulsar_tls, "pulsar+ssl://")
+        _check("http", self.http, *HTTP_SCHEMES)
+        _check("http_pulsar", self.http_pulsar, *HTTP_SCHEMES)
+        if self.internal and not self.internal.rpartition(":")[2].isdigit():
+            raise ValueError(f"internal: expected host:port, got {self.internal!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTable:
+    """A node of several that keep the same messages, of which one leads. Off until ``node`` has a
+    name; then everything that this node stores is one shard, whose log is a topic of Apache
+    Pulsar's."""
+
+    node: str = ""
+    """The name of this node, which no other node of the cluster has and which stays the same."""
+    shard: str = "main"
+    """The name of the shard that holds everything; the same on all of its nodes."""
+    pulsar: ClusterPulsarTable = ClusterPulsarTable()
+    internal: ClusterInternalTable = ClusterInternalTable()
+    told: ClusterToldTable = ClusterToldTable()
+
+    def __post_init__(self) -> None:
+        if not self.node:
+            return
+        for name, value in (("node", self.node), ("shard", self.shard)):
+            if not NAME.fullmatch(value):
+                text = "letters, digits, '.', '_' and '-', and 64 at the most"
+                raise ValueError(f"{name}: expected {text}, got {value!r}")
+        for setting, text in (("url", self.pulsar.url), ("admin_url", self.pulsar.admin_url)):
+            if not text:
+                raise ValueError(f"expected pulsar.{setting} beside node")
+        internal = self.internal
+        if internal.secret_file == NO_FILE and not internal.is_secured:
+            text = "internal.secret_file, or internal.certificate, key and authority, beside node"
+            raise ValueError(f"expected {text}")
+        listen = internal.listen
+        if listen is not None and listen.host in EVERYWHERE and not self.told.internal:
+            raise ValueError(f"expected told.internal beside internal.listen = {str(listen)!r}")
+
+    @property
+    def is_on(self) -> bool:
+        """This node is part of a cluster."""
+        return bool(self.node)
+
+    @property
+    def topic(self) -> str:
+        """The complete name of the shard's log topic."""
+        return f"persistent://{self.pulsar.namespace}/{self.shard}"
+
+
+ALONE: Final = ClusterTable()
+"""A node without others."""

@@ -1,0 +1,74 @@
+"""Followed users: vhosts and users as this node's directory has them, whoever leads.
+
+The rule: a node that does not lead lets clients shake hands by what it knows; whoever leads looks
+the user up once more. What is known is that of the directory a moment ago, never less than what was
+known before.
+"""
+
+import trio
+
+from arneb_cluster.replica import Replica
+from arneb_core.access.namespaces import proposed_namespace
+from arneb_core.access.records import PREFIX, Record, Vhost, decode
+from arneb_core.access.tables import Changed, Tables
+from arneb_core.store.schema import FRONTEND_PREFIX, Table
+
+ROWS: bytes = FRONTEND_PREFIX + PREFIX.encode()
+
+
+class FollowedUsers:
+    """The access catalogue of a directory that another node writes."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.tables = Tables()
+        """What there is now."""
+        self._replica = replica
+        self._records: dict[bytes, tuple[bytes, Record]] = {}
+        """By their rows, with what these hold."""
+        self._seen = -1
+        self._changed = trio.Event()
+        self._known = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<FollowedUsers {self.tables!r}>"
+
+    def applied(self) -> None:
+        """The directory has more than before."""
+        if self._replica.metadata_changes != self._seen:
+            self._changed.set()
+
+    async def known(self) -> None:
+        """Wait until there is a catalogue: the first leader makes it."""
+        await self._known.wait()
+
+    def namespace_of(self, vhost: str) -> str:
+        """The namespace of a vhost, or what it would be proposed."""
+        found = self.tables.get(Vhost, vhost)
+        return proposed_namespace(vhost) if found is None else found.namespace
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises :class:`ValueError` for rows that cannot be read."""
+        while True:
+            self._changed = trio.Event()
+            self._seen = self._replica.metadata_changes
+            self._take_in(await trio.to_thread.run_sync(self._read))
+            self.applied()
+            await self._changed.wait()
+
+    def _read(self) -> dict[bytes, bytes]:
+        with self._replica.store.snapshot() as snapshot:
+            return dict(snapshot.scan(Table.CATALOG, ROWS))
+
+    def _take_in(self, rows: dict[bytes, bytes]) -> None:
+        gone = self._records.keys() - rows.keys()
+        changed = [Changed(self._records.pop(key)[1], None) for key in gone]
+        for key, value in rows.items():
+            known = self._records.get(key)
+            if known is not None and known[0] == value:
+                continue
+            record = decode(key.removeprefix(FRONTEND_PREFIX).decode(), value)
+            changed.append(Changed(None if known is None else known[1], record))
+            self._records[key] = value, record
+        self.tables.apply(changed)
+        if self._records:
+            self._known.set()

@@ -1,0 +1,199 @@
+"""A member: one node of a cluster, its shard, and a broker of its own for as long as it leads.
+
+The rule: the order of a start is: Pulsar is asked whether it may be relied on, the directory is
+opened and judged, every port is served, and only then the node takes part. It stops the other way
+round: a leader resigns, with nobody served any more, before its ports are closed.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Final
+
+import trio
+
+from arneb.clustered.figures import shard_figures
+from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.ports import INTERNAL, Ports
+from arneb.clustered.pulsar_service import (
+    DEMAND,
+    check_directory,
+    check_service,
+    client_options,
+    internal_settings,
+)
+from arneb.config import Config
+from arneb.garbage import thaw
+from arneb.handed import HandedOver
+from arneb.listeners import Listeners
+from arneb.node import Node
+from arneb.reloading import Hook
+from arneb.run import serve_all
+from arneb.shared import Say, Shared
+from arneb_amqp.server.admitted import Admitting
+from arneb_cluster.pulsar.log_topic import LogTopic
+from arneb_cluster.replica import Replica
+from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
+from arneb_cluster.settings import ShardSettings
+from arneb_cluster.shard import Shard
+from arneb_core.api.placement import NodeAddresses
+from arneb_core.api.supervision import shielded_nursery, supervise
+from arneb_core.engine.engine import Engine
+from arneb_core.store.environment import Store
+from arneb_pulsar.client import Client, connect
+
+RESIGN_S: Final = 3.0
+"""How long a stop waits for a leader to hand on, within what a stop may take: goodbyes, what is to
+be written, and one record. Else the next leader waits for silence."""
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Leading:
+    """What a leader's broker sees of its node, for one leadership."""
+
+    def __init__(self, node: Node, shard: Shard) -> None:
+        self.audit = node.audit
+        self._node = node
+        self._shard = shard
+        self._forget: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Leading at {self._shard!r}>"
+
+    @property
+    def is_ready(self) -> bool:
+        """Clients may be sent here."""
+        return self._node.is_ready
+
+    def follow(self, name: str, hook: Hook, *followed: str) -> Callable[[], None]:
+        """As the node does, until this leadership ends."""
+        forget = self._node.follow(name, hook, *followed)
+        self._forget.append(forget)
+        return forget
+
+    def serves(self, shared: Shared) -> None:
+        """Every server is ready for clients that are handed over."""
+        self._node.shared = shared
+        self._shard.let_in()
+
+    def end(self) -> None:
+        """This leadership is over."""
+        self._node.shared = None
+        for forget in self._forget:
+            forget()
+
+
+class Member:
+    """One node of a cluster while it runs."""
+
+    def __init__(self, config: Config, listeners: Listeners, say: Say, node: Node) -> None:
+        """Raises :class:`StoreUnusable` for files by which nodes cannot know each other."""
+        table = config.cluster
+        self._config = config
+        self._listeners = listeners
+        self._say = say
+        self._node = node
+        self._internal = internal_settings(table)
+        self._leaders = Leaders({EVERYTHING_ELSE: table.shard})
+        self._handed = HandedOver(table.node, self._leaders, Admitting())
+        self.shard: Shard | None = None
+        self.ports: Ports | None = None
+
+    def __repr__(self) -> str:
+        return f"<Member {self._config.cluster.node} of {self.shard!r}>"
+
+    async def run(self) -> None:
+        """Take part until cancelled. Raises :class:`StoreUnusable`."""
+        config, table = self._config, self._config.cluster
+        self._say(DEMAND)
+        await check_service(table.pulsar)
+        with await trio.to_thread.run_sync(
+            lambda: Store.open(config.data_dir, follows=True)
+        ) as store:
+            replica = Replica(store)
+            self._say(
+                f"data in {config.data_dir.absolute()}, at record {replica.applied.link.number}"
+            )
+            async with connect(table.pulsar.url, client_options(table.pulsar)) as client:
+                await check_directory(LogTopic(client, table.topic), replica)
+                await self._take_part(client, replica)
+
+    async def stop(self) -> None:
+        """Hand on what this node leads, as far as that is possible in time."""
+        if self.shard is not None:
+            with trio.move_on_after(RESIGN_S):
+                await self.shard.resign("its node stops")
+
+    async def _take_part(self, client: Client, replica: Replica) -> None:
+        table = self._config.cluster
+        addresses = self._addresses()
+        told = asdict(addresses)
+        del told["node"]
+        users = FollowedUsers(replica)
+        settings = ShardSettings(table.shard, table.node, table.topic, told)
+        shard = Shard(
+            client, settings, replica, self._lead,
+            placed=lambda placement: self._leaders.say(table.shard, placement),
+            applied=users.applied,
+        )  # fmt: skip
+        ports = Ports(
+            self._config, self._listeners, self._internal, self._leaders, self._handed, users,
+            addresses, lambda: shard_figures(shard), lambda: self._node.is_ready,
+        )  # fmt: skip
+        self.shard, self.ports = shard, ports
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervise, "the users of the cluster", users.run)
+            self._tell_ready()
+            await nursery.start(ports.serve)
+            nursery.start_soon(shard.run)
+            self._node.is_up()
+
+    async def _lead(self, core: Engine) -> None:
+        """Serve clients with an engine until cancelled."""
+        assert self.shard is not None, "it has an engine"
+        leading = Leading(self._node, self.shard)
+        table, without = self._config.cluster, self._listeners.without_sockets(INTERNAL)
+        self._say(f"{table.node} leads {table.shard} in epoch {self.shard.node.reader.epoch}")
+        try:
+            await serve_all(core, self._config, without, self._say, leading, self._handed)
+        finally:
+            self._handed.pulsar = None
+            leading.end()
+            self._say(f"{table.node} serves {table.shard} no more")
+            thaw()
+
+    def _addresses(self) -> NodeAddresses:
+        config = self._config
+        told, pulsar = config.cluster.told, config.pulsar
+        internal = told.internal
+        if not internal and self._listeners.by_name.get(INTERNAL):
+            internal = str(self._listeners.addresses(INTERNAL)[0])
+        return NodeAddresses(
+            config.cluster.node,
+            internal=internal,
+            pulsar=told.pulsar or pulsar.advertised_url,
+            pulsar_tls=told.pulsar_tls or pulsar.advertised_tls_url,
+            http=told.http,
+            http_pulsar=told.http_pulsar,
+        )
+
+    def _tell_ready(self) -> None:
+        for name in self._listeners.by_name:
+            for address in self._listeners.addresses(name):
+                self._say(f"{name} ready on {address}")
+
+
+async def serve_member(config: Config, listeners: Listeners, say: Say, node: Node) -> None:
+    """Be a node of a cluster until cancelled, and hand on then what it leads. Raises
+    :class:`StoreUnusable`."""
+    member = Member(config, listeners, say, node)
+    async with trio.open_nursery() as outer:
+        nursery: trio.Nursery = await outer.start(shielded_nursery)
+        nursery.start_soon(member.run)
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await member.stop()
+            nursery.cancel_scope.cancel()

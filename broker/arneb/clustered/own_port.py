@@ -1,0 +1,129 @@
+"""A node's own HTTP ports: the leading broker's application while there is one, and what a node
+says of itself at any time.
+
+The rule: how a node does is answered by the node, and asks for the same proof whether it leads or
+not. Whatever else comes while no broker is here, comes again.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.handed import HandedOver
+from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
+from arneb.http.rules import HEALTH as HEALTH_RULE
+from arneb.http.rules import MONITORING, Endpoint, RuledRoute
+from arneb.metrics.text import CONTENT_TYPE
+from arneb_core.access.authority import Authority
+from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.services.authenticator import Authenticator
+
+PULSAR_HEALTH: Final = ("/admin/v2/brokers/health", "/admin/v2/brokers/ready")
+
+RETRY_AFTER_S: Final = 1
+
+
+class OwnPort:
+    """One port of this node."""
+
+    def __init__(self, handed: HandedOver, name: str, following: ASGIApp) -> None:
+        """``following`` answers while no broker of this node does."""
+        self._handed = handed
+        self._name = name
+        self._following = following
+
+    def __repr__(self) -> str:
+        return f"<OwnPort {self._name}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        server = self._handed.http.get(self._name)
+        app = self._following if server is None else server.app
+        await app(scope, receive, send)
+
+
+def following_app(
+    figures: Callable[[], str],
+    is_ready: Callable[[], bool],
+    authenticator: Authenticator,
+    authority: Authority,
+    has_named: Callable[[], bool],
+    is_super: Callable[[Caller], bool],
+    *,
+    open_metrics: bool,
+) -> ASGIApp:
+    """Health and metrics of a node that does not lead, as the HTTP port of a broker has them."""
+    opened = (HEALTH, READY, METRICS) if open_metrics else (HEALTH, READY)
+    inside = Starlette(
+        routes=[
+            RuledRoute(HEALTH, _health, HEALTH_RULE),
+            RuledRoute(READY, _ready(is_ready), HEALTH_RULE),
+            RuledRoute(METRICS, _metrics(figures), MONITORING),
+            *_rest(),
+        ]
+    )
+    return Guarded(inside, authenticator, opened, authority, has_named=has_named, is_super=is_super)
+
+
+def following_pulsar_app(
+    figures: Callable[[], str],
+    authenticator: Authenticator,
+    is_super: Callable[[Caller], bool],
+    *,
+    open_metrics: bool,
+) -> ASGIApp:
+    """The same as Pulsar's admin port has them. Health is told to everybody: it is probes that ask
+    a node that does not lead."""
+    opened = (*PULSAR_HEALTH, METRICS) if open_metrics else PULSAR_HEALTH
+    inside = Starlette(
+        routes=[
+            *(RuledRoute(each, _pulsar_health, HEALTH_RULE) for each in PULSAR_HEALTH),
+            RuledRoute(METRICS, _metrics(figures), MONITORING),
+            *_rest(),
+        ]
+    )
+    return Guarded(inside, authenticator, opened, is_super=is_super)
+
+
+def following_metrics_app(figures: Callable[[], str]) -> ASGIApp:
+    """Metrics of a node that does not lead, on a port of their own."""
+    return Starlette(routes=[RuledRoute(METRICS, _metrics(figures), MONITORING), *_rest()])
+
+
+def _rest() -> list[RuledRoute]:
+    every = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+    return [RuledRoute("/{path:path}", _nobody_leads, MONITORING, methods=every)]
+
+
+async def _health(request: Request) -> Response:
+    return JSONResponse({"status": "ok", "store": "ok"})
+
+
+async def _pulsar_health(request: Request) -> Response:
+    return PlainTextResponse("ok")
+
+
+def _ready(is_ready: Callable[[], bool]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        ready = is_ready()
+        return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+
+    return answer
+
+
+def _metrics(figures: Callable[[], str]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return Response(figures(), media_type=CONTENT_TYPE)
+
+    return answer
+
+
+async def _nobody_leads(request: Request) -> Response:
+    said = {"error": "service_unavailable", "reason": "this node does not lead"}
+    headers = {"retry-after": str(RETRY_AFTER_S)}
+    return Response(json.dumps(said), 503, headers, "application/json")

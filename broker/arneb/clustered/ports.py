@@ -1,0 +1,215 @@
+"""The ports of a node of a cluster: clients are received whether it leads or not.
+
+The rule: a port is bound once and served for as long as the node runs. Clients go on to whoever
+leads: to this node's own broker while there is one, else to another node.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+from starlette.types import ASGIApp
+
+from arneb.access import has_named
+from arneb.certificates import Certificates
+from arneb.cluster_routing import (
+    AMQP,
+    HTTP,
+    HTTP_PULSAR,
+    PULSAR,
+    AmqpClients,
+    HttpClients,
+    PulsarClients,
+)
+from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.own_port import (
+    OwnPort,
+    following_app,
+    following_metrics_app,
+    following_pulsar_app,
+)
+from arneb.config import Config
+from arneb.data.writing import LARGE
+from arneb.handed import HandedOver
+from arneb.http.limits import HttpLimits
+from arneb.http.management.app import LARGER
+from arneb.http.prefixed import Prefixed
+from arneb.http.routed import Routed, Target
+from arneb.http.server import ByTls, serve_http
+from arneb.http.targets import management_target, pulsar_target
+from arneb.listeners import Listeners
+from arneb.logins.backends import Backends
+from arneb_amqp.config import Adjustable
+from arneb_amqp.server.reception import serve_reception
+from arneb_amqp.server.tls import SecuredListener
+from arneb_cluster.routing.internal_port import InternalPort, serve_internal
+from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.routing.leaders import Leaders
+from arneb_cluster.routing.onward import OnwardByLeader
+from arneb_cluster.routing.relaying import Relays
+from arneb_core.access.authority import Authority
+from arneb_core.api.listening import serve_listeners
+from arneb_core.api.placement import NodeAddresses
+from arneb_core.api.supervision import supervise
+from arneb_pulsar.authentication.files import read_proofs
+from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.server.arrivals import Secure, arrive
+from arneb_pulsar.services.authenticator import Authenticator
+
+INTERNAL: Final = "internal"
+"""The listener for the other nodes."""
+
+
+class Ports:
+    """Those of one node, and whom it carries."""
+
+    def __init__(
+        self,
+        config: Config,
+        listeners: Listeners,
+        settings: InternalSettings,
+        leaders: Leaders,
+        handed: HandedOver,
+        users: FollowedUsers,
+        addresses: NodeAddresses,
+        figures: Callable[[], str],
+        is_ready: Callable[[], bool],
+    ) -> None:
+        """``figures``: metrics of a node that does not lead."""
+        self._config = config
+        self._by_name = listeners.by_name
+        self._settings = settings
+        self._leaders = leaders
+        self._handed = handed
+        self._users = users
+        self._figures = figures
+        self._is_ready = is_ready
+        self.relays = Relays()
+        self.certificates = Certificates(config.tls)
+        self._adjustable = Adjustable(config.amqp)
+        self._backends = Backends(config.logins, users.tables, time.time)
+        self._authority = Authority(self._backends.in_order, self._adjustable.is_loopback_only)
+        self._amqp = AmqpClients(
+            settings.node, leaders, users.namespace_of, lambda _: handed.admitting
+        )
+        must_prove = bool(config.pulsar.authentication.methods)
+        self._pulsar = PulsarClients(
+            addresses, leaders, lambda: handed.pulsar, must_prove=must_prove
+        )
+        self._http = {
+            name: HttpClients(settings, leaders, partial(handed.http.get, name), name)
+            for name in (HTTP, HTTP_PULSAR)
+        }
+        self.internal = InternalPort(
+            settings, {AMQP: self._amqp, PULSAR: self._pulsar, **self._http}
+        )
+
+    def __repr__(self) -> str:
+        return f"<Ports of {self._settings.node}, {self.relays!r}>"
+
+    async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serve all of them until cancelled. Started when clients of HTTP, Pulsar and other nodes
+        are: those of AMQP wait until users are known."""
+        config = self._config
+        async with trio.open_nursery() as nursery:
+            try:
+                if config.tls:
+                    nursery.start_soon(supervise, "the certificates", self.certificates.watch)
+                if internal := self._by_name.get(INTERNAL):
+                    await nursery.start(serve_internal, self.internal, internal)
+                await self._serve_pulsar(nursery)
+                await self._serve_http(nursery)
+                nursery.start_soon(self._serve_amqp)
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                await self._backends.close()
+
+    async def _serve_amqp(self) -> None:
+        by_name = self._by_name
+        listeners: list[trio.abc.Listener[Any]] = [*by_name.get("amqp", ())]
+        if secured := by_name.get("amqp-tls"):
+            handshakes = self.certificates.handshakes("amqp")
+            listeners += [SecuredListener(each, handshakes.records) for each in secured]
+        if not listeners:
+            return
+        await self._users.known()
+        onward = OnwardByLeader(self._settings, self._leaders, self.relays, self._amqp.clients)
+        await serve_reception(listeners, onward, self._adjustable, self._authority)
+
+    async def _serve_pulsar(self, nursery: trio.Nursery) -> None:
+        onward = OnwardByLeader(self._settings, self._leaders, self.relays, self._pulsar.clients)
+        receive = partial(self._pulsar.receive, onward)
+
+        async def accepted(secure: Secure | None, stream: trio.SocketStream) -> None:
+            await arrive(stream, self._config.pulsar, receive, secure)
+
+        if plain := self._by_name.get("pulsar"):
+            await nursery.start(serve_listeners, partial(accepted, None), plain)
+        if secured := self._by_name.get("pulsar-tls"):
+            secure = self.certificates.handshakes("pulsar").secure
+            await nursery.start(serve_listeners, partial(accepted, secure), secured)
+
+    async def _serve_http(self, nursery: trio.Nursery) -> None:
+        config = self._config
+        proofs = read_proofs(config.pulsar.authentication)
+        anonymous = config.access.authorization.anonymous_role
+        authenticator = Authenticator(proofs, anonymous=anonymous)
+        own = following_app(
+            self._figures,
+            self._is_ready,
+            authenticator,
+            self._authority,
+            lambda: has_named(self._users.tables),
+            self._is_super,
+            open_metrics=config.http.open_metrics,
+        )
+        app: ASGIApp = Routed(
+            OwnPort(self._handed, HTTP, own), self._leaders, self._management_target,
+            lambda told: told.http, self._http[HTTP].ask,
+        )  # fmt: skip
+        bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
+        if prefix := config.http.path_prefix:
+            app = Prefixed(app, prefix)
+            bodies |= {prefix + path: size for path, size in bodies.items()}
+        await self._serve_port(nursery, HTTP, app, config.http, bodies)
+        pulsar_own = following_pulsar_app(
+            self._figures, authenticator, self._is_super,
+            open_metrics=config.http_pulsar.open_metrics,
+        )  # fmt: skip
+        pulsar = Routed(
+            OwnPort(self._handed, HTTP_PULSAR, pulsar_own), self._leaders, pulsar_target,
+            lambda told: told.http_pulsar, self._http[HTTP_PULSAR].ask,
+        )  # fmt: skip
+        await self._serve_port(nursery, HTTP_PULSAR, pulsar, config.http_pulsar)
+        metrics = OwnPort(self._handed, "metrics", following_metrics_app(self._figures))
+        await self._serve_port(nursery, "metrics", metrics, config.metrics)
+
+    async def _serve_port(
+        self,
+        nursery: trio.Nursery,
+        name: str,
+        app: ASGIApp,
+        limits: HttpLimits,
+        bodies: dict[str, int] | None = None,
+    ) -> None:
+        plain, secured = self._by_name.get(name, ()), self._by_name.get(f"{name}-tls")
+        by_tls = None
+        if secured:
+            handshakes = self.certificates.handshakes(name.replace("-", "_"))
+            by_tls = ByTls(secured, handshakes.secure)
+        if plain or by_tls is not None:
+            await nursery.start(partial(serve_http, app, plain, limits, bodies or {}, by_tls))
+
+    def _management_target(self, path: str) -> Target:
+        return management_target(path, self._users.namespace_of)
+
+    def _is_super(self, caller: Caller) -> bool:
+        """As far as the settings say it: what was granted beside them only a leader knows."""
+        authorization = self._config.access.authorization
+        supers = authorization.super_user_roles
+        return not authorization.enabled or (
+            bool(caller.roles) and all(role in supers for role in caller.roles)
+        )

@@ -1,0 +1,141 @@
+"""The Pulsar service of a cluster: how a node reaches it, and whether it may be relied on.
+
+The rule: what would lose or double what was confirmed is refused at the start, all of it in one
+line that says what to set. What Pulsar cannot be asked is demanded. A service that does not answer
+is waited for: it may be starting too.
+"""
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import trio
+
+from arneb.cluster_settings import ClusterPulsarTable, ClusterTable
+from arneb.tls import NO_FILE
+from arneb_cluster.protocol.fitness import judge
+from arneb_cluster.protocol.requirements import unmet
+from arneb_cluster.pulsar.log_topic import LogTopic
+from arneb_cluster.replica import UNFOUNDED, Replica
+from arneb_cluster.routing.internal_protocol import Secret
+from arneb_cluster.routing.internal_settings import NO_SECRET, InternalSettings, tls_of
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.store.schema import TOPIC_PREFIX, Table
+from arneb_pulsar.client import ClientOptions, TlsOptions
+from arneb_pulsar.client.admin import Admin, administer
+from arneb_pulsar.client.connection.authentication import (
+    Authentication,
+    NoAuthentication,
+    TlsAuthentication,
+    TokenAuthentication,
+)
+from arneb_pulsar.client.errors import AdminError, ConnectError, PulsarError, TimedOut
+
+RETRY_S: Final = 1.0
+"""Until a service that did not answer is asked again."""
+
+BACKOFF_CAP_S: Final = 1.0
+"""Between attempts to come back to a broker: a leader's lease is as long as two of them."""
+
+SERVER_ERROR: Final = 500
+
+DEMAND: Final = (
+    "cluster: bookies must flush before they answer (journalSyncData=true), which Pulsar cannot be "
+    "asked"
+)
+
+LOGGER: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def client_options(table: ClusterPulsarTable) -> ClientOptions:
+    """How a node is a client of the service."""
+    return ClientOptions(
+        authentication=_authentication(table),
+        tls=_tls(table),
+        backoff_cap_s=BACKOFF_CAP_S,
+        statistics_interval_s=0,
+    )
+
+
+def internal_settings(table: ClusterTable) -> InternalSettings:
+    """By what a node and the others know each other. Raises :class:`StoreUnusable` for files that
+    cannot be used."""
+    internal = table.internal
+    try:
+        secret = NO_SECRET
+        if internal.secret_file != NO_FILE:
+            secret = Secret(internal.secret_file.read_bytes().strip())
+        tls = None
+        if internal.is_secured:
+            tls = tls_of(internal.certificate, internal.key, internal.authority)
+        return InternalSettings(table.node, secret, tls)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise StoreUnusable(f"cluster.internal: {error}") from error
+
+
+async def check_service(table: ClusterPulsarTable) -> None:
+    """Look whether the namespace is set as it must be. Raises :class:`StoreUnusable` with what is
+    to be set; waits while nobody answers."""
+    tls = _tls(table)
+    async with administer(table.admin_url, _authentication(table), tls) as admin:
+        policies = await _answered(admin, lambda: admin.policies(table.namespace), table)
+        broker = await _answered(admin, admin.broker_settings, table)
+    if found := "; ".join(str(each) for each in unmet(policies, broker)):
+        raise StoreUnusable(f"cluster: namespace {table.namespace} at {table.admin_url}: {found}")
+
+
+async def check_directory(topic: LogTopic, replica: Replica) -> None:
+    """Look whether the directory and the log topic belong together. Raises
+    :class:`StoreUnusable`."""
+    with replica.store.snapshot() as snapshot:
+        has_topics = next(snapshot.keys(Table.CATALOG, TOPIC_PREFIX), None) is not None
+    applied = None if replica.applied == UNFOUNDED else replica.applied
+    path = replica.store.path
+    if applied is None and has_topics:
+        raise StoreUnusable(
+            f"cluster: {path} holds messages of a broker that was alone; a node begins with an "
+            "empty directory"
+        )
+    while True:
+        try:
+            last, history = await topic.hold(), await topic.history()
+            break
+        except PulsarError as error:
+            LOGGER.warning("%r: %s", topic, error)
+            await trio.sleep(RETRY_S)
+    if unfit := judge(applied, history, last, holds_something=has_topics):
+        raise StoreUnusable(f"cluster: {path} and {topic}: {unfit.value}")
+
+
+async def _answered(admin: Admin, ask: Callable[[], Awaitable[T]], table: ClusterPulsarTable) -> T:
+    while True:
+        try:
+            return await ask()
+        except AdminError as error:
+            if error.status < SERVER_ERROR:
+                text = f"cluster: {table.admin_url} refuses to say how namespace {table.namespace}"
+                raise StoreUnusable(f"{text} is set: {error}") from error
+            LOGGER.warning("waiting for %r: %s", admin, error)
+        except (ConnectError, TimedOut) as error:
+            LOGGER.warning("waiting for %r: %s", admin, error)
+        await trio.sleep(RETRY_S)
+
+
+def _authentication(table: ClusterPulsarTable) -> Authentication:
+    if table.token_file != NO_FILE:
+        return TokenAuthentication(table.token_file)
+    return TlsAuthentication() if table.certificate != NO_FILE else NoAuthentication()
+
+
+def _tls(table: ClusterPulsarTable) -> TlsOptions:
+    def path_of(file: object) -> str | None:
+        return None if file == NO_FILE else str(file)
+
+    return TlsOptions(
+        trust_certificates=path_of(table.trust_certificates),
+        certificate=path_of(table.certificate),
+        key=path_of(table.key),
+    )
