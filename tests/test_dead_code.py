@@ -91,11 +91,10 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     **{
         f"cluster/arneb_cluster/protocol/{each}": PROTOCOL
         for each in (
-            "members.py: trim_place", "members.py: without_gone", "requirements.py: unmet",
+            "members.py: trim_place", "members.py: without_gone",
             "stamps.py: SkewWatch", "stamps.py: is_alarming",
         )
     },
-    "cluster/arneb_cluster/shard.py: Shard": "run by whoever has a Pulsar cluster and a directory",
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
@@ -117,22 +116,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
         "the audit of histories that are in memory, for whoever has some",
     "spark_connector/pyspark_arneb/service/connection.py: close_connections":
         "lets one thread talk to one broker after the other",
-    **dict.fromkeys(
-        (
-            "amqp_frontend/arneb_amqp/server/reception.py: serve_reception",
-            "broker/arneb/cluster_routing.py: AmqpClients",
-            "broker/arneb/cluster_routing.py: HttpClients",
-            "broker/arneb/cluster_routing.py: PulsarClients",
-            "broker/arneb/http/routed.py: Routed",
-            "broker/arneb/http/targets.py: management_target",
-            "broker/arneb/http/targets.py: pulsar_target",
-            "cluster/arneb_cluster/routing/internal_port.py: serve_internal",
-            "cluster/arneb_cluster/routing/internal_settings.py: tls_of",
-            "cluster/arneb_cluster/routing/leaders.py: Leaders",
-            "cluster/arneb_cluster/routing/relaying.py: carried_total",
-        ),
-        "a part of a node that routes, as tests put one together",
-    ),
 }  # fmt: skip
 
 

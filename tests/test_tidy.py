@@ -82,6 +82,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/broker/test_shovels.py": "real brokers are asked until what was to move has moved",
     "tests/cluster/kills/__main__.py": "real processes work for a random while, and are killed",
     "tests/cluster/kills/one_node.py": "publishes at a pace of its own until it is killed",
+    "tests/cluster/member_kit.py": "nodes with threads of their own are asked until they are there",
     "tests/cluster/test_shard.py": "nodes with threads of their own are asked until they are there",
     "tests/crash/mixed.py": "real processes work for a random while before one is killed",
     "tests/crash/players/clients.py": "what a real broker does meanwhile is what is tested",

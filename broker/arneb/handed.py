@@ -27,6 +27,8 @@ class HandedOver:
     """Who serves what."""
     admitting: "Admitting"
     """The way in for clients of AMQP."""
+    figures: Callable[[], str]
+    """Metrics of the node beside those of the broker."""
     pulsar: "PulsarServer | None" = None
     http: "dict[str, HttpServer]" = field(default_factory=dict)
     """By the names of listeners."""

@@ -248,6 +248,7 @@ class Shared:
             late=self.lateness,
             per_object=self.config.metrics.per_object,
             expiries=lambda: self.certificates.expiries,
+            more=str if self.handed is None else self.handed.figures,
         )
 
     @cached_property

@@ -8,16 +8,24 @@ they came one by one or together cannot be told from what is stored.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place
-from arneb_core.api.errors import CommitInDoubt, StoreFailed
+from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreUnusable
 from arneb_core.api.position import Position
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.environment import Store
 from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import FRONTEND_PREFIX, META_REPLICA, META_TRIMS, Table
+from arneb_core.store.schema import (
+    FRONTEND_PREFIX,
+    META_REPLICA,
+    META_TRIMS,
+    TOPIC_PREFIX,
+    Table,
+    frontend_key,
+)
 
 TOGETHER_BYTES_MAX: Final = 16 << 20
 """Of entries in one transaction: LMDB keeps its pages in memory until it is written."""
@@ -109,8 +117,34 @@ class Replica:
         self.metadata_changes = 0
         """Transactions that changed what frontends keep beside messages."""
 
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The one in a directory, whose store the caller closes. Raises
+        :class:`.StoreUnusable`."""
+        store = Store.open(path, follows=True)
+        try:
+            return cls(store)
+        except BaseException as error:
+            store.close()
+            if isinstance(error, ValueError):
+                raise StoreUnusable(f"cannot use the store in {path}: {error}") from error
+            raise
+
     def __repr__(self) -> str:
         return f"<Replica {self.store.path} at {self.applied.link.number}>"
+
+    @property
+    def has_topics(self) -> bool:
+        """Somebody has made a topic here."""
+        with self.store.snapshot() as snapshot:
+            return next(snapshot.keys(Table.CATALOG, TOPIC_PREFIX), None) is not None
+
+    def metadata(self, prefix: str) -> dict[str, bytes]:
+        """What frontends keep beside messages, by the keys that begin so. For any thread."""
+        first, cut = frontend_key(prefix), len(FRONTEND_PREFIX)
+        with self.store.snapshot() as snapshot:
+            rows = snapshot.scan(Table.CATALOG, first)
+            return {key[cut:].decode(): value for key, value in rows}
 
     def apply(self, steps: Sequence[Step]) -> list[CommitReport]:
         """Take these in; one report for each. Raises :class:`.CommitFailed`: those that were not

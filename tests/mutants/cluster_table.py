@@ -18,7 +18,66 @@ MEMBERS_TESTS: Final = (TESTS + "test_members.py",)
 CHECKS_TESTS: Final = (TESTS + "test_checks.py",)
 ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
 
+MEMBER_TESTS: Final = ("tests/cluster/test_member.py",)
+CLUSTERED: Final = "broker/arneb/clustered/"
+
 CLUSTER_MUTANTS: Final = (
+    Mutant(
+        "a node that starts does not know who leads until the next TAKE",
+        PROTOCOL + "reader.py",
+        "    if not applied.leader:\n        return None\n",
+        "    return None\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "a service that may lose something is taken",
+        CLUSTERED + "pulsar_service.py",
+        '    if found := "; ".join(str(each) for each in unmet(policies, broker)):\n',
+        '    if found := "; ".join(str(each) for each in unmet({}, {})):\n',
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a service that is starting is taken for one that refuses",
+        CLUSTERED + "pulsar_service.py",
+        "            if error.status < SERVER_ERROR:\n",
+        "            if error.status <= SERVER_ERROR:\n",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a directory with messages of its own begins a shard",
+        CLUSTERED + "pulsar_service.py",
+        "    if applied is None and has_topics:\n",
+        "    if applied is None and not has_topics and False:\n",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a directory is not compared with the topic",
+        CLUSTERED + "pulsar_service.py",
+        "    if unfit := judge(applied, history, last, holds_something=has_topics):\n",
+        "    if unfit := judge(None, history, last, holds_something=has_topics):\n",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a leader that stops has the others wait for silence",
+        CLUSTERED + "member.py",
+        '                await self.shard.resign("its node stops")\n',
+        "                await trio.lowlevel.checkpoint()\n",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "users that change are not followed",
+        "cluster/arneb_cluster/replica.py",
+        "            self.metadata_changes += 1\n",
+        "            self.metadata_changes = 1\n",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a broker that is alone has the cluster in its process",
+        "broker/arneb/node.py",
+        "from arneb.observed import node_name\n",
+        "import arneb_cluster\nfrom arneb.observed import node_name\n",
+        ("tests/cluster/test_alone.py",),
+    ),
     Mutant(
         "a duplicate's receipt is taken for storage",
         PROTOCOL + "window.py",

@@ -1,26 +1,55 @@
-"""Figures of a shard: metrics of this node's part in it, whether it leads or not."""
+"""Figures of a cluster: metrics of this node's part in it, whether it leads or not."""
 
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from arneb.metrics.text import Metric, labelled
+from arneb_cluster.observing import ShardStatistics
+from arneb_cluster.routing.internal_port import InternalPort
+from arneb_cluster.routing.relaying import Relays
 from arneb_cluster.shard import Shard
+
+ShownT = TypeVar("ShownT")
 
 PREFIX: Final = "arneb_cluster_"
 
-FIGURES: Final = (
-    Metric("leads", "1 while this node leads the shard"),
-    Metric("serves", "1 while this node leads and its lease lasts"),
-    Metric("epoch", "Epoch of the last leadership that is known here"),
-    Metric("number", "Number of the last record that is in the directory"),
+SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]] = (
+    (Metric("leads", "1 while this node leads the shard"), lambda found: found.leads),
+    (Metric("serves", "1 while this node leads and its lease lasts"), lambda found: found.serves),
+    (Metric("epoch", "Epoch of the last leadership known here"), lambda found: found.epoch),
+    (Metric("number", "Number of the last record in the directory"), lambda found: found.number),
 )
-"""Each has the name of a field of ``ShardStatistics``."""
+
+RELAY_FIGURES: Final[Sequence[tuple[Metric, Callable[[Relays], float]]]] = (
+    (Metric("carried", "Clients that are carried to another node"), lambda all_: len(all_.carried)),
+    (Metric("carried_total", "Clients that were carried"), lambda all_: all_.carried_total),
+    (Metric("lost_total", "Carried clients whose leader was lost"), lambda all_: all_.lost_total),
+    (Metric("up_bytes_total", "Said by carried clients, bytes"), lambda all_: all_.up_bytes),
+    (Metric("down_bytes_total", "Told to carried clients, bytes"), lambda all_: all_.down_bytes),
+)
+
+INTERNAL_FIGURES: Final[Sequence[tuple[Metric, Callable[[InternalPort], float]]]] = (
+    (Metric("brought_total", "Clients that others have brought"), lambda port: port.accepted_total),
+    (Metric("refused_total", "Refused by the internal port"), lambda port: port.refused_total),
+)
 
 
-def shard_figures(shard: Shard) -> str:
+def cluster_figures(shard: Shard, relays: Relays, internal: InternalPort) -> str:
     """All of them, in Prometheus' text format."""
     found = shard.statistics()
     labels = labelled(shard=found.shard, node=found.node)
+    node = labelled(node=found.node)
     return "".join(
-        f"{each.head(PREFIX)}{PREFIX}{each.name}{labels} {int(getattr(found, each.name))}\n"
-        for each in FIGURES
+        (
+            *_lines(SHARD_FIGURES, found, labels),
+            *_lines(RELAY_FIGURES, relays, node),
+            *_lines(INTERNAL_FIGURES, internal, node),
+        )
     )
+
+
+def _lines(
+    figures: Sequence[tuple[Metric, Callable[[ShownT], float]]], shown: ShownT, labels: str
+) -> Iterator[str]:
+    for metric, value_of in figures:
+        yield f"{metric.head(PREFIX)}{PREFIX}{metric.name}{labels} {int(value_of(shown))}\n"

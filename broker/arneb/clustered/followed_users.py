@@ -11,9 +11,6 @@ from arneb_cluster.replica import Replica
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.records import PREFIX, Record, Vhost, decode
 from arneb_core.access.tables import Changed, Tables
-from arneb_core.store.schema import FRONTEND_PREFIX, Table
-
-ROWS: bytes = FRONTEND_PREFIX + PREFIX.encode()
 
 
 class FollowedUsers:
@@ -23,7 +20,7 @@ class FollowedUsers:
         self.tables = Tables()
         """What there is now."""
         self._replica = replica
-        self._records: dict[bytes, tuple[bytes, Record]] = {}
+        self._records: dict[str, tuple[bytes, Record]] = {}
         """By their rows, with what these hold."""
         self._seen = -1
         self._changed = trio.Event()
@@ -55,18 +52,17 @@ class FollowedUsers:
             self.applied()
             await self._changed.wait()
 
-    def _read(self) -> dict[bytes, bytes]:
-        with self._replica.store.snapshot() as snapshot:
-            return dict(snapshot.scan(Table.CATALOG, ROWS))
+    def _read(self) -> dict[str, bytes]:
+        return self._replica.metadata(PREFIX)
 
-    def _take_in(self, rows: dict[bytes, bytes]) -> None:
+    def _take_in(self, rows: dict[str, bytes]) -> None:
         gone = self._records.keys() - rows.keys()
         changed = [Changed(self._records.pop(key)[1], None) for key in gone]
         for key, value in rows.items():
             known = self._records.get(key)
             if known is not None and known[0] == value:
                 continue
-            record = decode(key.removeprefix(FRONTEND_PREFIX).decode(), value)
+            record = decode(key, value)
             changed.append(Changed(None if known is None else known[1], record))
             self._records[key] = value, record
         self.tables.apply(changed)

@@ -8,11 +8,11 @@ round: a leader resigns, with nobody served any more, before its ports are close
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from arneb.clustered.figures import shard_figures
+from arneb import __version__
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.ports import INTERNAL, Ports
 from arneb.clustered.pulsar_service import (
@@ -26,10 +26,9 @@ from arneb.config import Config
 from arneb.garbage import thaw
 from arneb.handed import HandedOver
 from arneb.listeners import Listeners
-from arneb.node import Node
 from arneb.reloading import Hook
 from arneb.run import serve_all
-from arneb.shared import Say, Shared
+from arneb.shared import OwnNode, Say, Shared
 from arneb_amqp.server.admitted import Admitting
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.replica import Replica
@@ -39,7 +38,6 @@ from arneb_cluster.shard import Shard
 from arneb_core.api.placement import NodeAddresses
 from arneb_core.api.supervision import shielded_nursery, supervise
 from arneb_core.engine.engine import Engine
-from arneb_core.store.environment import Store
 from arneb_pulsar.client import Client, connect
 
 RESIGN_S: Final = 3.0
@@ -49,10 +47,21 @@ be written, and one record. Else the next leader waits for silence."""
 LOGGER: Final = logging.getLogger(__name__)
 
 
+class MemberNode(OwnNode, Protocol):
+    """The node that is a member."""
+
+    shared: Shared | None
+    """What the servers have in common while it leads."""
+
+    def is_up(self) -> None:
+        """Every port is served."""
+        ...
+
+
 class Leading:
     """What a leader's broker sees of its node, for one leadership."""
 
-    def __init__(self, node: Node, shard: Shard) -> None:
+    def __init__(self, node: MemberNode, shard: Shard) -> None:
         self.audit = node.audit
         self._node = node
         self._shard = shard
@@ -87,7 +96,7 @@ class Leading:
 class Member:
     """One node of a cluster while it runs."""
 
-    def __init__(self, config: Config, listeners: Listeners, say: Say, node: Node) -> None:
+    def __init__(self, config: Config, listeners: Listeners, say: Say, node: MemberNode) -> None:
         """Raises :class:`StoreUnusable` for files by which nodes cannot know each other."""
         table = config.cluster
         self._config = config
@@ -96,28 +105,30 @@ class Member:
         self._node = node
         self._internal = internal_settings(table)
         self._leaders = Leaders({EVERYTHING_ELSE: table.shard})
-        self._handed = HandedOver(table.node, self._leaders, Admitting())
+        self._handed = HandedOver(table.node, self._leaders, Admitting(), self._figures)
         self.shard: Shard | None = None
         self.ports: Ports | None = None
 
     def __repr__(self) -> str:
         return f"<Member {self._config.cluster.node} of {self.shard!r}>"
 
+    def _figures(self) -> str:
+        return "" if self.ports is None else self.ports.figures()
+
     async def run(self) -> None:
         """Take part until cancelled. Raises :class:`StoreUnusable`."""
         config, table = self._config, self._config.cluster
+        path = config.data_dir.absolute()
         self._say(DEMAND)
         await check_service(table.pulsar)
-        with await trio.to_thread.run_sync(
-            lambda: Store.open(config.data_dir, follows=True)
-        ) as store:
-            replica = Replica(store)
-            self._say(
-                f"data in {config.data_dir.absolute()}, at record {replica.applied.link.number}"
-            )
+        replica = await trio.to_thread.run_sync(Replica.open, path)
+        try:
+            self._say(f"arneb {__version__}, data in {path}")
             async with connect(table.pulsar.url, client_options(table.pulsar)) as client:
                 await check_directory(LogTopic(client, table.topic), replica)
                 await self._take_part(client, replica)
+        finally:
+            replica.store.close()
 
     async def stop(self) -> None:
         """Hand on what this node leads, as far as that is possible in time."""
@@ -139,7 +150,7 @@ class Member:
         )  # fmt: skip
         ports = Ports(
             self._config, self._listeners, self._internal, self._leaders, self._handed, users,
-            addresses, lambda: shard_figures(shard), lambda: self._node.is_ready,
+            addresses, shard, lambda: self._node.is_ready,
         )  # fmt: skip
         self.shard, self.ports = shard, ports
         async with trio.open_nursery() as nursery:
@@ -184,7 +195,7 @@ class Member:
                 self._say(f"{name} ready on {address}")
 
 
-async def serve_member(config: Config, listeners: Listeners, say: Say, node: Node) -> None:
+async def serve_member(config: Config, listeners: Listeners, say: Say, node: MemberNode) -> None:
     """Be a node of a cluster until cancelled, and hand on then what it leads. Raises
     :class:`StoreUnusable`."""
     member = Member(config, listeners, say, node)

@@ -23,6 +23,7 @@ from arneb.cluster_routing import (
     HttpClients,
     PulsarClients,
 )
+from arneb.clustered.figures import cluster_figures
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.own_port import (
     OwnPort,
@@ -49,6 +50,7 @@ from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.leaders import Leaders
 from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
+from arneb_cluster.shard import Shard
 from arneb_core.access.authority import Authority
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.placement import NodeAddresses
@@ -74,17 +76,16 @@ class Ports:
         handed: HandedOver,
         users: FollowedUsers,
         addresses: NodeAddresses,
-        figures: Callable[[], str],
+        shard: Shard,
         is_ready: Callable[[], bool],
     ) -> None:
-        """``figures``: metrics of a node that does not lead."""
         self._config = config
         self._by_name = listeners.by_name
         self._settings = settings
         self._leaders = leaders
         self._handed = handed
         self._users = users
-        self._figures = figures
+        self._shard = shard
         self._is_ready = is_ready
         self.relays = Relays()
         self.certificates = Certificates(config.tls)
@@ -108,6 +109,10 @@ class Ports:
 
     def __repr__(self) -> str:
         return f"<Ports of {self._settings.node}, {self.relays!r}>"
+
+    def figures(self) -> str:
+        """Metrics of a node, whether it leads or not."""
+        return cluster_figures(self._shard, self.relays, self.internal)
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve all of them until cancelled. Started when clients of HTTP, Pulsar and other nodes
@@ -158,7 +163,7 @@ class Ports:
         anonymous = config.access.authorization.anonymous_role
         authenticator = Authenticator(proofs, anonymous=anonymous)
         own = following_app(
-            self._figures,
+            self.figures,
             self._is_ready,
             authenticator,
             self._authority,
@@ -176,7 +181,7 @@ class Ports:
             bodies |= {prefix + path: size for path, size in bodies.items()}
         await self._serve_port(nursery, HTTP, app, config.http, bodies)
         pulsar_own = following_pulsar_app(
-            self._figures, authenticator, self._is_super,
+            self.figures, authenticator, self._is_super,
             open_metrics=config.http_pulsar.open_metrics,
         )  # fmt: skip
         pulsar = Routed(
@@ -184,7 +189,7 @@ class Ports:
             lambda told: told.http_pulsar, self._http[HTTP_PULSAR].ask,
         )  # fmt: skip
         await self._serve_port(nursery, HTTP_PULSAR, pulsar, config.http_pulsar)
-        metrics = OwnPort(self._handed, "metrics", following_metrics_app(self._figures))
+        metrics = OwnPort(self._handed, "metrics", following_metrics_app(self.figures))
         await self._serve_port(nursery, "metrics", metrics, config.metrics)
 
     async def _serve_port(

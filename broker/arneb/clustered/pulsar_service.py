@@ -21,7 +21,6 @@ from arneb_cluster.replica import UNFOUNDED, Replica
 from arneb_cluster.routing.internal_protocol import Secret
 from arneb_cluster.routing.internal_settings import NO_SECRET, InternalSettings, tls_of
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.store.schema import TOPIC_PREFIX, Table
 from arneb_pulsar.client import ClientOptions, TlsOptions
 from arneb_pulsar.client.admin import Admin, administer
 from arneb_pulsar.client.connection.authentication import (
@@ -90,8 +89,7 @@ async def check_service(table: ClusterPulsarTable) -> None:
 async def check_directory(topic: LogTopic, replica: Replica) -> None:
     """Look whether the directory and the log topic belong together. Raises
     :class:`StoreUnusable`."""
-    with replica.store.snapshot() as snapshot:
-        has_topics = next(snapshot.keys(Table.CATALOG, TOPIC_PREFIX), None) is not None
+    has_topics = replica.has_topics
     applied = None if replica.applied == UNFOUNDED else replica.applied
     path = replica.store.path
     if applied is None and has_topics:

@@ -1,8 +1,8 @@
 """Onward: clients that were received here go on to the node that leads.
 
-The rule: whoever leads is asked, not guessed: a client waits a little while nobody leads, comes to
-the leader or hears a sentence why not, and is lost with its leader at once when another leads.
-Nothing of a client is touched before another node has taken it.
+The rule: whoever leads is asked, not guessed: a client waits a little while nobody leads or a
+leader is not ready, comes to the leader or hears a sentence why not, and is lost with its leader at
+once when another leads. Nothing of a client is touched before another node has taken it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,6 +27,9 @@ from arneb_core.api.placement import (
 
 LEADER_WAIT_S: Final = 8.0
 """How long a client waits for a leader: most take-overs are shorter, and clients give up later."""
+
+ASK_AGAIN_S: Final = 0.5
+"""Until a leader that did not take a client is asked again: all clients of a node ask at once."""
 
 CHANGED: Final = "another node serves it now"
 STOPPED: Final = "broker forced connection closure with reason 'shutdown'"
@@ -116,9 +119,12 @@ class OnwardByLeader(Generic[ClientT]):
                     case Nobody():
                         raise NotServed(f"no node leads {wanted} at the moment")
             except NotTaken:
-                # The leader may know before we do that it leads no more.
-                if not await self._other_than(placement, namespace, until):
+                # The leader may know before we do that it leads no more, or may be about to let
+                # clients in: it has said that it leads before it serves.
+                now = trio.current_time()
+                if now >= until:
                     raise
+                await self._other_than(placement, namespace, min(until, now + ASK_AGAIN_S))
 
     def say_goodbye(self) -> None:
         """The node stops: tell whom it carries."""
@@ -144,8 +150,8 @@ class OnwardByLeader(Generic[ClientT]):
             finally:
                 del self._where[carried]
 
-    async def _other_than(self, placement: object, namespace: str, until: float) -> bool:
-        """Wait for another answer; whether there is one in time."""
+    async def _other_than(self, placement: object, namespace: str, until: float) -> None:
+        """Wait for another answer, until then at the most."""
         changed = trio.Event()
 
         def note() -> None:
@@ -159,7 +165,6 @@ class OnwardByLeader(Generic[ClientT]):
                 await changed.wait()
         finally:
             self._placements.leave(note)
-        return changed.is_set()
 
     def _changed(self) -> None:
         """Somebody else may lead."""

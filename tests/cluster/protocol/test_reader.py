@@ -1,14 +1,17 @@
 """What of a topic counts."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cluster.protocol.kit import EMPTY, SHARD, Epoch, at, take_bytes
+from tests.cluster.protocol.kit import EMPTY, SHARD, Epoch, at, take, take_bytes
 
 from arneb_cluster.protocol import reader as reader_module
-from arneb_cluster.protocol.entries import EntryCorrupt, Kind, UnknownVersion
+from arneb_cluster.protocol.entries import EntryCorrupt, Kind, UnknownVersion, encode_take
 from arneb_cluster.protocol.reader import LogReader, Verdict
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Place
+from arneb_cluster.replica import pack_applied, unpack_applied
 
 
 def read_all(reader: LogReader, *entries: bytes, start: int = 0) -> list[Verdict]:
@@ -191,3 +194,16 @@ def test_any_copies_in_any_order_with_garbage_between_count_as_one_chain(
         if expected < 6 and entry == made[expected]:
             expected += 1
     assert len(bodies) == expected
+
+
+def test_who_leads_is_known_from_the_directory() -> None:
+    first = LogReader(SHARD, EMPTY)
+    one = Epoch(3, at(0))
+    first.read(at(0), encode_take(replace(take(3, "n2"), addresses={"internal": "n2:7650"})))
+    _, commit = first.read(at(1), one.record(b"a"))
+    assert commit is not None
+    again = LogReader(SHARD, unpack_applied(pack_applied(commit.applied)))
+    assert again.standing is not None
+    assert again.standing.take.node == "n2"
+    assert again.standing.addresses == (("internal", "n2:7650"),)
+    assert again.standing.place == at(0)

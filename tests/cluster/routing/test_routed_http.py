@@ -120,7 +120,7 @@ async def test_to_head_is_answered_how_long_it_would_be() -> None:
         assert int(answer.headers["content-length"]) > 20
 
 
-@pytest.mark.parametrize("path", ["/health", "/metrics", "/admin/v2/brokers/health"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/admin/v2/brokers/health"])
 async def test_how_a_node_does_it_says_itself(path: str) -> None:
     async with two_sites() as (_, _, client):
         assert (await client.get(path)).text.startswith("second\n")

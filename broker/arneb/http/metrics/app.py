@@ -58,8 +58,10 @@ class Metrics:
         late: Lateness | None = None,
         per_object: bool = False,
         expiries: Expiries = dict,
+        more: Callable[[], str] = str,
     ) -> None:
-        """``expiries``: when the certificates of listeners end."""
+        """``expiries``: when the certificates of listeners end. ``more``: of the node itself."""
+        self._more = more
         self._expiries = expiries
         self._core = core
         self._alarms = alarms
@@ -91,6 +93,7 @@ class Metrics:
         own = partial(broker_figures, self._core.statistics(), topics, short, late)
         yield await trio.to_thread.run_sync(own)
         yield certificate_figures(self._expiries())
+        yield self._more()
         if self._rabbit is not None:
             yield await self._rabbit.sums(without)
 

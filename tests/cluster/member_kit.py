@@ -1,0 +1,211 @@
+"""Nodes of a cluster in this process, as ``arneb serve`` makes them, and a Pulsar service in memory
+that answers admin calls."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pika
+import pytest
+import trio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from arneb.clustered import member
+from arneb.clustered.pulsar_service import client_options
+from arneb.config import Config, load_config
+from arneb.http.server import serve_http
+from arneb.listeners import Listeners
+from arneb.node import Node, listens
+from arneb_pulsar.client import ClientOptions
+from arneb_pulsar.client.testing import FakeBroker
+
+T = TypeVar("T")
+
+SECRET = "the secret of the nodes of a test, which is long enough"
+WITHIN_S = 30.0
+
+GOOD: Mapping[str, Any] = {"deduplicationEnabled": True}
+GOOD_BROKER: Mapping[str, str] = {"brokerDeleteInactiveTopicsEnabled": "false"}
+
+
+@dataclass
+class Service:
+    """A Pulsar service."""
+
+    broker: FakeBroker = field(default_factory=lambda: FakeBroker(deduplication=True))
+    policies: dict[str, Any] = field(default_factory=lambda: dict(GOOD))
+    settings: dict[str, str] = field(default_factory=lambda: dict(GOOD_BROKER))
+    statuses: list[int] = field(default_factory=list)
+    """What the next admin calls are answered with, before they are answered well."""
+    admin_url: str = ""
+
+    async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Answer admin calls until cancelled."""
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.admin_url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        routes = [
+            Route("/admin/v2/namespaces/public/arneb", self._policies),
+            Route("/admin/v2/brokers/configuration/runtime", self._settings),
+        ]
+        await serve_http(Starlette(routes=routes), listeners, task_status=task_status)
+
+    async def _policies(self, request: Request) -> Response:
+        if self.statuses:
+            return JSONResponse({"reason": "not now"}, self.statuses.pop(0))
+        return JSONResponse(self.policies)
+
+    async def _settings(self, request: Request) -> Response:
+        return JSONResponse(self.settings)
+
+
+class OneNode:
+    """A node, started and stopped as a process would be."""
+
+    def __init__(self, cluster: "Cluster", name: str, extra: str = "") -> None:
+        self.cluster = cluster
+        self.name = name
+        self.extra = extra
+        self.said: list[str] = []
+        self.node: Node | None = None
+        self.ports: dict[str, int] = {}
+        self._scope = trio.CancelScope()
+        self.ended = trio.Event()
+
+    def config(self) -> Config:
+        """Its settings, from a file."""
+        path, service = self.cluster.path / self.name, self.cluster.service
+        path.mkdir(exist_ok=True)
+        (path / "secret").write_text(SECRET)
+        listen = "".join(
+            f'[{table}]\nlisten = "127.0.0.1:{self.ports.get(name, 0)}"\n'
+            for table, name in (
+                ("amqp", "amqp"), ("pulsar", "pulsar"), ("http", "http"),
+                ("http_pulsar", "http-pulsar"), ("cluster.internal", "internal"),
+            )
+        )  # fmt: skip
+        (path / "arneb.toml").write_text(
+            f'data_dir = "data"\n{listen}secret_file = "secret"\n[cluster]\nnode = "{self.name}"\n'
+            f'[cluster.pulsar]\nurl = "{service.broker.url}"\n'
+            f'admin_url = "{service.admin_url}"\n{self.extra}'
+        )
+        return load_config(path / "arneb.toml")
+
+    async def run(self) -> None:
+        """Until :meth:`stop`, or what ends it."""
+        self._scope, self.ended = trio.CancelScope(), trio.Event()
+        config = self.config()
+        listeners = await Listeners.bind(listens(config))
+        self.ports = {name: listeners.addresses(name)[0].port for name in listeners.by_name}
+        self.node = Node(config, self.said.append)
+        try:
+            with self._scope:
+                await self.node.run(listeners)
+        finally:
+            self.node = None
+            self.ended.set()
+
+    async def stop(self) -> None:
+        """As by a signal."""
+        if self.node is not None:
+            await self.node.leave()
+            await self.ended.wait()
+
+    async def kill(self) -> None:
+        """End at once, with nothing said to Pulsar or the others."""
+        self.cluster.service.broker.cut()
+        self._scope.cancel()
+        await self.ended.wait()
+
+    @property
+    def leads(self) -> bool:
+        """It serves clients with a broker of its own."""
+        return self.node is not None and self.node.shared is not None
+
+    def connect(self) -> pika.BlockingConnection:
+        """A client of AMQP, in a thread."""
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.ports["amqp"]))
+
+    def url(self, path: str, port: str = "http") -> str:
+        return f"http://127.0.0.1:{self.ports[port]}{path}"
+
+
+class Cluster:
+    """Some nodes and their service."""
+
+    def __init__(self, path: Path, service: Service, nursery: trio.Nursery, count: int) -> None:
+        self.path = path
+        self.service = service
+        self.nursery = nursery
+        self.nodes = [OneNode(self, f"n{number}") for number in range(1, count + 1)]
+
+    def start(self) -> None:
+        for each in self.nodes:
+            self.nursery.start_soon(each.run)
+
+    async def leader(self, other_than: OneNode | None = None) -> OneNode:
+        """Whoever serves."""
+        found: list[OneNode] = []
+
+        def look() -> bool:
+            found[:] = [each for each in self.nodes if each.leads and each is not other_than]
+            return bool(found)
+
+        await until(look)
+        return found[0]
+
+    def other(self, leader: OneNode) -> OneNode:
+        """One that does not lead."""
+        return next(each for each in self.nodes if each is not leader and each.node is not None)
+
+
+async def until(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
+    """Looked at now and then: threads and sockets say nothing."""
+    with trio.fail_after(within_s):
+        while not holds():  # noqa: ASYNC110
+            await trio.sleep(0.02)
+
+
+async def until_it_does(holds: Callable[[], Awaitable[bool]]) -> None:
+    """The same for what takes a while to look at."""
+    with trio.fail_after(WITHIN_S):
+        while not await holds():  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+async def blocking(function: Callable[..., T], *arguments: Any) -> T:
+    """A client that blocks, in a thread that may be left."""
+    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
+
+
+@asynccontextmanager
+async def service_of(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
+    """A service, and nodes of this process that reach it."""
+    service = Service()
+
+    def options(table: Any) -> ClientOptions:
+        made = client_options(table)
+        return ClientOptions(dial=service.broker.dial, backoff_cap_s=made.backoff_cap_s)
+
+    monkeypatch.setattr(member, "client_options", options)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(service.serve)
+        yield service
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def cluster_of(
+    path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 2
+) -> AsyncIterator[Cluster]:
+    """Nodes that run."""
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        cluster = Cluster(path, service, nursery, count)
+        cluster.start()
+        yield cluster
+        for each in cluster.nodes:
+            await each.stop()

@@ -1,0 +1,28 @@
+"""A broker that is alone has nothing of the cluster in its process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+LISTENERS = ("--amqp", "--pulsar", "--http", "--http-pulsar")
+
+
+def test_a_broker_that_is_alone_does_not_import_the_cluster(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "arneb", "serve"]
+    for each in LISTENERS:
+        command += [each, "127.0.0.1:0"]
+    command += ["--data-dir", str(tmp_path / "data")]
+    with (
+        (tmp_path / "imported").open("w+") as imported,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=imported, text=True) as broker,
+    ):
+        assert broker.stdout is not None
+        assert any(line == "Server startup complete\n" for line in broker.stdout)
+        broker.terminate()
+        assert broker.wait(20) == 0
+        imported.seek(0)
+        found = {line.rpartition("|")[2].strip() for line in imported}
+    assert {"arneb.run", "arneb_amqp.server", "arneb_pulsar.server"} <= found
+    assert not {each for each in found if each.startswith(("arneb_cluster", "arneb.cluster"))} - {
+        "arneb.cluster_settings"
+    }

@@ -1,0 +1,253 @@
+"""Nodes of a cluster as ``arneb serve`` makes them: clients reach any node, and another goes on."""
+
+from pathlib import Path
+
+import httpx
+import pika
+import pika.exceptions
+import pytest
+import trio
+from tests.cluster.member_kit import (
+    Cluster,
+    OneNode,
+    blocking,
+    cluster_of,
+    service_of,
+    until,
+    until_it_does,
+)
+
+from arneb_cluster.protocol.entries import Record, parse_entry
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.supervision import sole_error
+from arneb_core.engine.engine import open_engine
+from arneb_core.store.check import check
+from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
+from arneb_pulsar.client.testing.subscription import Entry
+from arneb_pulsar.wire.checksum import split_body
+
+pytestmark = pytest.mark.real_time
+
+
+def publish(node: OneNode, *bodies: bytes) -> None:
+    """Each confirmed."""
+    connection = node.connect()
+    channel = connection.channel()
+    channel.queue_declare("orders", durable=True)
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", "orders", body, pika.BasicProperties(delivery_mode=2))
+    connection.close()
+
+
+def consume(node: OneNode, count: int) -> list[bytes]:
+    """So many, each acknowledged."""
+    connection = node.connect()
+    channel = connection.channel()
+    found = []
+    for method, _, body in channel.consume("orders", inactivity_timeout=10):
+        assert method is not None, found
+        found.append(body)
+        channel.basic_ack(method.delivery_tag)
+        if len(found) == count:
+            break
+    channel.cancel()
+    connection.close()
+    return found
+
+
+async def test_clients_publish_and_consume_through_any_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await blocking(publish, other, b"a", b"b")
+        await blocking(publish, leader, b"c")
+        assert await blocking(consume, other, 3) == [b"a", b"b", b"c"]
+    for each in cluster.nodes:
+        assert check(each.config().data_dir) == []
+
+
+async def test_what_was_confirmed_is_there_after_another_node_has_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
+        first = await cluster.leader()
+        await blocking(publish, cluster.other(first), b"a", b"b")
+        await first.kill()
+        second = await cluster.leader(other_than=first)
+        await blocking(publish, second, b"c")
+        cluster.nursery.start_soon(first.run)
+        await until(lambda: first.node is not None and first.node.is_ready)
+        assert await blocking(consume, first, 3) == [b"a", b"b", b"c"]
+
+
+async def test_a_leader_that_stops_hands_on_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        first = await cluster.leader()
+        second = cluster.other(first)
+        await blocking(publish, second, b"a")
+        await first.stop()
+        await cluster.leader(other_than=first)
+        assert await blocking(consume, second, 1) == [b"a"]
+        written = cluster.service.broker.topic("persistent://public/arneb/main").entries
+        records = [parse_entry(payload_of(each)) for each in written]
+        assert any(isinstance(each, Record) and each.is_resignation for each in records)
+
+
+async def test_every_node_answers_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster, httpx.AsyncClient(timeout=20) as http:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await blocking(publish, leader, b"a")
+        guest = ("guest", "guest")
+        for each in (leader, other):
+            found = await http.get(each.url("/api/queues/%2F/orders"), auth=guest)
+            assert found.json()["name"] == "orders"
+            assert (await http.get(each.url("/healthz"))).json()["status"] == "ok"
+            assert (await http.get(each.url("/readyz"))).status_code == 200
+            figures = await http.get(each.url("/metrics"), auth=guest)
+            leads = f'arneb_cluster_leads{{shard="main",node="{each.name}"}}'
+            assert f"{leads} {int(each is leader)}\n" in figures.text
+        assert (await http.get(other.url("/metrics"))).status_code == 401
+        assert (await http.get(other.url("/admin/v2/brokers/health", "http-pulsar"))).text == "ok"
+        tenants = await http.get(other.url("/admin/v2/tenants", "http-pulsar"))
+        assert tenants.json() == ["public"]
+
+
+async def test_clients_of_pulsar_reach_the_leader_by_any_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        url = f"pulsar://127.0.0.1:{cluster.other(leader).ports['pulsar']}"
+        options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
+        async with connect(url) as client:
+            producer = await client.create_producer("invoices")
+            await producer.send(b"a")
+            consumer = await client.subscribe("invoices", "audit", options)
+            assert (await consumer.receive(20)).data == b"a"
+
+
+async def test_users_are_known_on_nodes_that_do_not_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster, httpx.AsyncClient(timeout=20) as http:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+
+        def log_in(password: str) -> None:
+            login = pika.PlainCredentials("anna", password)
+            parameters = pika.ConnectionParameters(
+                "127.0.0.1", other.ports["amqp"], "shop", credentials=login
+            )
+            pika.BlockingConnection(parameters).close()
+
+        async def say(path: str, document: dict[str, str]) -> None:
+            answer = await http.put(other.url(path), json=document, auth=("guest", "guest"))
+            answer.raise_for_status()
+
+        async def admits(password: str) -> bool:
+            try:
+                await blocking(log_in, password)
+            except pika.exceptions.AMQPConnectionError:
+                return False
+            return True
+
+        assert not await admits("one")
+        await say("/api/vhosts/shop", {})
+        await say("/api/users/anna", {"password": "one", "tags": ""})
+        rights = {"configure": ".*", "write": ".*", "read": ".*"}
+        await say("/api/permissions/shop/anna", rights)
+        await until_it_does(lambda: admits("one"))
+        await say("/api/users/anna", {"password": "two", "tags": ""})
+        await until_it_does(lambda: admits("two"))
+        assert not await admits("one")
+
+
+UNMET = {
+    "deduplication": ({"deduplicationEnabled": False}, {}),
+    "message TTL to 0; it is 60 s": ({"message_ttl_in_seconds": 60}, {}),
+    "backlog quota": ({"backlog_quota_map": {"destination_storage": {}}}, {}),
+    "inactive topics": ({}, {"brokerDeleteInactiveTopicsEnabled": "true"}),
+    "subscription expiration": ({"subscription_expiration_time_minutes": 5}, {}),
+    "ack quorum to 2 or more; it is 1": ({"persistence": {"bookkeeperAckQuorum": 1}}, {}),
+}
+
+
+@pytest.mark.parametrize("expected", UNMET)
+async def test_a_service_that_could_lose_something_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: str
+) -> None:
+    policies, settings = UNMET[expected]
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        service.policies |= policies
+        service.settings |= settings
+        node = Cluster(tmp_path, service, nursery, 1).nodes[0]
+        await refused(node, expected)
+        assert not (tmp_path / "n1" / "data" / "data.mdb").exists()
+
+
+def payload_of(entry: Entry) -> bytes:
+    """What was sent."""
+    return entry.body[split_body(entry.body)[1] :]
+
+
+async def refused(node: OneNode, expected: str) -> None:
+    """It ends with one line."""
+    try:
+        with trio.fail_after(20):
+            await node.run()
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        assert isinstance(error, StoreUnusable)
+        assert expected in str(error)
+        assert "\n" not in str(error)
+    else:
+        pytest.fail(f"expected {expected}")
+
+
+async def test_a_service_that_is_starting_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        service.statuses = [503, 500]
+        cluster = Cluster(tmp_path, service, nursery, 1)
+        cluster.start()
+        await (await cluster.leader()).stop()
+        assert service.statuses == []
+
+
+async def test_a_namespace_that_is_not_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        service.statuses = [404]
+        node = Cluster(tmp_path, service, nursery, 1).nodes[0]
+        await refused(node, "public/arneb")
+
+
+async def test_a_directory_with_messages_of_its_own_does_not_begin_a_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        node = Cluster(tmp_path, service, nursery, 1).nodes[0]
+        async with open_engine(node.config().data_dir) as core:
+            await core.create_topic("orders")
+        await refused(node, "begins with an empty directory")
+
+
+async def test_a_topic_that_was_made_anew_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        cluster = Cluster(tmp_path, service, nursery, 1)
+        cluster.start()
+        node = await cluster.leader()
+        await blocking(publish, node, b"a")
+        await node.stop()
+        service.broker.topic("persistent://public/arneb/main").entries.clear()
+        await refused(node, "was made anew, or has lost entries")
