@@ -25,8 +25,8 @@ LONG_TURNS_MIN: Final = 6
 """Long turns that may begin in any pass, however long the last: some 12 ms. Two doors have so many
 each."""
 
-LONG_TURNS_MAX: Final = 48
-"""And that may begin where passes are short: some 100 ms, once, if all of them become as long as a
+LONG_TURNS_MAX: Final = 24
+"""And that may begin where passes are short: some 50 ms, once, if all of them become as long as a
 turn may be in the same pass."""
 
 SHORT_READ_BYTES: Final = 4 * 1024
