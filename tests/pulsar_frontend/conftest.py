@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from arneb.store_check import transaction_problems
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
+from arneb_core.store.snapshot import open_snapshot_environment
 from arneb_core.testing.faults import FaultyStore
 from arneb_pulsar.authorization.authorizer import NO_USERS, Users
 from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig
@@ -57,3 +59,5 @@ def open_broker(tmp_path: Path) -> Iterator[OpenBroker]:
     if (path / "data.mdb").exists():
         findings = check(path)
         assert not findings, "\n".join(map(str, findings))
+        with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
+            assert list(transaction_problems(snapshot)) == []

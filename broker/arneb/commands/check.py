@@ -20,12 +20,12 @@ def check(directory: Path) -> None:
     Exit status 0: nothing found, or only what a power cut leaves of a write that nobody was
     told of. 1: findings, one a line. 2: DIR cannot be read.
     """
+    from arneb.store_check import check_store
     from arneb_core.api.errors import StoreUnusable
-    from arneb_core.store.check_apart import check_apart
 
     found = 0
     try:
-        for finding in check_apart(directory):
+        for finding in check_store(directory):
             click.echo(visible(str(finding)))
             found += not finding.is_doubt
     except StoreUnusable as error:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from arneb.doctor.findings import Finding, error, note, warning
+from arneb.store_check import check_store
 from arneb_core.api.errors import ForeignDirectory, StoreUnusable
-from arneb_core.store.check_apart import check_apart
 from arneb_core.store.directory import holder_of, look_at
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -107,7 +107,7 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
 
 def checked(path: Path) -> list[str]:
     """What ``arneb check`` finds."""
-    return [str(each) for each in check_apart(path)]
+    return [str(each) for each in check_store(path)]
 
 
 def directory_findings(

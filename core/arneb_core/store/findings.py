@@ -63,6 +63,8 @@ class FindingKind(Enum):
     DELAYED_THROUGH = "delayed-index-without-end"
     DELAYED_PLACE = "delayed-index-wrong"
     DELAYED_MISSING = "delayed-entry-not-in-index"
+    FRONTEND = "bad-frontend-record"
+    """What a frontend keeps in the store, and could not read again."""
 
 
 @dataclass(frozen=True, slots=True)

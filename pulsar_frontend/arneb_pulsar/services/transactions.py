@@ -29,14 +29,16 @@ from arneb_pulsar.services.open_transaction import TIMEOUT_MS_MAX, Acks, HeldByt
 from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
 from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes
 from arneb_pulsar.transactions.records import Acked, Opened, Sent, pack, pack_sent, unpack
-from arneb_pulsar.transactions.states import COORDINATOR, TransactionId, TransactionState
+from arneb_pulsar.transactions.states import (
+    COORDINATOR,
+    ERA,
+    ERA_BITS,
+    ERA_BYTES,
+    HOW_ENDED,
+    TransactionId,
+    TransactionState,
+)
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
-
-ERA: Final = "pulsar/transaction/era"
-"""Counts the starts at which transactions were opened: numbers never come twice."""
-
-ERA_BITS: Final = 32
-"""Of a transaction's number, the lower ones count."""
 
 LOOK_S: Final = 0.25
 """How often it is looked whose time is up, while some are open."""
@@ -46,11 +48,6 @@ GATHER_S: Final = 60.0
 """Single outcomes are drawn together when there are so many, or after so long."""
 
 logger = logging.getLogger(__name__)
-
-ENDED: Final = {
-    TransactionState.COMMITTED: "it was committed",
-    TransactionState.ABORTED: "it was aborted, or its time was up",
-}
 
 
 class Transactions:
@@ -201,7 +198,7 @@ class Transactions:
             if not self.latest:
                 kept = self._core.metadata(ERA).get(ERA, b"")
                 era = int.from_bytes(kept, "big") + 1
-                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(4, "big"))]))
+                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(ERA_BYTES, "big"))]))
                 self.latest = era << ERA_BITS
             self.latest += 1
             number = self.latest
@@ -339,7 +336,7 @@ class Transactions:
         found = self._open.get(number) if wanted.most_bits == COORDINATOR else None
         if found is None:
             if wanted.most_bits == COORDINATOR and (how := self.outcomes.find(number)):
-                text = f"transaction {wanted} has ended: {ENDED[how]}"
+                text = f"transaction {wanted} has ended: {HOW_ENDED[how]}"
                 raise RequestRefused(pb.InvalidTxnStatus, text)
             raise RequestRefused(pb.TransactionNotFound, f"transaction {wanted} is not known")
         if caller is not None and found.opened.owner != (caller.role, caller.original):

@@ -48,7 +48,9 @@ class Many:
 
     @classmethod
     def unpack(cls, number: int, value: bytes) -> "Many":
-        """What was kept."""
+        """What was kept. Raises :class:`ValueError`."""
+        if len(value) <= MANY_VALUE.size:
+            raise ValueError(f"expected more than {MANY_VALUE.size} bytes, got {len(value)}")
         until_ms, length = MANY_VALUE.unpack_from(value)
         at = MANY_VALUE.size
         committed = BitMap64.deserialize(value[at : at + length])

@@ -12,6 +12,7 @@ a message that was sent the record holds the entry as it will stand in its topic
 """
 
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -103,6 +104,13 @@ def pack_sent(number: int, topic: int, entries: Sequence[bytes], now_ms: int) ->
 
 def unpack(entry: bytes) -> tuple[int, Record]:
     """The number of the transaction, and what of it the entry keeps. Raises :class:`ValueError`."""
+    try:
+        return _unpacked(entry)
+    except (struct.error, TypeError) as error:
+        raise ValueError(f"expected a record of a transaction: {error}") from error
+
+
+def _unpacked(entry: bytes) -> tuple[int, Record]:
     at = HEADER_BYTES + HEAD.size
     kind, number = HEAD.unpack_from(entry, HEADER_BYTES)
     match Kind(kind):

@@ -22,6 +22,14 @@ committed: an id that is told so is that of no message, and as a place to begin 
 COORDINATOR: Final = 0
 """The one coordinator of a broker: its number is the upper half of the ids of its transactions."""
 
+ERA: Final = "pulsar/transaction/era"
+"""The key of what counts the starts at which transactions were opened: numbers never come twice."""
+
+ERA_BYTES: Final = 4
+
+ERA_BITS: Final = 32
+"""Of a transaction's number, the lower ones count."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TransactionId:
@@ -52,3 +60,8 @@ MOVES: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.ABORTED: frozenset(),
 }
 """What may follow on what."""
+
+HOW_ENDED: Final[Mapping[TransactionState, str]] = {
+    TransactionState.COMMITTED: "it was committed",
+    TransactionState.ABORTED: "it was aborted, or its time was up",
+}

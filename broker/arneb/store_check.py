@@ -1,0 +1,50 @@
+"""The check of a data directory with what frontends keep in it, in a process of its own.
+
+The rule: the core's check comes first; where pages or entries are damaged nothing else is read, for
+what is read there could be anything.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from arneb_core.store.apart import Say, speak
+from arneb_core.store.check_apart import check_and_say, check_apart, say_of_frontend
+from arneb_core.store.findings import Finding
+from arneb_core.store.kept import metadata_rows, unacknowledged
+from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
+from arneb_pulsar.services.held_records import NAME, SUBSCRIPTION
+from arneb_pulsar.transactions.checking import Problem, check_records, check_rows
+
+TRANSACTIONS: Final = "pulsar/transaction/"
+"""Keys of metadata about transactions."""
+
+
+def check_store(path: Path) -> Iterator[Finding]:
+    """Everything that is wrong in a data directory, as it is found.
+
+    Raises :class:`.StoreUnusable` when it cannot be opened at all.
+    """
+    return check_apart(path, __name__)
+
+
+def transaction_problems(snapshot: Snapshot) -> Iterator[Problem]:
+    """What is wrong with what is kept of transactions."""
+    yield from check_rows(metadata_rows(snapshot, TRANSACTIONS))
+    yield from check_records(unacknowledged(snapshot, NAME, SUBSCRIPTION))
+
+
+def _read(path: Path, at: Say, found: Say) -> None:
+    if not check_and_say(path, at, found):
+        return
+    at("transactions")
+    with (
+        open_snapshot_environment(path, looked_at=True) as environment,
+        environment.snapshot(damaged_too=True) as snapshot,
+    ):
+        for where, detail in transaction_problems(snapshot):
+            say_of_frontend(found, f"transactions, {where}", detail)
+
+
+if __name__ == "__main__":
+    speak(_read)

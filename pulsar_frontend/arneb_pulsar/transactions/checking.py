@@ -1,0 +1,67 @@
+"""Checking: can what is kept of transactions be read again, and does it fit together?
+
+The rule: what is found here would stop a broker's start, or have it answer otherwise than before.
+Rows are not compared with records: the newest records may be in the journal, whose rows are not in
+the store yet.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+
+from arneb_core.api.entry import read_header
+from arneb_core.api.position import Position, render
+from arneb_pulsar.transactions.outcomes import MANY, ONE, ONE_VALUE, Many
+from arneb_pulsar.transactions.records import Acked, Opened, Sent, unpack
+from arneb_pulsar.transactions.states import ERA, ERA_BYTES
+
+Problem = tuple[str, str]
+"""Where, and what."""
+
+
+def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
+    """The era and the outcomes, by their keys."""
+    singles: dict[int, bool] = {}
+    many: list[Many] = []
+    for key, value in rows.items():
+        try:
+            if key == ERA:
+                _expect(len(value), ERA_BYTES, "bytes")
+            elif key.startswith(ONE):
+                committed, _ = ONE_VALUE.unpack(value)
+                _expect(committed in (0, 1), True, "0 or 1")
+                singles[int(key.removeprefix(ONE))] = bool(committed)
+            elif key.startswith(MANY):
+                many.append(Many.unpack(int(key.removeprefix(MANY)), value))
+        except (ValueError, struct.error) as error:
+            yield f"row {key!r}", str(error)
+    for each in many:
+        where = f"row '{MANY}{each.number}'"
+        if both := each.committed & each.aborted:
+            yield where, f"expected one outcome each, got two of {both.min()}"
+    for number, committed in singles.items():
+        for each in many:
+            if number in (each.aborted if committed else each.committed):
+                yield f"row '{ONE}{number}'", f"expected the outcome of row '{MANY}{each.number}'"
+
+
+def check_records(records: Iterable[tuple[Position, bytes]]) -> Iterator[Problem]:
+    """The records of transactions that have not ended, in their order."""
+    opened: set[int] = set()
+    for place, entry in records:
+        try:
+            number, record = unpack(entry)
+            match record:
+                case Opened():
+                    _expect(number in opened, False, "the first of its number")
+                    opened.add(number)
+                case Sent():
+                    read_header(record.entry)
+                case Acked():
+                    _expect(bool(record.whole or record.parts), True, "something acknowledged")
+        except ValueError as error:
+            yield f"record {render(place)}", str(error)
+
+
+def _expect(got: object, wanted: object, what: str) -> None:
+    if got != wanted:
+        raise ValueError(f"expected {what}: {wanted}, got {got}")

@@ -1,0 +1,87 @@
+"""Outcomes are answered alike, in rows of their own and in rows of many, before and after a
+restart; and they go in time."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from arneb_pulsar.transactions.checking import check_rows
+from arneb_pulsar.transactions.outcomes import Outcomes
+from arneb_pulsar.transactions.states import TransactionState
+
+COMMITTED, ABORTED = TransactionState.COMMITTED, TransactionState.ABORTED
+
+
+class OutcomesMachine(RuleBasedStateMachine):
+    """The model: a dictionary of what was told, and until when that holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: dict[str, bytes] = {}
+        self.outcomes = Outcomes({})
+        self.told: dict[int, tuple[bool, int]] = {}
+        self.now_ms = 1_000
+
+    @rule(committed=st.booleans(), kept_ms=st.integers(1, 500))
+    def end(self, committed: bool, kept_ms: int) -> None:
+        number, until_ms = len(self.told) + 1, self.now_ms + kept_ms
+        key, value = self.outcomes.row(number, until_ms, committed=committed)
+        self.rows[key] = value
+        self.outcomes.stored(number, until_ms, committed=committed)
+        self.told[number] = committed, until_ms
+
+    @rule(stored=st.booleans())
+    def gather(self, stored: bool) -> None:
+        """Perhaps its commit fails."""
+        gathered = self.outcomes.gathered(self.now_ms)
+        if not stored:
+            return
+        for key, value in gathered.rows:
+            if value is None:
+                self.rows.pop(key)
+            else:
+                self.rows[key] = value
+        self.outcomes.settled(gathered)
+        assert not self.outcomes.singles
+
+    @rule(passed_ms=st.integers(1, 400))
+    def wait(self, passed_ms: int) -> None:
+        self.now_ms += passed_ms
+
+    @rule(committed=st.booleans())
+    def two_of_which_one_lasts(self, committed: bool) -> None:
+        """They are drawn together, and looked at when the first is asked for no more."""
+        self.end(committed, 10)
+        self.end(not committed, 300)
+        self.gather(stored=True)
+        self.wait(20)
+        self.gather(stored=True)
+
+    @rule()
+    def restart(self) -> None:
+        self.outcomes = Outcomes(self.rows)
+
+    @precondition(lambda self: self.told)
+    @rule()
+    def all_go_when_nobody_asks_any_more(self) -> None:
+        self.now_ms = max(until_ms for _, until_ms in self.told.values())
+        for _ in range(2):
+            self.gather(stored=True)
+        assert self.rows == {}
+        assert not any(map(self.outcomes.find, self.told))
+        self.told = {number: (committed, 0) for number, (committed, _) in self.told.items()}
+
+    @invariant()
+    def what_was_told_is_told_again(self) -> None:
+        for number, (committed, until_ms) in self.told.items():
+            if until_ms > self.now_ms:
+                assert self.outcomes.find(number) is (COMMITTED if committed else ABORTED)
+        assert self.outcomes.find(len(self.told) + 1) is None
+
+    @invariant()
+    def rows_are_in_order(self) -> None:
+        assert list(check_rows(self.rows)) == []
+
+
+TestOutcomes = OutcomesMachine.TestCase
+TestOutcomes.settings = settings(max_examples=60, stateful_step_count=30)
