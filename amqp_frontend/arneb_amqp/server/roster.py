@@ -4,9 +4,9 @@ The rule: values, made when they are asked for. What they count is counted by th
 and by the write.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.occupancy import Occupancy
@@ -23,7 +23,7 @@ from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.clock import wall_clock_ms
 
-_SHOWN: Final = frozenset({ConnectionState.OPEN, ConnectionState.CLOSING})
+_SHOWN: Final = (ConnectionState.OPEN, ConnectionState.CLOSING)
 """Who has not come in yet is nobody that an operator knows."""
 
 
@@ -96,11 +96,27 @@ class ConnectionStatistics:
         return self.peer.name
 
 
-@dataclass(frozen=True, slots=True)
+class Known(NamedTuple):
+    """A connection as lists know it, where there are very many: what stays the same."""
+
+    id: ConnectionId
+    peer: Remote
+    user: str
+    vhost: str
+
+    @property
+    def name(self) -> str:
+        """Both ends, as RabbitMQ names a connection."""
+        return self.peer.name
+
+
+@dataclass(slots=True)
 class _Entry:
     connection: Connection
     peer: Remote
     connected_at_ms: int
+    known: Known | None = None
+    """Once it has come in."""
 
 
 class Roster:
@@ -195,8 +211,32 @@ class Roster:
             return _channel(entry.connection, used)
         return ChannelStatistics(number) if number in channels.unused else None
 
-    def connections(self) -> Iterator[ConnectionStatistics]:
+    def known(self) -> Iterator[Known]:
         """Those that are in a vhost, the first first; some may go while one waits in between."""
+        for id_, entry in list(self._entries.items()):
+            session = entry.connection.session
+            if session.state not in _SHOWN or session.principal is None or session.vhost is None:
+                continue
+            if entry.known is None:
+                user, vhost = session.principal.name, session.rights.vhost
+                entry.known = Known(id_, entry.peer, user, vhost)
+            yield entry.known
+
+    def channel_count(self, id_: ConnectionId) -> int:
+        """How many a connection has."""
+        entry = self._entries.get(id_)
+        return 0 if entry is None else len(entry.connection.session.channels)
+
+    def channel_numbers(self, id_: ConnectionId) -> Sequence[int]:
+        """The numbers of a connection's channels, in order."""
+        entry = self._entries.get(id_)
+        if entry is None:
+            return ()
+        channels = entry.connection.session.channels
+        return sorted([*channels.unused, *channels.used])
+
+    def connections(self) -> Iterator[ConnectionStatistics]:
+        """The same with their figures."""
         for id_ in list(self._entries):
             found = self.connection(id_)
             if found is not None:

@@ -4,6 +4,7 @@ namespaces that are no virtual host's."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ from tests.broker.management.test_messages_looked_at import publish
 
 from arneb.http.management import ages as ages_module
 from arneb.http.management.ages import Ages
+from arneb.http.management.rows import Row
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
@@ -172,6 +174,44 @@ async def test_only_administrators_look_into_it(tmp_path: Path, user: str) -> No
             assert (await call("GET", NAMED + path, user=user)).status == 401
         shown = await call.does("GET", "page/topics?page=1", user=user)
         assert shown["items"] == []
+
+
+async def test_what_the_broker_keeps_for_itself_is_in_no_list(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        body = {"type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
+        await call.does("PUT", "exchanges/%2F/later", body)
+        await call.does("PUT", "queues/%2F/q", {"durable": True})
+        own = [each for each in call.site.core.topics if each.startswith("amqp-delayed://")]
+        assert len(own) == 1
+        shown = await call.does("GET", "page/topics?page=1")
+        assert [each["name"] for each in shown["items"]] == ["q"]
+        assert (await call("GET", f"page/topic/{quote(own[0], safe='')}")).status == 404
+
+
+async def test_rows_that_stay_are_the_same_when_others_come_and_go(tmp_path: Path) -> None:
+    """Else the order of very many would be found out anew each time."""
+    async with managed(tmp_path) as call:
+        site = call.site
+
+        async def rows() -> dict[str, Row]:
+            found = await site.rows.of(site.core, site.topology)
+            return {each.name: each for each in (*found["/"], *found.get("", ()))}
+
+        await elsewhere(call)
+        for name in ("stays", "goes", "returns", "topic"):
+            await call.does("PUT", f"queues/%2F/{name}", {"durable": True})
+        before = await rows()
+        for name in ("goes", "returns"):
+            await call.does("DELETE", f"queues/%2F/{name}")
+        for name in ("comes", "returns"):
+            await call.does("PUT", f"queues/%2F/{name}", {"durable": True})
+        after = await rows()
+        assert sorted(after) == ["comes", "elsewhere/place/log", "returns", "stays", "topic"]
+        same = {name for name in after if after[name] is before.get(name)}
+        assert same == {"stays", "elsewhere/place/log", "topic"}
+        for row in after.values():
+            assert row.topic is site.core.topics[row.topic.name]
+            assert row.queue is None or row.queue is site.vhost("/").queues.get(row.name)
 
 
 async def test_the_past_of_a_queue_begins_when_somebody_looks(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ The rule: a channel is seen by whoever may see its connection; a consumer by who
 its vhost.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from arneb.http.management.calls import (
     Call,
@@ -16,7 +16,7 @@ from arneb.http.management.calls import (
     not_authorised,
     not_found,
 )
-from arneb.http.management.connections import connection_in, visible_connections
+from arneb.http.management.connections import connection_in, eyes_of, visible_connections
 from arneb.http.management.counters import (
     CONSUMED,
     OF_CHANNELS,
@@ -26,20 +26,39 @@ from arneb.http.management.counters import (
     of_channel,
 )
 from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.ordering import Figure
 from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
 from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST, has_access, is_monitor
 from arneb.http.management.site import Site
-from arneb_amqp.server.roster import ChannelStatistics, ConnectionStatistics, ConsumerStatistics
+from arneb_amqp.server.roster import (
+    ChannelStatistics,
+    ConnectionStatistics,
+    ConsumerStatistics,
+    Known,
+)
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 
-CHANNELS_PER_TURN: Final = 200
+CHANNELS_PER_TURN: Final = 1000
 
 _RANGES: Final = {"msg_rates": (*SENT, *CONSUMED)}
 
-_Row = tuple[ConnectionStatistics, ChannelStatistics]
+
+class _Row(NamedTuple):
+    """A channel as the list knows it, where there are very many."""
+
+    connection: Known
+    number: int
+
+    @property
+    def name(self) -> str:
+        return _named(self.connection, self.number)
+
+
+def _named(connection: Known | ConnectionStatistics, number: int) -> str:
+    return f"{connection.name} ({number})"
 
 
 def peer_details(connection: ConnectionStatistics) -> Document:
@@ -51,23 +70,22 @@ def peer_details(connection: ConnectionStatistics) -> Document:
     }
 
 
-def _name(row: _Row) -> str:
-    return f"{row[0].name} ({row[1].number})"
-
-
 def _read(site: Site, id_: ConnectionId, number: int) -> Counters | None:
     found = site.roster.channel(id_, number)
     return None if found is None else of_channel(found.traffic)
 
 
-def _document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document:
-    connection, channel = row
+def _document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document | None:
+    connection = site.roster.connection(row.connection.id)
+    channel = site.roster.channel(row.connection.id, row.number)
+    if connection is None or channel is None:
+        return None
     counters = of_channel(channel.traffic)
     key = ("channel", connection.id, channel.number)
     read = partial(_read, site, connection.id, channel.number)
     rates = site.rates.details(key, counters, read, ranges)
     document: Document = {
-        "name": _name(row),
+        "name": row.name,
         "number": channel.number,
         "node": site.node,
         "user": connection.user,
@@ -94,8 +112,45 @@ def _document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document:
     return document
 
 
-def _consumer(site: Site, row: _Row, consumer: ConsumerStatistics) -> Document:
-    connection, channel = row
+FIGURES: Final[Mapping[str, Callable[[ChannelStatistics], Any]]] = {
+    "state": lambda channel: channel.state,
+    "confirm": lambda channel: channel.confirm,
+    "transactional": lambda channel: channel.transactional,
+    "consumer_count": lambda channel: len(channel.consumers),
+    "messages_unacknowledged": lambda channel: channel.unacknowledged,
+    "messages_unconfirmed": lambda channel: channel.unconfirmed,
+    "messages_uncommitted": lambda channel: channel.uncommitted,
+    "acks_uncommitted": lambda channel: channel.acks_uncommitted,
+    "prefetch_count": lambda channel: channel.prefetch,
+    "global_prefetch_count": lambda channel: channel.global_prefetch,
+}
+"""What a channel is sorted by without a document of it."""
+
+CONSTANT: Final[Mapping[str, Figure]] = {
+    "name": lambda row: row.name,
+    "number": lambda row: row.number,
+    "user": lambda row: row.connection.user,
+    "vhost": lambda row: row.connection.vhost,
+}
+
+
+def _figure(site: Site, sort: str) -> Figure | None:
+    if (read := FIGURES.get(sort)) is None:
+        return CONSTANT.get(sort)
+
+    def figure(row: _Row) -> Any:
+        channel = site.roster.channel(row.connection.id, row.number)
+        return None if channel is None else read(channel)
+
+    return figure
+
+
+def _consumer(
+    site: Site,
+    connection: ConnectionStatistics,
+    channel: ChannelStatistics,
+    consumer: ConsumerStatistics,
+) -> Document:
     vhost = site.topology.vhost(connection.vhost)
     queue = None if vhost is None else vhost.queues.get(consumer.queue)
     active, status = True, "up"
@@ -106,7 +161,7 @@ def _consumer(site: Site, row: _Row, consumer: ConsumerStatistics) -> Document:
         "consumer_tag": text_to_json(consumer.tag),
         "queue": {"name": text_to_json(consumer.queue), "vhost": connection.vhost},
         "channel_details": {
-            "name": _name(row),
+            "name": _named(connection, channel.number),
             "number": channel.number,
             "connection_name": connection.name,
             "node": site.node,
@@ -129,28 +184,33 @@ def consumer_documents(site: Site, vhosts: Container[str]) -> Iterator[Document]
         if connection.vhost in vhosts:
             for channel in site.roster.channels(connection.id):
                 for each in channel.consumers:
-                    yield _consumer(site, (connection, channel), each)
+                    yield _consumer(site, connection, channel, each)
 
 
-async def _rows(site: Site, connections: list[ConnectionStatistics]) -> list[_Row]:
+async def _rows(site: Site, connections: Iterable[Known]) -> list[_Row]:
     rows: list[_Row] = []
     turn = CHANNELS_PER_TURN
     for connection in connections:
-        rows += [(connection, each) for each in site.roster.channels(connection.id)]
+        rows += [_Row(connection, each) for each in site.roster.channel_numbers(connection.id)]
         if len(rows) >= turn:
             turn = len(rows) + CHANNELS_PER_TURN
             await site.pause()
     return rows
 
 
-async def _answer(site: Site, call: Call, connections: list[ConnectionStatistics]) -> Reply:
+async def _answer(site: Site, call: Call, connections: Iterable[Known], of: Hashable) -> Reply:
     if call.flag("disable_stats"):
         raise bad_request("Stats in management UI are disabled on this node")
     ranges = ranges_of(call.query, _RANGES)
+    rows = await _rows(site, connections)
     source = Source(
-        await _rows(site, connections),
+        rows,
         lambda row: _document(site, row, ranges),
-        lambda row: (row[0].vhost, _name(row)),
+        lambda row: (row.connection.vhost, row.name),
+        partial(_figure, site),
+        orders=site.orders,
+        of=("channels", of),
+        stamp=tuple(rows),
     )
     return Reply(await listed(source, listing_of(call.query), site.pause))
 
@@ -158,27 +218,30 @@ async def _answer(site: Site, call: Call, connections: list[ConnectionStatistics
 async def _list(site: Site, call: Call) -> Reply:
     if "vhost" in call.params:
         site.vhost_of(call)
-    return await _answer(site, call, visible_connections(site, call))
+    return await _answer(site, call, await visible_connections(site, call), eyes_of(call))
 
 
 async def _of_connection(site: Site, call: Call) -> Reply:
-    return await _answer(site, call, [connection_in(site, call)])
+    found = connection_in(site, call)
+    known = Known(found.id, found.peer, found.user, found.vhost)
+    return await _answer(site, call, [known], known)
 
 
 async def _show(site: Site, call: Call) -> Reply:
-    for row in await _rows(site, visible_connections(site, call)):
-        if _name(row) == call.params["channel"]:
-            document = _document(site, row, ranges_of(call.query, _RANGES))
-            consumers = [_consumer(site, row, each) for each in row[1].consumers]
-            document |= {"consumer_details": consumers, "publishes": [], "deliveries": []}
-            return Reply(narrowed(document, listing_of(call.query).columns))
-    if any(_name(row) == call.params["channel"] for row in await _rows(site, _all(site))):
-        raise not_authorised("User not authorised to access object")
+    for row in await _rows(site, site.roster.known()):
+        if row.name != call.params["channel"]:
+            continue
+        if not is_monitor(call.caller) and row.connection.user != call.caller.name:
+            raise not_authorised("User not authorised to access object")
+        document = _document(site, row, ranges_of(call.query, _RANGES))
+        connection = site.roster.connection(row.connection.id)
+        channel = site.roster.channel(row.connection.id, row.number)
+        if document is None or connection is None or channel is None:
+            break
+        consumers = [_consumer(site, connection, channel, each) for each in channel.consumers]
+        document |= {"consumer_details": consumers, "publishes": [], "deliveries": []}
+        return Reply(narrowed(document, listing_of(call.query).columns))
     raise not_found()
-
-
-def _all(site: Site) -> list[ConnectionStatistics]:
-    return list(site.roster.connections())
 
 
 async def _consumers(site: Site, call: Call) -> Reply:

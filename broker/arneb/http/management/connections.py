@@ -3,38 +3,53 @@
 The rule: who does not monitor sees what is its own, and ends what is its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from arneb.http.management.calls import DONE, Call, Document, Reply, not_authorised, not_found
 from arneb.http.management.counters import OCTETS, Counters, with_details
 from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.ordering import Figure
 from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS
 from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST, is_administrator, is_monitor
 from arneb.http.management.site import Site
-from arneb_amqp.server.roster import ConnectionStatistics
+from arneb_amqp.server.roster import ConnectionStatistics, Known
 from arneb_amqp.server.tls_fields import tls_fields
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json
+
+CONNECTIONS_PER_TURN: Final = 1000
 
 CLOSED: Final = "Closed via management plugin"
 
 _RANGES: Final = {"data_rates": OCTETS}
 
 
-def visible_connections(site: Site, call: Call) -> list[ConnectionStatistics]:
+async def visible_connections(site: Site, call: Call) -> list[Known]:
     """Those that the caller may see, in the vhost of the path if it names one."""
-    vhost, seen = call.params.get("vhost"), call.headers.get("x-vhost")
-    return [
-        each
-        for each in site.roster.connections()
-        if (is_monitor(call.caller) or each.user == call.caller.name)
-        and vhost in (None, each.vhost)
-        and seen in (None, each.vhost)
-    ]
+    vhosts = set(asked_vhosts(call))
+    user = None if is_monitor(call.caller) else call.caller.name
+    found: list[Known] = []
+    for number, each in enumerate(site.roster.known(), 1):
+        if number % CONNECTIONS_PER_TURN == 0:
+            await site.pause()
+        if user in (None, each.user) and vhosts <= {each.vhost}:
+            found.append(each)
+    return found
+
+
+def asked_vhosts(call: Call) -> tuple[str, ...]:
+    """The vhosts by which the caller asks for less: in the path, in a header, or not at all."""
+    asked = call.params.get("vhost"), call.headers.get("x-vhost")
+    return tuple(each for each in asked if each is not None)
+
+
+def eyes_of(call: Call) -> Hashable:
+    """Whoever has the same sees the same clients."""
+    return None if is_monitor(call.caller) else call.caller.name, asked_vhosts(call)
 
 
 def _read(site: Site, id_: ConnectionId) -> Counters | None:
@@ -88,7 +103,7 @@ def connection_document(
     return document
 
 
-def _short(connection: ConnectionStatistics, node: str) -> Document:
+def _short(connection: Known, node: str) -> Document:
     return {
         "name": connection.name,
         "vhost": connection.vhost,
@@ -99,21 +114,64 @@ def _short(connection: ConnectionStatistics, node: str) -> Document:
 
 def connection_in(site: Site, call: Call) -> ConnectionStatistics:
     """The connection in the path, that the caller may see. Raises 404 and 401."""
-    for each in site.roster.connections():
+    for each in site.roster.known():
         if each.name == call.params["connection"]:
-            if is_monitor(call.caller) or each.user == call.caller.name:
-                return each
-            raise not_authorised("User not authorised to access object")
+            if not is_monitor(call.caller) and each.user != call.caller.name:
+                raise not_authorised("User not authorised to access object")
+            if (found := site.roster.connection(each.id)) is not None:
+                return found
     raise not_found()
+
+
+FIGURES: Final[Mapping[str, Callable[[ConnectionStatistics], Any]]] = {
+    "state": lambda connection: connection.state,
+    "channels": lambda connection: connection.channels,
+    "connected_at": lambda connection: connection.connected_at_ms,
+    "recv_oct": lambda connection: connection.received_bytes,
+    "send_oct": lambda connection: connection.sent_bytes,
+    "recv_cnt": lambda connection: connection.reads,
+    "send_cnt": lambda connection: connection.writes,
+    "send_pend": lambda connection: connection.waiting_bytes,
+}
+"""What a connection is sorted by without a document of it."""
+
+CONSTANT: Final[Mapping[str, Figure]] = {
+    "name": lambda known: known.name,
+    "user": lambda known: known.user,
+    "vhost": lambda known: known.vhost,
+}
+
+
+def _figure(site: Site, sort: str) -> Figure | None:
+    if (read := FIGURES.get(sort)) is None:
+        return CONSTANT.get(sort)
+
+    def figure(known: Known) -> Any:
+        found = site.roster.connection(known.id)
+        return None if found is None else read(found)
+
+    return figure
 
 
 async def _list(site: Site, call: Call) -> Reply:
     if "vhost" in call.params:
         site.vhost_of(call)
-    document: Any = partial(connection_document, site, ranges=ranges_of(call.query, _RANGES))
-    if call.flag("disable_stats"):
-        document = partial(_short, node=site.node)
-    source = Source(visible_connections(site, call), document, lambda each: (each.vhost, each.name))
+    ranges = ranges_of(call.query, _RANGES)
+
+    def document(known: Known) -> Document | None:
+        found = site.roster.connection(known.id)
+        return None if found is None else connection_document(site, found, ranges)
+
+    connections = await visible_connections(site, call)
+    source = Source(
+        connections,
+        partial(_short, node=site.node) if call.flag("disable_stats") else document,
+        lambda each: (each.vhost, each.name),
+        partial(_figure, site),
+        orders=site.orders,
+        of=("connections", call.flag("disable_stats"), eyes_of(call)),
+        stamp=tuple(connections),
+    )
     return Reply(await listed(source, listing_of(call.query), site.pause))
 
 
@@ -141,7 +199,7 @@ async def _of_user(site: Site, call: Call) -> Reply:
     user = call.params["user"]
     if not is_monitor(call.caller) and user != call.caller.name:
         raise not_authorised("User not authorised to access object")
-    found = [each for each in site.roster.connections() if each.user == user]
+    found = [each for each in site.roster.known() if each.user == user]
     return Reply([_short(each, site.node) for each in found])
 
 
@@ -149,7 +207,7 @@ async def _close_of_user(site: Site, call: Call) -> Reply:
     user = call.params["user"]
     _expect_own(call, user)
     reason = call.headers.get("x-reason") or CLOSED
-    for each in list(site.roster.connections()):
+    for each in site.roster.known():
         if each.user == user:
             site.roster.close(each.id, reason)
     return DONE

@@ -68,7 +68,8 @@ class Source(Generic[Item]):
     """Things that are listed."""
 
     items: Sequence[Item]
-    document: Callable[[Item], Document | Written]
+    document: Callable[[Item], Document | Written | None]
+    """None: it has gone meanwhile."""
     order: Callable[[Item], tuple[str, ...]]
     """By what they stand in order unless something else is asked for; the last part is the name
     that is searched."""
@@ -155,9 +156,10 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
     documents: list[Document | Written] = []
     for item in ordered[start:end]:
         found = source.document(item)
-        if not isinstance(found, Written):  # which it is not if there are columns
+        if isinstance(found, dict):  # which it is if there are columns
             found = narrowed(found, listing.columns)
-        documents.append(found)
+        if found is not None:
+            documents.append(found)
         if len(documents) % DOCUMENTS_PER_TURN == 0:
             await pause()
     if page is None:

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from arneb.http.management.freshness import fresh_for_s
+
 FIGURES_PER_TURN: Final = 1000
 """Figures that are looked up, or names that are compared, in one to three milliseconds."""
 DOCUMENTS_PER_TURN: Final = 50
@@ -18,10 +20,6 @@ DOCUMENTS_PER_TURN: Final = 50
 MERGED_PER_TURN: Final = 20_000
 """Of what is sorted already, merged in as long."""
 
-REST: Final = 50
-"""An order that took a second to find out is kept for fifty."""
-SHORT_S: Final = 0.02
-"""What takes no longer is found out each time."""
 ORDERS_MAX: Final = 16
 """Orders that are kept."""
 
@@ -81,10 +79,10 @@ class Orders:
                 self._kept[key] = _Order(first, items, stamp, kept.until_s)
                 return first
         found = await find(items)
-        took_s = self._clock() - began
+        now = self._clock()
         self._kept.pop(key, None)
-        if took_s > SHORT_S:
-            self._kept[key] = _Order(found, items, stamp, self._clock() + REST * took_s)
+        if fresh_s := fresh_for_s(now - began):
+            self._kept[key] = _Order(found, items, stamp, now + fresh_s)
             if len(self._kept) > ORDERS_MAX:
                 self._kept.popitem(last=False)
         return found

@@ -9,7 +9,7 @@ from typing import Final
 
 from arneb.http.management.calls import Call, Document, Reply, bad_request
 from arneb.http.management.churn import CHURNED, churn_counters
-from arneb.http.management.connections import visible_connections
+from arneb.http.management.connections import CONNECTIONS_PER_TURN, visible_connections
 from arneb.http.management.counters import (
     CHURN,
     CONSUMED,
@@ -60,8 +60,14 @@ async def _overview(site: Site, call: Call) -> Reply:
         counters = await node_counters(site)
     elif not disabled:
         counters = await _sum(site, vhosts)
-    connections = visible_connections(site, call)
-    consumers = sum(site.roster.consumers(each.id) for each in connections if each.vhost in names)
+    connections = await visible_connections(site, call)
+    channels = consumers = 0
+    for begin in range(0, len(connections), CONNECTIONS_PER_TURN):
+        for each in connections[begin : begin + CONNECTIONS_PER_TURN]:
+            channels += site.roster.channel_count(each.id)
+            if each.vhost in names:
+                consumers += site.roster.consumers(each.id)
+        await site.pause()
     key: Hashable = EVERYTHING if is_whole else ("overview", tuple(sorted(names)))
     if disabled:
         key = "nothing"
@@ -90,7 +96,7 @@ async def _overview(site: Site, call: Call) -> Reply:
         "churn_rates": with_details(churn, churned, CHURN),
         "queue_totals": with_details(counters, rates, LENGTHS),
         "object_totals": {
-            "channels": sum(each.channels for each in connections),
+            "channels": channels,
             "connections": len(connections),
             "consumers": consumers,
             "exchanges": sum(len(each.router.exchanges) for each in vhosts),

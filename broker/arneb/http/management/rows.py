@@ -1,8 +1,9 @@
 """Rows: queues and topics in one list, each as both protocols see it.
 
 The rule: a row is one log. A queue of AMQP's and a topic that only Pulsar's clients know stand
-side by side. Which there are is found out anew, in turns, when some have come or gone, and not more
-often than that is worth.
+side by side; what the broker keeps for itself is none. Which there are is found out anew, in turns,
+when some have come or gone, and not more often than that is worth; those that stayed stay the same
+objects.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import trio
 
+from arneb.http.management.freshness import fresh_for_s
 from arneb.http.management.ordering import in_order
 from arneb.http.management.queues_by_name import QueuesByName
 from arneb_amqp.topology.names import SCHEME, SUBSCRIPTION, decode
@@ -25,11 +27,11 @@ TOPIC: Final = "topic"
 NO_VHOST: Final = ""
 """Of a topic in a namespace that is no vhost's."""
 
-ROWS_PER_TURN: Final = 2000
+CLIENTS_SCHEMES: Final = (SCHEME, "non-persistent://")
+"""Of the topics that clients know. The broker keeps some of its own under other ones: what a
+delaying exchange holds back, batches that are not committed, open transactions."""
 
-REST: Final = 20
-"""Rows that took a second to find are found again after twenty at the earliest: queues may come and
-go all the time."""
+ROWS_PER_TURN: Final = 2000
 
 
 class Row:
@@ -122,6 +124,7 @@ class AllRows:
         self._stamp: tuple[int, ...] = ()
         self._until_s = float("-inf")
         self._rows: Mapping[str, Sequence[Row]] = {}
+        self._by_topic: Mapping[str, Row] = {}
         self._finding = trio.Lock()
 
     def __repr__(self) -> str:
@@ -148,7 +151,8 @@ class AllRows:
                 began = self._clock()
                 self._rows = await self._find(core, topology)
                 self._stamp = changes
-                self._until_s = self._clock() + REST * (self._clock() - began)
+                now = self._clock()
+                self._until_s = now + fresh_for_s(now - began)
         return self._rows
 
     def _topic_changed(self, name: str, there: bool) -> None:
@@ -156,7 +160,7 @@ class AllRows:
 
     async def _find(self, core: Core, topology: Topology) -> Mapping[str, Sequence[Row]]:
         found: dict[str, list[Row]] = {}
-        known: set[str] = set()
+        known: dict[str, Row] = {}
         namespaces: dict[str, str] = {}
         for vhost in sorted(topology.vhosts, key=lambda each: each.name):
             namespaces[vhost.queues.namespace] = vhost.name
@@ -164,21 +168,38 @@ class AllRows:
             queues = await self._by_name.of(vhost.queues)
             for begin in range(0, len(queues), ROWS_PER_TURN):
                 for queue in queues[begin : begin + ROWS_PER_TURN]:
-                    rows.append(Row(queue.name, vhost.name, queue.topic, queue))
-                    known.add(queue.topic.name)
+                    topic = queue.topic
+                    row = self._by_topic.get(topic.name)
+                    if row is None or row.queue is not queue or row.topic is not topic:
+                        row = Row(queue.name, vhost.name, topic, queue)
+                    known[topic.name] = row
+                    rows.append(row)
                 await self._pause()
         others: dict[str, list[Row]] = {}
         names = [name for name in core.topics if name not in known]
         for number, name in enumerate(names, 1):
-            topic = core.topics.get(name)
-            if topic is not None:
-                space, _, local = name.removeprefix(SCHEME).rpartition("/")
-                vhost_name = namespaces.get(space, NO_VHOST)
-                shown = f"{space}/{local}" if vhost_name == NO_VHOST else decode(local)
-                others.setdefault(vhost_name, []).append(Row(shown, vhost_name, topic))
+            found_topic = core.topics.get(name)
+            if found_topic is not None and name.startswith(CLIENTS_SCHEMES):
+                row = known[name] = self._of_topic(found_topic, namespaces)
+                others.setdefault(row.vhost, []).append(row)
             if number % ROWS_PER_TURN == 0:
                 await self._pause()
         for vhost_name, rows in others.items():
             both = [*found.get(vhost_name, ()), *rows]
             found[vhost_name] = await in_order(both, FIGURES["name"], self._pause)
+        self._by_topic = known
         return found
+
+    def _of_topic(self, topic: Topic, namespaces: Mapping[str, str]) -> Row:
+        """The row of a topic that is no queue; ``namespaces`` has the vhosts."""
+        space, _, local = topic.name.removeprefix(SCHEME).rpartition("/")
+        vhost = namespaces.get(space, NO_VHOST)
+        before = self._by_topic.get(topic.name)
+        if (
+            before is not None
+            and before.queue is None
+            and before.topic is topic
+            and before.vhost == vhost
+        ):
+            return before
+        return Row(f"{space}/{local}" if vhost == NO_VHOST else decode(local), vhost, topic)

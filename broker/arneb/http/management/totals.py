@@ -12,13 +12,10 @@ from typing import Final
 import trio
 
 from arneb.http.management.counters import of_vhost
+from arneb.http.management.freshness import fresh_for_s
 from arneb_amqp.topology.topology import Vhost
 
 QUEUES_PER_TURN: Final = 200
-REST: Final = 25
-"""Totals that took a second are kept for 25, so that adding up takes a twenty-fifth of the time."""
-SHORT_S: Final = 0.02
-"""What takes no longer is done each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,8 @@ class Totals:
             "messages_ready": waiting,
             "messages_unacknowledged": away,
         }
-        took_s = trio.current_time() - began
+        now = trio.current_time()
         self._kept.pop(vhost.name, None)
-        if took_s > SHORT_S:
-            self._kept[vhost.name] = _Kept(lengths, trio.current_time() + REST * took_s)
+        if fresh_s := fresh_for_s(now - began):
+            self._kept[vhost.name] = _Kept(lengths, now + fresh_s)
         return lengths

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb.http.management.calls import Call, bad_request, not_authorised, not_found
-from arneb.http.management.rows import NO_VHOST, Row
+from arneb.http.management.rows import CLIENTS_SCHEMES, NO_VHOST, Row
 from arneb.http.management.site import Site
 from arneb_amqp.session.rights import DEFAULT_EXCHANGE_NAME
 from arneb_amqp.topology.names import SCHEME
@@ -42,7 +42,7 @@ def place_in(site: Site, call: Call, name: str | None = None) -> Place:
     """The queue, or the topic that no queue is, in the path; or of that name. Raises 404."""
     if name is None and (full_name := call.params.get("topic")) is not None:
         topic = site.core.topics.get(full_name)
-        if topic is None:
+        if topic is None or not full_name.startswith(CLIENTS_SCHEMES):
             raise not_found()
         return Place(None, Row(full_name.removeprefix(SCHEME), NO_VHOST, topic))
     vhost = site.vhost_of(call)
