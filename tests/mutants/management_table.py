@@ -10,6 +10,8 @@ from tests.mutants.table import Mutant
 HTTP: Final = "broker/arneb/http/management/"
 LOGINS: Final = "broker/arneb/logins/"
 ORDERING_TESTS: Final = ("tests/broker/management/test_ordering.py",)
+LISTED_TESTS: Final = ("tests/broker/management/test_clients_listed.py",)
+PAGE_ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
 FIELD_TESTS: Final = ("tests/broker/management/test_queue_fields.py",)
 DATA_TESTS: Final = ("tests/broker/data/test_rights.py",)
 HOSTILE_TESTS: Final = ("tests/broker/logins/test_hostile.py",)
@@ -70,6 +72,83 @@ MANAGEMENT_MUTANTS: Final = (
         "        if kept is not None and began < kept.until_s:\n",
         "        if kept is not None:\n",
         ORDERING_TESTS,
+    ),
+    Mutant(
+        "those that are known to be the first stand as they stood",
+        HTTP + "ordering.py",
+        "                return await find(kept.first) if is_short else kept.first\n",
+        "                return kept.first\n",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "all is put in order each second",
+        HTTP + "freshness.py",
+        "    return max(REST * took_s, min(SPARING_REST * took_s, SPARING_S))\n",
+        "    return REST * took_s\n",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "what took some seconds is told for a quarter of an hour",
+        HTTP + "freshness.py",
+        "    return max(REST * took_s, min(SPARING_REST * took_s, SPARING_S))\n",
+        "    return SPARING_REST * took_s\n",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "a document is made of each channel to sort them",
+        HTTP + "channels.py",
+        "    if (read := FIGURES.get(sort)) is None:\n",
+        "    if (read := None) is None:\n",
+        LISTED_TESTS,
+    ),
+    Mutant(
+        "a document is made of each connection to sort them",
+        HTTP + "connections.py",
+        "    if (read := FIGURES.get(sort)) is None:\n",
+        "    if (read := None) is None:\n",
+        LISTED_TESTS,
+    ),
+    Mutant(
+        "channels that were opened since stand in no list",
+        HTTP + "channels.py",
+        "        stamp=tuple(rows),\n",
+        "        stamp=None,\n",
+        LISTED_TESTS,
+    ),
+    Mutant(
+        "one vhost is asked for, and all are shown",
+        HTTP + "connections.py",
+        " and vhosts <= {each.vhost}:\n",
+        ":\n",
+        LISTED_TESTS,
+    ),
+    Mutant(
+        "rows that stay are others when one comes or goes",
+        HTTP + "rows.py",
+        "        self._by_topic = known\n",
+        "",
+        PAGE_ROW_TESTS,
+    ),
+    Mutant(
+        "a queue that was made again is the one that was deleted",
+        HTTP + "rows.py",
+        "if row is None or row.queue is not queue or row.topic is not topic:",
+        "if row is None:",
+        PAGE_ROW_TESTS,
+    ),
+    Mutant(
+        "what the broker keeps for itself stands among queues",
+        HTTP + "rows.py",
+        "            if found_topic is not None and name.startswith(CLIENTS_SCHEMES):\n",
+        "            if found_topic is not None:\n",
+        PAGE_ROW_TESTS,
+    ),
+    Mutant(
+        "what the broker keeps for itself is looked into",
+        HTTP + "page/places.py",
+        "        if topic is None or not full_name.startswith(CLIENTS_SCHEMES):\n",
+        "        if topic is None:\n",
+        PAGE_ROW_TESTS,
     ),
     Mutant(
         "the queues that were there are those that there are",

@@ -20,7 +20,7 @@ SUPERVISION_MUTANTS: Final = (
         SUPERVISION_TESTS,
     ),
     Mutant(
-        "housekeeping ends when the store takes nothing",
+        "maintenance ends when the store takes nothing",
         TOPOLOGY + "queues/maintenance.py",
         "    except CoreError as error:\n",
         "    except TopicBusy as error:\n",

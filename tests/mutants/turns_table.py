@@ -363,7 +363,7 @@ TURNS_MUTANTS: Final = (
         ("tests/core/engine/test_maintenance.py",),
     ),
     Mutant(
-        "housekeeping looks at all queues",
+        "maintenance looks at all queues",
         "amqp_frontend/arneb_amqp/topology/queues/enforcing.py",
         "        if options.expires_ms is not None or queue.dead_lettering is not None:\n",
         "        if True:\n",

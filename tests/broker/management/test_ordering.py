@@ -8,6 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.http.management import ordering
+from arneb.http.management.freshness import (
+    REST,
+    SHORT_S,
+    SPARING_REST,
+    SPARING_S,
+    fresh_for_s,
+)
 from arneb.http.management.ordering import (
     FIGURES_PER_TURN,
     MERGED_PER_TURN,
@@ -72,18 +79,50 @@ async def test_very_many_are_found_in_turns_and_each_is_looked_at_once() -> None
 
 
 async def test_an_order_that_took_long_is_kept_for_a_while_and_no_longer() -> None:
-    now, found = 0.0, 0
+    now, looked = 0.0, list[int]()
 
-    async def find(_: Sequence[int]) -> list[int]:
-        nonlocal now, found
-        now, found = now + 0.1, found + 1
-        return [found]
+    async def find(some: Sequence[int]) -> list[int]:
+        nonlocal now
+        now += 1e-6 * len(some)
+        looked.append(len(some))
+        return list(some)[:10]
+
+    orders, items = Orders(lambda: now), list(range(50_000))
+
+    async def ask(key: str) -> Sequence[int]:
+        return await orders.kept(key, 1, items, 5, find, no_pause)
+
+    for _ in range(3):
+        assert await ask("a") == list(range(10))
+    assert looked == [50_000, 10, 10], "it was found out once, and then put in order"
+    await ask("b")
+    assert looked == [50_000, 10, 10, 50_000]
+    now += SPARING_S
+    await ask("a")
+    assert looked[4:] == [50_000]
+
+
+async def test_those_that_are_known_stand_in_the_order_that_they_have_now() -> None:
+    now, figures = 0.0, {name: number for number, name in enumerate("abcdef")}
+
+    async def find(some: Sequence[str]) -> list[str]:
+        nonlocal now
+        now += 0.1
+        return await in_order(some, figures.__getitem__, no_pause, end=3)
 
     orders = Orders(lambda: now)
-    assert [await orders.kept("a", 1, [], 1, find, no_pause) for _ in range(3)] == [[1], [1], [1]]
-    assert await orders.kept("b", 1, [], 1, find, no_pause) == [2]
-    now += 6
-    assert await orders.kept("a", 1, [], 1, find, no_pause) == [3]
+    assert await orders.kept("k", 1, "abcdef", 2, find, no_pause) == ["a", "b", "c"]
+    figures["a"] = 9
+    assert await orders.kept("k", 1, "abcdef", 2, find, no_pause) == ["b", "c", "a"]
+
+
+@given(st.floats(0, 0.03) | st.floats(0, 1000))
+def test_what_is_told_again_takes_a_fiftieth_of_the_time_at_the_most(took_s: float) -> None:
+    fresh_s = fresh_for_s(took_s)
+    assert took_s <= SHORT_S if not fresh_s else fresh_s >= REST * took_s
+    assert fresh_s <= max(SPARING_S, REST * took_s), "and is no older than that needs"
+    if SHORT_S < took_s <= SPARING_S / SPARING_REST:
+        assert fresh_s >= SPARING_REST * took_s * 0.999
 
 
 @given(st.data(), st.integers(1, 5), st.integers(0, 4), st.booleans())

@@ -171,7 +171,7 @@ def test_a_store_that_cannot_be_opened_again_fails_until_it_can(
             pass
         with pytest.raises(StoreFailed, match="cannot open the store again"):
             store.resolve()
-    assert store.reader_check() == 0  # housekeeping and metrics go on
+    assert store.reader_check() == 0  # maintenance and metrics go on
     assert store.size_bytes == size
     data.rmdir()
     away.rename(data)

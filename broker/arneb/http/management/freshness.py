@@ -8,7 +8,7 @@ RabbitMQ's management page, which gives a list again for five times as long as i
 from typing import Final
 
 SHORT_S: Final = 0.002
-"""What takes no longer is found out each time: a fiftieth of a second's tenth."""
+"""What takes no longer is found out each time."""
 
 REST: Final = 50
 """What took a second to find out is told for fifty, a fiftieth of the time."""
@@ -16,7 +16,7 @@ REST: Final = 50
 SPARING_REST: Final = 200
 """A two-hundredth of the time, as long as that is not too old."""
 
-SPARING_S: Final = 2.5
+SPARING_S: Final = 5.0
 """Too old to be told only to spare more than :data:`REST` does: who has made something happen looks
 whether it has."""
 

@@ -45,7 +45,7 @@ class _Order:
 
 class Orders:
     """Orders that took long to find out, kept for some times as long: a page is asked for again and
-    again, and which figures stand on it may be older than the figures themselves.
+    again, and whose figures stand on it may be older than the figures themselves.
 
     What has gone meanwhile is left out and what has come is put in: where there are very many, some
     come and go all the time, and the order of the others is not found out anew for them."""
@@ -72,7 +72,9 @@ class Orders:
         kept = self._kept.get(key)
         if kept is not None and began < kept.until_s:
             if kept.stamp == stamp:
-                return kept.first
+                # Who they are may be a little old. In what order they stand is not.
+                is_short = len(kept.first) <= FIGURES_PER_TURN
+                return await find(kept.first) if is_short else kept.first
             few = await _possible(kept, items, pause)
             first = _sure(kept, await find(few)) if len(few) <= FIGURES_PER_TURN else []
             if len(first) >= min(end, len(items)):
