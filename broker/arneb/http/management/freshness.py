@@ -21,8 +21,8 @@ SPARING_S: Final = 5.0
 whether it has."""
 
 
-def fresh_for_s(took_s: float) -> float:
-    """For how long it is told again, in seconds."""
+def fresh_for_s(took_s: float, sparing_s: float = SPARING_S) -> float:
+    """For how long it is told again, in seconds; no longer than ``sparing_s`` only to spare."""
     if took_s <= SHORT_S:
         return 0.0
-    return max(REST * took_s, min(SPARING_REST * took_s, SPARING_S))
+    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))

@@ -16,6 +16,8 @@ from arneb.http.management.freshness import fresh_for_s
 from arneb_amqp.topology.topology import Vhost
 
 QUEUES_PER_TURN: Final = 200
+SPARING_S: Final = 2.0
+"""Totals are figures that people see move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,6 @@ class Totals:
         }
         now = trio.current_time()
         self._kept.pop(vhost.name, None)
-        if fresh_s := fresh_for_s(now - began):
+        if fresh_s := fresh_for_s(now - began, SPARING_S):
             self._kept[vhost.name] = _Kept(lengths, now + fresh_s)
         return lengths
