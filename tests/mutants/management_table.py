@@ -83,14 +83,14 @@ MANAGEMENT_MUTANTS: Final = (
     Mutant(
         "all is put in order each second",
         HTTP + "freshness.py",
-        "    return max(REST * took_s, min(SPARING_REST * took_s, SPARING_S))\n",
+        "    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))\n",
         "    return REST * took_s\n",
         ORDERING_TESTS,
     ),
     Mutant(
         "what took some seconds is told for a quarter of an hour",
         HTTP + "freshness.py",
-        "    return max(REST * took_s, min(SPARING_REST * took_s, SPARING_S))\n",
+        "    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))\n",
         "    return SPARING_REST * took_s\n",
         ORDERING_TESTS,
     ),
