@@ -1,6 +1,7 @@
 """What people install: the wheel and the source distribution, and a broker that runs from them."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -32,6 +33,7 @@ DATA: Final = {
 }
 
 
+RELEASE: Final = re.compile(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)")
 PAGE: Final = "arneb/http/page/static/"
 PAGE_FILES: Final = {
     f"{PAGE}{each}"
@@ -135,6 +137,26 @@ def test_a_broker_is_made_and_run_where_only_the_wheel_is(
     where = arneb("client", "--help")
     assert where.returncode == 0
     assert str(REPOSITORY) not in where.stdout
+
+
+def test_a_tag_is_the_number_of_what_is_built() -> None:
+    """Releases have the numbers that the changelog tells of, the newest first."""
+    text = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    numbered = [each for each in headings if each != "Unreleased"]
+    releases = [RELEASE.fullmatch(each) for each in numbered]
+    assert all(releases), f"expected NUMBER (DAY), got {numbered}"
+    numbers = [tuple(map(int, each[1].split("."))) for each in releases if each is not None]
+    assert numbers == sorted(numbers, reverse=True)
+    built = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", __version__)
+    assert built is not None, __version__
+    here = tuple(map(int, built.groups()))
+    assert not numbers or numbers[0] <= here
+    asked = ["git", "tag", "--points-at", "HEAD"]
+    done = subprocess.run(asked, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    tags = [each for each in done.stdout.split() if re.match(r"v\d", each)]
+    assert tags in ([], [f"v{__version__}"])
+    assert not tags or numbers[:1] == [here]
 
 
 def test_commands_that_are_promised_have_a_module() -> None:

@@ -1,6 +1,7 @@
 """What an operator does at the page, in a real browser."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pika
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from tests.browser.operator import Operator, chromium, operator, url_of
 
 from arneb.demo.process import BrokerProcess
@@ -329,6 +330,111 @@ def test_an_operator_policy_and_the_limits_of_a_user_are_set(
     )
     somebody.page.get_by_role("button", name="Take away what guest may on amq.topic in /").click()
     somebody.sees("Taken away.")
+
+
+def test_a_dialog_stays_until_the_page_shows_what_it_changed(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    """Else the next one begins with what was, and what comes late is put over what is typed."""
+    page = somebody.page
+    somebody.go("#/users")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.get_by_role("button", name="Limits of guest").click()
+    page.route("**/api/user-limits", hold)
+    page.get_by_label("Most connections").fill("55")
+    somebody.press("Save")
+    somebody.sees("Saved.")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    (late,) = held
+    late.continue_()
+    page.unroute("**/api/user-limits")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Limits of guest").click()
+    expect(page.get_by_label("Most connections")).to_have_value("55")
+    page.get_by_label("Most connections").fill("")
+    somebody.press("Save")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert api(broker, "GET", "user-limits/guest") == []
+
+
+def test_definitions_go_down_and_come_up_again(
+    somebody: Operator, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    api(broker, "PUT", "queues/%2F/defined", {"durable": True, "arguments": {"x-max-length": 7}})
+    page = somebody.page
+    somebody.go("#/definitions")
+    with page.expect_download() as coming:
+        somebody.press("Download")
+    file = tmp_path / coming.value.suggested_filename
+    coming.value.save_as(file)
+    assert file.name.endswith("-definitions.json")
+    api(broker, "DELETE", "queues/%2F/defined")
+    page.get_by_label("File").set_input_files(file)
+    somebody.press("Import")
+    somebody.sees(f"Imported {file.name}.")
+    assert api(broker, "GET", "queues/%2F/defined")["arguments"] == {"x-max-length": 7}
+    file.write_text("no JSON")
+    page.get_by_label("File").set_input_files(file)
+    somebody.press("Import")
+    expect(page.get_by_role("status").locator(".bad")).to_have_count(1)
+    somebody.complaints.clear()  # the browser says that the answer was 400
+
+
+def test_a_trace_shows_what_passes_and_nothing_is_left_of_it(
+    somebody: Operator, broker: BrokerProcess
+) -> None:
+    api(broker, "PUT", "queues/%2F/passed", {"durable": True})
+    page = somebody.page
+    somebody.go("#/trace")
+    page.get_by_label("Only").select_option("what is published")
+    somebody.press("Start")
+    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+    rows = page.get_by_role("region", name="Traced messages: table").locator("tbody tr")
+    with connected(broker) as connection:
+        channel = connection.channel()
+        for _ in range(40):  # the trace begins some answers after the button is pressed
+            for body in (b"apples", b"pears"):
+                channel.basic_publish("", "passed", body)
+            page.wait_for_timeout(500)
+            if rows.count() > 1:
+                break
+    expect(rows.first).to_contain_text("passed")
+    assert all("publish" in text for text in rows.all_inner_texts())
+    page.get_by_label("With this text").fill("apples")
+    expect(rows.filter(has_text="pears")).to_have_count(0)
+    expect(rows.filter(has_text="apples").first).to_be_visible()
+    somebody.press("Stop")
+    expect(page.get_by_role("button", name="Start")).to_be_visible()
+    for _ in range(50):
+        names = [each["name"] for each in api(broker, "GET", "queues")]
+        if not any(each.startswith("arneb.trace.") for each in names):
+            break
+        page.wait_for_timeout(100)
+    else:
+        pytest.fail(f"expected no queue of the trace, got {names}")
+    assert not api(broker, "GET", "vhosts/%2F")["tracing"]
+
+
+def test_a_cursor_is_drawn_with_its_holes(somebody: Operator, broker: BrokerProcess) -> None:
+    api(broker, "PUT", "queues/%2F/drawn", {"durable": True})
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for _ in range(4):
+            channel.basic_publish("", "drawn", b"x")
+        held = [channel.basic_get("drawn")[0].delivery_tag for _ in range(3)]
+        channel.basic_ack(held[1])
+        somebody.go("#/queues/%2F/drawn/subscriptions")
+        drawing = somebody.page.get_by_role("img", name="amqp: done up to")
+        expect(drawing).to_have_accessible_name(re.compile("1 holes behind it, 2 in flight"))
+        expect(drawing.locator("rect.away")).to_have_count(1)
+        hole = drawing.locator("rect.done").nth(1)
+        expect(hole).to_have_attribute("x", "250")
+        expect(hole).to_have_attribute("width", "250")
 
 
 def test_delayed_messages_are_shown_by_when_they_are_due(

@@ -12,6 +12,7 @@ SESSION_TESTS: Final = ("tests/broker/management/test_sessions.py",)
 STREAM_TESTS: Final = ("tests/broker/management/test_streaming.py",)
 MESSAGE_TESTS: Final = ("tests/broker/management/test_messages_looked_at.py",)
 ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
+HOLE_TESTS: Final = ("tests/broker/management/test_hole_parts.py",)
 CLIENT_TESTS: Final = ("tests/broker/page/test_pulsar_clients.py",)
 VALUE_TESTS: Final = ("tests/pulsar_frontend/schemas/test_values.py",)
 AVRO_VALUE: Final = "pulsar_frontend/arneb_pulsar/schemas/avro_value.py"
@@ -142,6 +143,20 @@ PAGE_MUTANTS: Final = (
         "    _expect_own(call, found)\n    found.connection.kill()\n",
         "    found.connection.kill()\n",
         CLIENT_TESTS,
+    ),
+    Mutant(
+        "what is acknowledged before the mark is drawn as holes",
+        MANAGEMENT + "page/hole_parts.py",
+        "            of.acknowledged_between(max(low, of.mark_delete), high)\n",
+        "            of.acknowledged_between(low, high)\n",
+        HOLE_TESTS,
+    ),
+    Mutant(
+        "a part of a drawing ends with its ledger",
+        MANAGEMENT + "page/hole_parts.py",
+        "            if not room:\n",
+        "            if True:\n",
+        HOLE_TESTS,
     ),
     Mutant(
         "of two equally loud clients one is the noisy one",

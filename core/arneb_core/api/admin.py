@@ -144,6 +144,10 @@ class InspectedSubscription(Protocol):
         not."""
         ...
 
+    def acknowledged_between(self, low: Position, high: Position) -> int:
+        """How many entries in (low, high] are acknowledged and still in the log."""
+        ...
+
     @property
     def last_unacknowledged(self) -> Position | None:
         """The last entry that is not acknowledged."""

@@ -246,6 +246,10 @@ class SubscriptionAdmin(SubscriptionWithholding):
         low = acks.mark_delete if after is None else after
         return [] if last is None else acks.unacknowledged(low, last, limit)
 
+    def acknowledged_between(self, low: Position, high: Position) -> int:
+        """See :meth:`InspectedSubscription.acknowledged_between`."""
+        return self.machine.state.acks.acknowledged_between(low, high)
+
     @property
     def last_unacknowledged(self) -> Position | None:
         """See :attr:`InspectedSubscription.last_unacknowledged`."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from arneb.http.management.calls import Call, Document, Reply
+from arneb.http.management.page.hole_parts import hole_parts
 from arneb.http.management.page.places import Place, place_in
 from arneb.http.management.page.row_documents import counters_of, rates_of, row_document
 from arneb.http.management.rates import Range
@@ -34,7 +35,11 @@ async def _look(site: Site, call: Call) -> Reply:
     row, topic = place.row, place.row.topic
     document = row_document(site, row)
     ledgers, subscriptions = topic.ledgers(), list(topic.subscriptions.values())
-    shown = [await _subscription(site, place, each) for each in subscriptions[:SUBSCRIPTIONS_MAX]]
+    drawn = ledgers[-LEDGERS_MAX:]
+    shown = [
+        await _subscription(site, place, each) | {"hole_parts": hole_parts(drawn, each)}
+        for each in subscriptions[:SUBSCRIPTIONS_MAX]
+    ]
     main = row.main
     document |= {
         "oldest_ms": None if main is None else await site.ages.of(topic, main),
@@ -50,7 +55,7 @@ async def _look(site: Site, call: Call) -> Reply:
                 "created_ms": each.created_ms,
                 "closed_ms": each.closed_ms,
             }
-            for each in ledgers[-LEDGERS_MAX:]
+            for each in drawn
         ],
         "subscriptions_total": len(subscriptions),
         "details": shown,

@@ -20,7 +20,7 @@ const parsed = (text) => text.split(":").map(Number);
 export function Subscriptions({ queue }) {
   return html`
     <section class="card"><h2>Cursors over the ledgers</h2>
-      <p class="quiet small">Each bar is the log from its first entry that is kept (left) to its newest (right). Green is acknowledged, blue waits, the red mark is where everything before is done.</p>
+      <p class="quiet small">Each bar is the log from its first entry that is kept (left) to its newest (right). Green is acknowledged, also what stands alone behind the red mark, before which everything is done; amber is with consumers or not due yet; blue waits.</p>
       ${queue.details.map((/** @type {any} */ each) => html`<${Cursor} key=${each.name} of=${each} ledgers=${queue.ledgers} />`)}
       ${!queue.details.length && html`<p class="none">Nobody subscribes.</p>`}
     </section>
@@ -39,6 +39,8 @@ function Cursor({ of, ledgers }) {
     <svg class="drawing" viewBox="0 0 ${WIDTH} ${BAR + 6}" role="img" aria-label=${label} preserveAspectRatio="none" height="28">
       <rect class="wait" x="0" y="3" width=${WIDTH} height=${BAR} />
       <rect class="done" x="0" y="3" width=${Math.max(0, at * WIDTH)} height=${BAR} />
+      ${of.in_flight + of.delayed > 0 && html`<rect class="away" x=${at * WIDTH} y="3" width=${Math.max(0, (read - at) * WIDTH)} height=${BAR} />`}
+      ${of.hole_parts.map((/** @type {number[]} */ [begin, entries, acknowledged]) => html`<rect class="done" x=${(begin / everything) * WIDTH} y="3" width=${(entries / everything) * WIDTH} height=${BAR} opacity=${0.3 + (0.7 * acknowledged) / entries}><title>${count(acknowledged)} of ${count(entries)} acknowledged</title></rect>`)}
       ${ledgers.map((each) => {
         const x = (start / everything) * WIDTH;
         start += each.entries;
