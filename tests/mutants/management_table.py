@@ -188,9 +188,16 @@ MANAGEMENT_MUTANTS: Final = (
     Mutant(
         "all users of an import are put in in one turn",
         HTTP + "importing.py",
-        "                if number % PUTS_PER_TURN == 0:\n",
-        "                if number % 1_000_000 == 0:\n",
+        "            while batch := list(islice(puts, PUTS_PER_TURN)):\n",
+        "            while batch := list(islice(puts, 1_000_000)):\n",
         ("tests/broker/management/test_objects.py",),
+    ),
+    Mutant(
+        "all users of an import are encoded in one turn",
+        "core/arneb_core/access/catalogue.py",
+        "            if len(edit) <= A_TURN:\n",
+        "            if True:\n",
+        ("tests/core/access/test_catalogue.py",),
     ),
     Mutant(
         "a pattern that takes too long matches nothing",

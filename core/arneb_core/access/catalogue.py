@@ -26,6 +26,10 @@ from arneb_core.api.core import Core, Unit
 
 ALL: Final = ".*"
 
+A_TURN: Final = 200
+"""Records of a change that are compared and encoded in a turn, which takes two milliseconds; more
+are in a thread."""
+
 AccessWatcher = Callable[[Sequence[Changed]], None]
 """Called with what has changed, when it is durable and can be seen; it must not block or raise."""
 
@@ -123,11 +127,14 @@ class Catalogue:
         async with self._lock:
             edit = Edit(self.tables, self._vhosts_max, self._defaults)
             yield edit
-            changed = edit.changed
+            if len(edit) <= A_TURN:
+                changed, rows = edit.written()
+            else:
+                changed, rows = await trio.to_thread.run_sync(edit.written)
             if not changed:
                 return
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
-                await self._core.committed(Unit(metadata=edit.rows))
+                await self._core.committed(Unit(metadata=rows))
                 self.tables.apply(changed)
         for watcher in self._watchers:
             call(watcher, changed)

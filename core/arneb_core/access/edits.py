@@ -22,6 +22,7 @@ from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash
 from arneb_core.access.patterns import check_pattern
 from arneb_core.access.records import (
+    KINDS,
     AnyRecord,
     GlobalParameter,
     Key,
@@ -47,6 +48,9 @@ USER_LIMITS: Final = frozenset({"max-connections", "max-channels"})
 
 UNLIMITED: Final = -1
 
+Rows = list[tuple[str, bytes | None]]
+"""Of the store; None goes."""
+
 _OF_VHOST: Final = ((Parameter, 0), (Policy, 0), (OperatorPolicy, 0), (Permission, 1),
                     (TopicPermission, 1))  # fmt: skip
 """What goes with a vhost, and which part of its name says of which vhost it is."""
@@ -64,10 +68,14 @@ class Edit:
         self._tables = tables
         self._vhosts_max = vhosts_max
         self._defaults = defaults
-        self._changed: dict[tuple[type[Record], Key], Record | None] = {}
+        self._changed: dict[type[Record], dict[Key, Record | None]] = {kind: {} for kind in KINDS}
+        """By their kinds, so that a vhost of a large import is not looked for among its users."""
 
     def __repr__(self) -> str:
-        return f"<Edit of {len(self._changed)} records>"
+        return f"<Edit of {len(self)} records>"
+
+    def __len__(self) -> int:
+        return sum(map(len, self._changed.values()))
 
     # What it comes to
 
@@ -76,31 +84,40 @@ class Edit:
         """Every record that becomes another, comes or goes."""
         changes = (
             Changed(self._tables.get(kind, *key), after)
-            for (kind, key), after in self._changed.items()
+            for kind, records in self._changed.items()
+            for key, after in records.items()
         )
         return [each for each in changes if each.before != each.after]
 
     @property
-    def rows(self) -> list[tuple[str, bytes | None]]:
+    def rows(self) -> Rows:
         """The same as rows of the store."""
-        return [
+        return self.written()[1]
+
+    def written(self) -> tuple[list[Changed], Rows]:
+        """Both at once."""
+        changed = self.changed
+        rows = [
             (row_key(type(record), record.key), None if after is None else encode(after))
-            for before, after in self.changed
+            for before, after in changed
             if (record := after or before) is not None
         ]
+        return changed, rows
 
     # Looking
 
     def get(self, kind: type[AnyRecord], *key: str) -> AnyRecord | None:
         """The record of that name, as it will be."""
-        if (kind, key) in self._changed:
-            return cast("AnyRecord | None", self._changed[kind, key])
+        records = self._changed[kind]
+        if key in records:
+            return cast("AnyRecord | None", records[key])
         return self._tables.get(kind, *key)
 
     def rows_of(self, kind: type[AnyRecord]) -> list[AnyRecord]:
         """All of a kind, as they will be."""
-        kept = [each for each in self._tables.rows(kind) if (kind, each.key) not in self._changed]
-        made = [each for (of, _), each in self._changed.items() if of is kind and each is not None]
+        records = self._changed[kind]
+        kept = [each for each in self._tables.rows(kind) if each.key not in records]
+        made = [each for each in records.values() if each is not None]
         return [*kept, *cast("list[AnyRecord]", made)]
 
     def user(self, name: str) -> User:
@@ -291,10 +308,10 @@ class Edit:
         self._drop(present)
 
     def _put(self, record: Record) -> None:
-        self._changed[type(record), record.key] = record
+        self._changed[type(record)][record.key] = record
 
     def _drop(self, record: Record) -> None:
-        self._changed[type(record), record.key] = None
+        self._changed[type(record)][record.key] = None
 
 
 def _check_name(what: str, name: str) -> None:

@@ -1,16 +1,19 @@
 """The catalogue is durable first and visible then; settings count once; a crash leaves all or
 nothing."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from threading import current_thread, main_thread
 
 import pytest
 import trio
 
-from arneb_core.access.catalogue import Catalogue
+from arneb_core.access import edits
+from arneb_core.access.catalogue import A_TURN, Catalogue
 from arneb_core.access.errors import NamespaceTaken, NoSuchUser, NoSuchVhost
 from arneb_core.access.passwords import NO_PASSWORD
-from arneb_core.access.records import Permission, User, Vhost
+from arneb_core.access.records import Permission, Record, User, Vhost, encode
 from arneb_core.access.seed import Seed, SeedUser
 from arneb_core.access.tables import Changed
 from arneb_core.api.core import Unit
@@ -64,6 +67,29 @@ def test_a_seed_that_cannot_be_leaves_nothing(data_dir: Path) -> None:
             assert len(catalogue.tables.rows(Vhost)) == 2
 
     trio.run(main)
+
+
+@pytest.mark.parametrize("many", [1, A_TURN, A_TURN + 1, 5 * A_TURN])
+def test_many_records_are_encoded_in_a_thread(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    by_loop = Counter[bool]()
+
+    def counted(record: Record) -> bytes:
+        by_loop[current_thread() is main_thread()] += 1
+        return encode(record)
+
+    async def main() -> None:
+        async with open_engine(data_dir) as core:
+            catalogue = await Catalogue.open(core, SEED)
+            monkeypatch.setattr(edits, "encode", counted)
+            async with catalogue.changing() as edit:
+                for number in range(many):
+                    edit.put_user(f"u{number}", tags=["monitoring"])
+            assert len(catalogue.tables.rows(User)) == many + 1
+
+    trio.run(main)
+    assert by_loop == {many <= A_TURN: many}
 
 
 def test_vhosts_of_a_store_that_is_older_stay_where_their_topics_are(data_dir: Path) -> None:

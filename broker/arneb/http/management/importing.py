@@ -36,7 +36,7 @@ from arneb_core.api.waiting import TOGETHER_MAX
 LOGGER: Final = logging.getLogger(__name__)
 
 PUTS_PER_TURN: Final = 200
-"""Rows of the catalogue that are put into one change in a millisecond or two."""
+"""Rows of the catalogue that are put into one change in a millisecond or so."""
 
 SHOWN_MAX: Final = 20
 """Failures that an answer names."""
@@ -47,21 +47,17 @@ async def take_in(
 ) -> None:
     """Have all of it; ``maker``, if somebody asks for it, may do everything in vhosts that are made
     by that. Raises 400, before anything is done or saying what was."""
-    puts: list[Callable[[Edit], object]] = []
-    for name, given, tags, limits in definitions.users:
-        password = await hashed(given) if isinstance(given, str) else given
-        puts.append(partial(_put_user, name=name, password=password, tags=tags, limits=limits))
-    for vhost, put_vhost in definitions.vhosts:
-        puts.append(put_vhost)
-        if maker is not None and catalogue.vhost(vhost) is None:
-            puts.append(partial(grant_all, vhost=vhost, user=maker))
-    puts += definitions.access
+    passwords = [
+        await hashed(given) if isinstance(given, str) else given
+        for _, given, _, _ in definitions.users
+    ]
+    puts = _puts(catalogue, definitions, passwords, maker)
     try:
         async with catalogue.changing() as edit:
-            for number, put in enumerate(puts, 1):
-                put(edit)
-                if number % PUTS_PER_TURN == 0:
-                    await trio.lowlevel.checkpoint()
+            while batch := list(islice(puts, PUTS_PER_TURN)):
+                for put in batch:
+                    put(edit)
+                await trio.lowlevel.checkpoint()
             for rows in (definitions.exchanges, definitions.queues, definitions.bindings):
                 for vhost in dict.fromkeys(map(itemgetter(0), rows)):
                     edit.vhost(vhost)
@@ -84,6 +80,22 @@ async def take_in(
         shown = "; ".join(failures[:SHOWN_MAX])
         more = f"; and {len(failures) - SHOWN_MAX} more" if len(failures) > SHOWN_MAX else ""
         raise bad_request(f"everything was imported but {len(failures)}: {shown}{more}")
+
+
+def _puts(
+    catalogue: Catalogue,
+    definitions: Definitions,
+    passwords: Sequence[PasswordHash],
+    maker: str | None,
+) -> Iterator[Callable[[Edit], object]]:
+    """What is put into the change, in its order."""
+    for (name, _, tags, limits), password in zip(definitions.users, passwords, strict=True):
+        yield partial(_put_user, name=name, password=password, tags=tags, limits=limits)
+    for vhost, put_vhost in definitions.vhosts:
+        yield put_vhost
+        if maker is not None and catalogue.vhost(vhost) is None:
+            yield partial(grant_all, vhost=vhost, user=maker)
+    yield from definitions.access
 
 
 def _put_user(
