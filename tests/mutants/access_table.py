@@ -104,7 +104,7 @@ ACCESS_MUTANTS: Final = (
     Mutant(
         "a change can be seen before it is on disk",
         ACCESS + "catalogue.py",
-        "                await self._core.committed(Unit(metadata=edit.rows))\n"
+        "                await self._core.committed(Unit(metadata=rows))\n"
         "                self.tables.apply(changed)\n",
         "                rows = edit.rows\n"
         "                self.tables.apply(changed)\n"
