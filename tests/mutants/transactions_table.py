@@ -14,6 +14,8 @@ BOUND_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_bounds.py",
 
 ADMIN_TESTS: Final = ("tests/pulsar_frontend/admin/test_transactions.py",)
 
+MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",)
+
 TRANSACTION_MUTANTS: Final = (
     Mutant(
         "what a transaction acknowledged is delivered after a restart",
@@ -196,6 +198,34 @@ TRANSACTION_MUTANTS: Final = (
         "            made = Many(self._next, max(until_ms for _, until_ms in singles.values()))\n",
         "            made = Many(self._next, min(until_ms for _, until_ms in singles.values()))\n",
         ("tests/pulsar_frontend/transactions/test_outcomes.py",),
+    ),
+    Mutant(
+        "a commit passes what is on its way to disk",
+        PULSAR + "services/transactions.py",
+        "            while found.under_way:\n",
+        "            while False:\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "an acknowledgement that could not be stored is never delivered again",
+        PULSAR + "services/transactions.py",
+        "                    subscription.give_back(whole, masks)\n",
+        "                    pass\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "what an open transaction acknowledged is delivered again after a kill",
+        PULSAR + "services/transactions.py",
+        "                self._withhold_again(transaction, record, topics.get(record.topic))\n",
+        "                pass\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "what open transactions sent is lost by a kill",
+        PULSAR + "services/transactions.py",
+        "                    transaction.sent(topic, place, [record.entry])\n",
+        "                    transaction.records.add(place)\n",
+        MODEL_TESTS,
     ),
     Mutant(
         "each topic of a resource group has its rate for itself",
