@@ -52,6 +52,7 @@ class Alarms:
         self._available = available()
         self._read = read
         self._levels = Levels(0, 1 << 62)  # nothing is short before it was looked at
+        self._log_answers = True
 
     def __repr__(self) -> str:
         return f"<Alarms {self.resource_alarms!r} {self._levels}>"
@@ -84,6 +85,12 @@ class Alarms:
             return
         self._declare()
 
+    def log_answers(self, *, answers: bool) -> None:
+        """Whether what makes commits durable answers; without that nobody can publish."""
+        if answers != self._log_answers:
+            self._log_answers = answers
+            self._declare()
+
     async def move(self, changes: Mapping[str, Any]) -> None:
         """Other watermarks from now on, by name, the rest as they are. Raises
         :class:`ConfigInvalid`."""
@@ -110,4 +117,6 @@ class Alarms:
             short.add(Resource.MEMORY)
         if levels.disk_free_bytes < marks.disk_free_min_bytes:
             short.add(Resource.DISK)
+        if not self._log_answers:
+            short.add(Resource.LOG)
         return frozenset(short)

@@ -175,6 +175,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb.http.audited import Audited
     from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
     from arneb.http.server import ByTls, serve_http
+    from arneb.http.targets import OWN_PATHS
 
     table, api = shared.config.http, shared.api
     opened = (HEALTH, READY, METRICS) if table.open_metrics else (HEALTH, READY)
@@ -191,7 +192,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         from arneb.http.page.files import PageFiles
 
         app = PageFiles(ManagementApp(api.site, app))
-    app = Audited(app, shared.node.audit, "http")
+    app = shared.leased(Audited(app, shared.node.audit, "http"), OWN_PATHS)
     bodies = api.bodies
     if prefix := table.path_prefix:
         from arneb.http.prefixed import Prefixed
@@ -221,6 +222,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     from arneb.http.audited import Audited
     from arneb.http.pulsar_admin import pulsar_admin_app
     from arneb.http.server import ByTls, serve_http
+    from arneb.http.targets import OWN_PULSAR_PATHS
 
     table = shared.config.http_pulsar
     app = pulsar_admin_app(
@@ -230,7 +232,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     if secured := by_name.get("http-pulsar-tls"):
         by_tls = ByTls(secured, shared.certificates.handshakes("http_pulsar").secure)
     listeners = by_name.get("http-pulsar", ())
-    audited = Audited(app, shared.node.audit, "http-pulsar")
+    audited = shared.leased(Audited(app, shared.node.audit, "http-pulsar"), OWN_PULSAR_PATHS)
     serving = shared.serving("http-pulsar")
     await serve_http(
         audited, listeners, table, by_tls=by_tls, serving=serving, task_status=task_status

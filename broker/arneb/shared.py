@@ -161,7 +161,7 @@ class Shared:
 
         sample_always(site)
         self._nursery.start_soon(supervise, "the management API's samples", site.rates.run)
-        trusted = ManagementApp(site, own, TRUSTED)
+        trusted = self.leased(ManagementApp(site, own, TRUSTED))
         return Api(own, site, trusted, {**data.bodies, **LARGER})
 
     @cached_property
@@ -290,6 +290,14 @@ class Shared:
             context.ownership.follow(handed.placements, handed.node)
             handed.pulsar = server
         return server
+
+    def leased(self, app: "ASGIApp", own_paths: Sequence[str] = ()) -> "ASGIApp":
+        """The same application for as long as this broker may answer; of ``own_paths`` always."""
+        if self.handed is None:
+            return app
+        from arneb.http.leased import Leased
+
+        return Leased(app, self.core.lease, own_paths)
 
     def serving(self, name: str) -> "Callable[[HttpServer | None], None]":
         """What is told the HTTP server of a listener, and None when it takes no more."""

@@ -6,6 +6,7 @@ and the directory has nothing that has no receipt.
 """
 
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -25,6 +26,7 @@ from arneb_cluster.pulsar.election import Election
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.pulsar.producer import FencingProducer
 from arneb_cluster.replica import Replica
+from arneb_cluster.serving_lease import ServingLease
 from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
@@ -109,6 +111,8 @@ class Shard:
         self.placement: Placement = NOBODY
         """Who leads, as this node knows it."""
         self._lets_in = False
+        self._lease = ServingLease(self.serves)
+        """Of the last leadership."""
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -141,13 +145,28 @@ class Shard:
             nursery.start_soon(self._following.run)
             nursery.start_soon(self._work)
             nursery.start_soon(self._tick)
+            nursery.start_soon(self._lose_with_run)
 
-    async def resign(self, why: str) -> None:
-        """Let another node lead, and wait until nothing is served here any more."""
+    async def resign(self, why: str, within_s: float = math.inf) -> None:
+        """Let another node lead, and wait until nothing is served here any more. What is not
+        stored ``within_s`` is given up."""
         self.node.resign(why)
         self._gather()
-        while self.state in (State.RESIGNING, State.CLOSING):
+        with trio.move_on_after(within_s):
+            while self.state in (State.RESIGNING, State.CLOSING):
+                await self._changed.wait()
+        if self.state is State.RESIGNING:
+            self.gave_up(f"its log does not answer: {why}")
+        while self.state is State.CLOSING:
             await self._changed.wait()
+
+    async def _lose_with_run(self) -> None:
+        """Whoever closes an engine waits for its commits, and nobody ends those any more."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            if self._log is not None:
+                self._log.lose("this node stops")
 
     # What a leader's commit log asks for
 
@@ -195,6 +214,7 @@ class Shard:
         """Take what the machine asks for; what goes to the topic goes at once."""
         self._changed.set()
         self._changed = trio.Event()
+        self._lease.look()
         placement = who_leads(self.node, self.settings.node, self._now(), lets_in=self._lets_in)
         if placement != self.placement:
             self.placement = placement
@@ -265,6 +285,7 @@ class Shard:
             self._drop_producer()
         elif act is Act.OPEN:
             self._leading, self._led = trio.CancelScope(), trio.Event()
+            self._lease = ServingLease(self.serves)
             self._start(self._lead, self._leading, self._led)
         elif act is Act.RESIGN:
             self._start(self._resign)
@@ -273,6 +294,7 @@ class Shard:
 
     async def _close(self) -> None:
         why = self.node.leadership.why
+        self._lease.end()
         if self._log is not None:
             self._log.lose(why)
         self._leading.cancel()
@@ -307,6 +329,7 @@ class Shard:
                     store=self.replica.store,
                     commit_log=self._commit_log,
                     now_ms=self._stamp,
+                    lease=self._lease,
                 ) as core:
                     try:
                         self.node.opened()

@@ -218,3 +218,18 @@ async def test_commits_under_way_outlive_cut_connections(tmp_path: Path) -> None
     assert len(confirmed) == 100
     for each in cluster.nodes:
         assert stored_in(each.path) == confirmed
+
+
+async def test_a_leader_whose_log_is_silent_stops_all_the_same(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        assert leader.core is not None
+        assert leader.shard is not None
+        await leader.core.create_topic("orders", subscriptions=["amqp"])
+        cluster.broker.is_down = True
+        cluster.broker.cut()
+        leader.core.append(leader.core.topic("orders"), [make_entry(b"a")], lambda *_: None)
+        with trio.fail_after(20):
+            await leader.shard.resign("asked to", within_s=0.2)
+        assert leader.core is None
+        assert leader.shard.state is State.FOLLOWING

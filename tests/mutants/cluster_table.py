@@ -18,10 +18,88 @@ MEMBERS_TESTS: Final = (TESTS + "test_members.py",)
 CHECKS_TESTS: Final = (TESTS + "test_checks.py",)
 ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
 
+LEASE_TESTS: Final = ("tests/core/engine/test_lease.py",)
 MEMBER_TESTS: Final = ("tests/cluster/test_member.py",)
 CLUSTERED: Final = "broker/arneb/clustered/"
 
 CLUSTER_MUTANTS: Final = (
+    Mutant(
+        "a leader delivers without its lease",
+        "core/arneb_core/engine/steps.py",
+        "not (self._ready and lease.holds):",
+        "not self._ready:",
+        LEASE_TESTS,
+    ),
+    Mutant(
+        "a leader answers a get without its lease",
+        "core/arneb_core/engine/consumer.py",
+        "        if not lease.holds and not await lease.held():\n",
+        "        if not lease.holds and lease.holds:\n",
+        LEASE_TESTS,
+    ),
+    Mutant(
+        "a leader without its lease makes somebody the active consumer",
+        "core/arneb_core/engine/steps.py",
+        "        if self.lease.holds and not self._held_up:\n",
+        "        if not self._held_up:\n",
+        LEASE_TESTS,
+    ),
+    Mutant(
+        "who waits for deliveries waits while there is no lease",
+        "core/arneb_core/engine/steps.py",
+        "            had, more = self._turns_total, self._ready and lease.holds\n",
+        "            had, more = self._turns_total, self._ready\n",
+        LEASE_TESTS,
+    ),
+    Mutant(
+        "clients of AMQP are answered without a lease until the alarm comes",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "            is_leased = core.lease.holds\n",
+        "            is_leased = True\n",
+        ("tests/amqp_frontend/server/test_lease.py",),
+    ),
+    Mutant(
+        "without an answering log only publishes wait",
+        "amqp_frontend/arneb_amqp/session/connection/session.py",
+        "            if self.throttle.holds_all and self._held_back(item):\n",
+        "            if self.throttle.blocked and self._held_back(item):\n",
+        ("tests/amqp_frontend/session/connection/test_throttle.py",),
+    ),
+    Mutant(
+        "clients of Pulsar are answered without a lease",
+        "pulsar_frontend/arneb_pulsar/server/connection.py",
+        "            if not self._context.core.lease.holds:\n",
+        "            if self._closing:\n",
+        ("tests/pulsar_frontend/server/test_connection.py",),
+    ),
+    Mutant(
+        "an answer over HTTP is said though the lease ended meanwhile",
+        "broker/arneb/http/leased.py",
+        "            if not lease.holds:\n                raise LeaseEnded",
+        "            if False:\n                raise LeaseEnded",
+        ("tests/broker/test_leased.py",),
+    ),
+    Mutant(
+        "a lease that came back unseen leaves those waiting who saw it end",
+        "cluster/arneb_cluster/serving_lease.py",
+        "            self._held = False  # it may be back before anybody has looked\n",
+        "",
+        ("tests/cluster/test_serving_lease.py",),
+    ),
+    Mutant(
+        "a lease is held again after another node has gone on",
+        "cluster/arneb_cluster/serving_lease.py",
+        "        return not self._is_over and self._serves()\n",
+        "        return self._serves()\n",
+        ("tests/cluster/test_serving_lease.py",),
+    ),
+    Mutant(
+        "a leader that stops while its log is silent waits for ever",
+        "cluster/arneb_cluster/shard.py",
+        "        if self.state is State.RESIGNING:\n            self.gave_up",
+        "        if self.state is State.OPENING:\n            self.gave_up",
+        ("tests/cluster/test_shard.py",),
+    ),
     Mutant(
         "a node that starts does not know who leads until the next TAKE",
         PROTOCOL + "reader.py",
@@ -60,8 +138,8 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a leader that stops has the others wait for silence",
         CLUSTERED + "member.py",
-        '                await self.shard.resign("its node stops")\n',
-        "                await trio.lowlevel.checkpoint()\n",
+        '            await self.shard.resign("its node stops", RESIGN_S)\n',
+        "            await trio.lowlevel.checkpoint()\n",
         MEMBER_TESTS,
     ),
     Mutant(

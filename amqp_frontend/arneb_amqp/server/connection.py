@@ -27,9 +27,8 @@ from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, 
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
-from arneb_core.api.resource_alarms import Short
+from arneb_core.api.resource_alarms import Resource, Short
 from arneb_core.api.supervision import contain
 from arneb_core.api.tls_records import TlsRecords
 
@@ -47,10 +46,6 @@ back, before its socket is closed; and all in all when the broker stops."""
 UNSTORED_BYTES_MAX: Final = 256 * 1024
 """A client may be read this far, and once more, beyond what is on disk of what it has published. So
 much keeps a commit full while the next one gathers; more would only stand in front of others."""
-
-REATTACH_S: Final = 0.05
-REATTACH_TRIES: Final = 100
-"""A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
 
 
 class Connection:
@@ -323,6 +318,9 @@ class Connection:
                 piece = FIRST_READ_BYTES  # not sooner: a batch would be cut in two, each a commit
             if session.vhost is None:
                 link.acknowledge_now()
+            is_leased = core.lease.holds
+            if not is_leased:  # sooner than the alarm, which is noticed later
+                self.alarms_changed(self._server.resource_alarms.short | {Resource.LOG})
             session.receive_data(data, *instants())
             # What another task carries out must not be overtaken, and to read on meanwhile would
             # be to gather without end what nobody takes.
@@ -336,6 +334,10 @@ class Connection:
                 self.told.state_is(session, self._state)
                 self._state, session.timer_nearer = session.state, False
                 self._server.timers.add(self)
+            if not is_leased:
+                if not await core.lease.held():
+                    break  # another node leads
+                self.alarms_changed(self._server.resource_alarms.short)
             if session.blocked:
                 await self._unblocked()
             if core.crowded:
@@ -387,14 +389,5 @@ class Connection:
         self._server.flusher.add(self.flush)
 
     async def _reattach(self, consumer: ConsumerId) -> None:
-        for _ in range(REATTACH_TRIES):
-            await trio.sleep(REATTACH_S)
-            try:
-                await self.consumers.reattach(consumer)
-            except SubscriptionFenced:
-                continue
-            except Exception as error:
-                LOGGER.warning("cannot reattach a consumer of %r after a seek: %s", self, error)
-                break
-            return
-        self._close_consumer(consumer)
+        if not await self.consumers.come_back(consumer):
+            self._close_consumer(consumer)

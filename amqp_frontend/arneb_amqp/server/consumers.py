@@ -5,8 +5,11 @@ cannot be found any more (a queue deleted meanwhile, a consumer that the core ha
 over, because then there is nothing left to do.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+import trio
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.reply_to import is_reply_queue
@@ -24,6 +27,13 @@ from arneb_amqp.traffic import QueueTraffic
 from arneb_core.access.acting import BY_ITSELF
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.errors import SubscriptionFenced
+
+LOGGER: Final = logging.getLogger(__name__)
+
+REATTACH_S: Final = 0.05
+REATTACH_TRIES: Final = 100
+"""A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
 
 NO_CHANNEL: Final = 0
 """Of what was pulled: only the session knows on which channel."""
@@ -184,6 +194,20 @@ class Consumers:
         await self._attach(request)
         if consumer not in self._consumes:
             await self.leave((consumer,))
+
+    async def come_back(self, id_: ConsumerId) -> bool:
+        """The same, tried until the seek is over; whether that went well."""
+        for _ in range(REATTACH_TRIES):
+            await trio.sleep(REATTACH_S)
+            try:
+                await self.reattach(id_)
+            except SubscriptionFenced:
+                continue
+            except Exception as error:
+                LOGGER.warning("cannot reattach a consumer of %r after a seek: %s", self, error)
+                return False
+            return True
+        return False
 
     async def cancel(self, request: Cancel) -> None:
         """Deliver nothing more to a consumer."""

@@ -83,6 +83,13 @@ class Leading:
 
     def serves(self, shared: Shared) -> None:
         """Every server is ready for clients that are handed over."""
+        lease, alarms = shared.core.lease, shared.alarms
+
+        def look() -> None:
+            alarms.log_answers(answers=lease.holds)
+
+        lease.listen(look)
+        look()
         self._node.shared = shared
         self._shard.let_in()
 
@@ -133,8 +140,7 @@ class Member:
     async def stop(self) -> None:
         """Hand on what this node leads, as far as that is possible in time."""
         if self.shard is not None:
-            with trio.move_on_after(RESIGN_S):
-                await self.shard.resign("its node stops")
+            await self.shard.resign("its node stops", RESIGN_S)
 
     async def _take_part(self, client: Client, replica: Replica) -> None:
         table = self._config.cluster

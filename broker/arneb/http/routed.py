@@ -90,7 +90,7 @@ class Routed:
                 else:
                     await self._asked(target.namespace, addresses, scope, receive, send)
             case _:
-                await _unavailable(send, "no node leads this namespace at the moment")
+                await unavailable(send, "no node leads this namespace at the moment")
 
     async def _asked(
         self,
@@ -103,11 +103,11 @@ class Routed:
         try:
             stream = await self._ask(namespace, leader, asker_of(scope))
         except NotServed as error:
-            await _unavailable(send, str(error))
+            await unavailable(send, str(error))
             return
         message = await receive()
         if not await pass_on(stream, scope, message.get("body", b""), send):
-            await _unavailable(send, f"node '{leader.node}' gave no answer")
+            await unavailable(send, f"node '{leader.node}' gave no answer")
 
 
 def path_of(scope: Scope) -> str:
@@ -124,7 +124,8 @@ async def _redirect(told: str, scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _unavailable(send: Send, reason: str) -> None:
+async def unavailable(send: Send, reason: str) -> None:
+    """Answer that it is to be asked again."""
     body = json.dumps({"error": "service_unavailable", "reason": reason}).encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from arneb_core.api.callbacks import Appended, Done
 from arneb_core.api.consumers import Consumer
+from arneb_core.api.lease import Lease
 from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
@@ -73,6 +74,11 @@ adds what goes with the topic, and takes back in memory what it did if the block
 
 class Core(Protocol):
     """The shared log: every topic of one data directory."""
+
+    @property
+    def lease(self) -> Lease:
+        """Until when clients may be answered what tells how things are."""
+        ...
 
     def append(
         self,

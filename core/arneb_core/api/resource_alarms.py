@@ -15,6 +15,8 @@ class Resource(Enum):
 
     MEMORY = "memory"
     DISK = "disk"
+    LOG = "log"
+    """What makes commits durable does not answer."""
 
 
 Short = frozenset[Resource]

@@ -5,13 +5,14 @@ The rule: mixins, so that what no message ever passes stands apart from what eve
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
 from arneb_core.api.due_key import DueKey, end_of, place_of, time_of
 from arneb_core.api.errors import StoreFailed, SubscriptionFenced
+from arneb_core.api.lease import Lease
 from arneb_core.api.limits import Departure
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import Position, before, position
@@ -25,6 +26,8 @@ from arneb_core.log.reading import TopicReading
 from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import SubscriptionId, Table, TopicId, subscription_key
 from arneb_core.subscription.machine import SubscriptionMachine
+
+P = ParamSpec("P")
 
 
 class TopicAdmin(TopicReading):
@@ -134,6 +137,12 @@ class AdministeringEngine(Protocol):
 
     @property
     def catalog(self) -> SubscriptionCatalog: ...
+
+    @property
+    def lease(self) -> Lease: ...
+
+    def tell_while_leased(self, told: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call it at once, or when the lease holds again."""
 
 
 class _Asking:

@@ -13,6 +13,8 @@ from pyroaring import BitMap64
 
 from arneb_core.api.consumers import ConsumerSpec, Sink
 from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.errors import SubscriptionFenced
+from arneb_core.api.lease import Lease
 from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow
 from arneb_core.subscription.consumer import Answering, AttachedConsumer
@@ -22,12 +24,24 @@ PLACES_PER_TURN: Final = 8_192
 """Some 2 ms."""
 
 
+class Leased(Protocol):
+    """What a consumer knows of its engine."""
+
+    @property
+    def lease(self) -> Lease:
+        """Without it nobody is told of a message."""
+
+
 class Waits(Protocol):
     """What a consumer knows of its subscription: what may be waited for there."""
 
     @property
     def durable(self) -> bool:
         """Its cursor outlives the process."""
+
+    @property
+    def engine(self) -> Leased:
+        """Whose it is."""
 
     async def pull_for(self, consumer: "LogConsumer") -> Deliveries | None:
         """One message outside permits; None when nothing is ready."""
@@ -67,7 +81,10 @@ class LogConsumer(AttachedConsumer):
 
     async def pull(self) -> Deliveries | None:
         """One message outside permits and windows; see the interface."""
-        return await self.subscription.pull_for(self)
+        run, lease = await self.subscription.pull_for(self), self.subscription.engine.lease
+        if not lease.holds and not await lease.held():
+            raise SubscriptionFenced(f"{self.subscription!r} is led by another node")
+        return run
 
     async def give_back(self, *, count: bool) -> None:
         """Give back in turns all that is in flight but what one turn may do; see the interface.

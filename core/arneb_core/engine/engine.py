@@ -26,6 +26,7 @@ from arneb_core.api.errors import (
     TopicNotFound,
     describe,
 )
+from arneb_core.api.lease import WITHOUT_END, Lease
 from arneb_core.api.position import Position
 from arneb_core.api.resource_alarms import Resource, Short
 from arneb_core.api.settings import (
@@ -79,6 +80,7 @@ class Engine(Steps):
         now_ms: Callable[[], int],
         retention: Retention,
         delays: DelayedSettings = DEFAULT_DELAYS,
+        lease: Lease = WITHOUT_END,
     ) -> None:
         self._store = store
         self.retention = retention
@@ -89,7 +91,7 @@ class Engine(Steps):
         self.reader = Reader(store, call_soon)
         self.budget = CacheBudget()
         self.ahead = AheadBudget()
-        super().__init__(Committer(log, now_ms, self._leadership_lost), now_ms)
+        super().__init__(Committer(log, now_ms, self._leadership_lost), now_ms, lease)
         self.catalog = Catalog(self)
 
     def __repr__(self) -> str:
@@ -340,6 +342,7 @@ async def open_engine(
     retention: Retention = NOTHING_KEPT,
     delays: DelayedSettings = DEFAULT_DELAYS,
     reader_limit_s: float = READER_LIMIT_S,
+    lease: Lease = WITHOUT_END,
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
@@ -348,14 +351,14 @@ async def open_engine(
     the block detaches all consumers, writes what is not written yet and marks the stop as clean; a
     block left by an exception is closed the same way. ``retention`` is for topics that ask for none
     of their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. What
-    makes commits durable is ``commit_log``, else LMDB and its journal. Tests pass ``store`` and a
-    faulty ``committing``.
+    makes commits durable is ``commit_log``, else LMDB and its journal; without ``lease`` nothing is
+    delivered. Tests pass ``store`` and a faulty ``committing``.
     """
     opened = await trio.to_thread.run_sync(Store.open, path) if store is None else store
     try:
         calls = LoopCalls()
         log = (commit_log or LocalCommitLog)(committing or opened, calls)
-        engine = Engine(opened, log, calls, now_ms, retention, delays)
+        engine = Engine(opened, log, calls, now_ms, retention, delays, lease)
         refused: StoreUnusable | None = None
         try:
             async with trio.open_nursery() as outer:
@@ -369,6 +372,7 @@ async def open_engine(
                 # Not beside the pump, which has to tell everybody that nothing comes of it.
                 outer.start_soon(engine._committer.breakage.end)
                 try:
+                    lease.listen(engine._pump.wake)
                     refused = await engine._begin(opened)
                     if refused is None:
                         engine._maintenance.readers = ReaderWatch(
@@ -381,6 +385,7 @@ async def open_engine(
                             with trio.CancelScope(shield=True):
                                 await engine._stop()
                 finally:
+                    lease.leave(engine._pump.wake)
                     nursery.cancel_scope.cancel()
                     outer.cancel_scope.cancel()
         finally:

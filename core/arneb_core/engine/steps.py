@@ -15,6 +15,7 @@ from typing import Final, ParamSpec
 from arneb_core.api.callbacks import Done, call
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
+from arneb_core.api.lease import Lease
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.maintenance import Maintenance
 from arneb_core.engine.pump import Pump
@@ -45,7 +46,9 @@ P = ParamSpec("P")
 class Steps:
     """The work of one engine."""
 
-    def __init__(self, committer: Committer, now_ms: Callable[[], int]) -> None:
+    def __init__(self, committer: Committer, now_ms: Callable[[], int], lease: Lease) -> None:
+        self.lease = lease
+        """Without it nothing is delivered, nor is anybody told to be the active consumer."""
         self._committer = committer
         self._pump = Pump(self._step)
         self._maintenance = Maintenance(committer, self._pump.wake, now_ms)
@@ -57,6 +60,8 @@ class Steps:
         """Who is to be told something."""
         self._turns_total = 0
         self._write_ahead = WriteAhead(self.submit)
+        self._held_up: deque[Callable[[], None]] = deque()
+        """What is to be told when the lease holds again."""
         self._after_dispatch: dict[Callable[[], None], int] = {}
         """Who is to be called when there were so many turns in all."""
         self._last_turn = -1
@@ -71,11 +76,11 @@ class Steps:
     @property
     def has_more(self) -> bool:
         """There is something to do at once."""
-        return bool(self._ready or self._completed)
+        return bool(self._completed or (self._ready and self.lease.holds))
 
     def after_dispatch(self, back: Callable[[], None]) -> bool:
         """Have ``back`` called behind the deliveries that are ready; see the interface."""
-        if self._ready:
+        if self._ready and self.lease.holds:
             self._after_dispatch.setdefault(back, self._turns_total + len(self._ready))
             return True
         return False
@@ -131,6 +136,14 @@ class Steps:
         """Have ``back`` called in the next step."""
         self._completed.append(partial(back, *args, **kwargs))
         self._pump.wake()
+
+    def tell_while_leased(self, told: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call ``told`` at once, or when the lease holds again, behind what waits for that."""
+        if self.lease.holds and not self._held_up:
+            call(partial(told, *args, **kwargs))
+        else:
+            self._held_up.append(partial(told, *args, **kwargs))
+            self._pump.wake()
 
     def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
         """Have ``subscription`` dispatch at ``when_ms``."""
@@ -198,10 +211,12 @@ class Steps:
 
     def _dispatch(self) -> None:
         """Give the subscriptions that are ready their turns, first come first served."""
-        left = STEP_ENTRIES_MAX
+        left, lease = STEP_ENTRIES_MAX, self.lease
+        while self._held_up and lease.holds:
+            call(self._held_up.popleft())
         topics: dict[SubscribedTopic, None] = {}
         for _ in range(len(self._ready)):
-            if left <= 0 or not self._ready:  # a turn may end others
+            if left <= 0 or not (self._ready and lease.holds):  # a turn may end others
                 break
             subscription, _none = self._ready.popitem(last=False)
             self._turns_total += 1
@@ -218,8 +233,9 @@ class Steps:
             call(topic.dispatched)
         if self._after_dispatch:
             # Not those whose deliveries are for the next step: they would be overtaken.
-            had, ready = self._turns_total, self._ready
-            backs = [each for each, due in self._after_dispatch.items() if due <= had or not ready]
+            # Without a lease they wait for deliveries that may never be made.
+            had, more = self._turns_total, self._ready and lease.holds
+            backs = [each for each, due in self._after_dispatch.items() if due <= had or not more]
             for back in backs:
                 del self._after_dispatch[back]
                 call(back)

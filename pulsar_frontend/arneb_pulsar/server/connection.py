@@ -178,6 +178,10 @@ class Connection:
             self.received_bytes += len(data)
             self._heard.set()
             self._heard = trio.Event()
+            if not self._context.core.lease.holds:
+                if not await self._leased():
+                    return  # another node leads
+                now = clock.now()
             if not asks:
                 if len(data) > SHORT_READ_BYTES:
                     await self._my_turn()
@@ -195,6 +199,14 @@ class Connection:
                 await self._pause()
             if session.has_more:
                 await self._go_on()
+
+    async def _leased(self) -> bool:
+        """Wait until what is asked for may be answered; False: never here."""
+        self._paused = True
+        held = await self._context.core.lease.held()
+        self._paused = False
+        self._session.resumed(self._clock.now())
+        return held
 
     async def _my_turn(self) -> None:
         """Wait until others have had theirs; the client, who is not read, may well live."""
@@ -215,6 +227,8 @@ class Connection:
         while self._session.has_more and not self._closing:
             # Others first: an answer may take as long as a hundred messages.
             await self._context.long_turns.next()
+            if not (self._context.core.lease.holds or await self._leased()):
+                return
             self._effects.run(self._session.go_on(self._clock.now(), self._clock.wall_ms()))
             self._writer.wake()
             if self._must_pause():

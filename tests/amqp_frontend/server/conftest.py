@@ -19,6 +19,7 @@ from arneb_core.api.resource_alarms import Resource, ResourceAlarms
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
+from arneb_core.testing.leases import GivenLease
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class Broker:
     faults: FaultyStore = field(init=False)
     token: trio.lowlevel.TrioToken | None = None
     resource_alarms: ResourceAlarms = field(default_factory=ResourceAlarms)
+    lease: GivenLease = field(default_factory=GivenLease)
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Run ``function`` in the broker's event loop."""
@@ -46,6 +48,14 @@ class Broker:
             self.resource_alarms.declare(frozenset(resources))
 
         self.call(declare)
+
+    def lend(self, *, holds: bool, over: bool = False) -> None:
+        """From now on it may answer, or not."""
+
+        async def say() -> None:
+            self.lease.say(holds=holds, over=over)
+
+        self.call(say)
 
     def connect(self, **parameters: object) -> pika.BlockingConnection:
         """A connection as pika makes one."""
@@ -66,7 +76,9 @@ def serve_in_thread(
         store = Store.open(path)
         broker.faults = FaultyStore(store)
         committing = None if inline else broker.faults
-        async with open_engine(path, store=store, committing=committing) as engine:
+        async with open_engine(
+            path, store=store, committing=committing, lease=broker.lease
+        ) as engine:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             broker.engine = engine
             settings = config or AmqpConfig()

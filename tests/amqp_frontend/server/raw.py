@@ -62,12 +62,12 @@ class RawClient:
                 self._held += chunk
             self._held = self._held[frame.bytes_on_wire :]
 
-    def open(self, heartbeat: int = 0) -> Self:
+    def open(self, heartbeat: int = 0, properties: dict[str, object] | None = None) -> Self:
         """Shake hands and open a channel."""
         self.socket.sendall(PROTOCOL_HEADER)
         self.expect(Connection.Start)
         self.send(
-            Connection.StartOk, client_properties={}, mechanism="PLAIN",
+            Connection.StartOk, client_properties=properties or {}, mechanism="PLAIN",
             response=b"\0guest\0guest", locale="en_US",
         )  # fmt: skip
         tune = self.expect(Connection.Tune)

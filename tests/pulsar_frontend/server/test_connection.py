@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from tests.pulsar_frontend.raw_client import Closed, RawClient, connected
 
+from arneb_core.testing.leases import GivenLease
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.listener import serve_connection
 from arneb_pulsar.services.context import BrokerContext, make_context
@@ -20,6 +21,7 @@ class FakeCore:
     def __init__(self) -> None:
         self.topics = MappingProxyType({})
         self.crowded = False
+        self.lease = GivenLease()
         self._room = trio.Event()
 
     def watch_topics(self, watcher: object) -> None: ...
@@ -90,3 +92,24 @@ async def test_a_client_that_takes_nothing_is_given_up() -> None:
         client = RawClient(ours)
         await client.send(pb.CommandConnect(client_version="test", protocol_version=20))
     assert 60 <= trio.current_time() - started < 65
+
+
+async def test_nothing_is_answered_without_a_lease() -> None:
+    core = FakeCore()
+    async with connected(context_of(core)) as (client,):
+        core.lease.say(holds=False)
+        await client.send(pb.CommandPing())
+        assert await client.silent(20)
+        core.lease.say(holds=True)
+        assert isinstance((await client.reply())[0], pb.CommandPong)
+
+
+async def test_a_client_of_a_broker_that_was_superseded_is_closed() -> None:
+    core = FakeCore()
+    async with connected(context_of(core)) as (client,):
+        core.lease.say(holds=False)
+        await client.send(pb.CommandPing())
+        assert await client.silent(5)
+        core.lease.say(holds=False, over=True)
+        with pytest.raises(Closed):
+            await client.reply()

@@ -254,8 +254,7 @@ class ConnectionSession(Lifecycle):
 
     def end(self) -> None:
         """Nobody owns the socket any more. What a connection consists of must not refer to each
-        other then: it would stay until a collection of everything, which others have to wait
-        for."""
+        other then: it would stay until a collection of everything, for which others wait."""
         self.end_channels()
         self._consumers.clear()
         self._confirming.clear()
@@ -279,6 +278,8 @@ class ConnectionSession(Lifecycle):
                 self.work_left -= TURN_WORK // 2
                 continue
             item = items.popleft()
+            if self.throttle.holds_all and self._held_back(item):
+                return
             handle, work = _HANDLERS[type(item)]
             self.work_left -= work
             try:

@@ -2,10 +2,12 @@
 
 The rule, as in RabbitMQ: a connection is blocked by its first publish after something has run
 short, not before, and then for everything it sends, until nothing is short any more. It is told
-once when it is blocked and once when it is not any more, if it said that it wants to know.
+once when it is blocked and once when it is not any more, if it said that it wants to know. While
+the log does not answer, whatever the client asks blocks it: any answer would tell how things are,
+and another node may know better.
 """
 
-from arneb_core.api.resource_alarms import NOTHING_SHORT, Short
+from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource, Short
 
 
 class Throttle:
@@ -14,11 +16,13 @@ class Throttle:
     Invariant: ``blocked`` implies that something is ``short``.
     """
 
-    __slots__ = ("blocked", "short")
+    __slots__ = ("blocked", "holds_all", "short")
 
     def __init__(self) -> None:
         self.short: Short = NOTHING_SHORT
         self.blocked = False
+        self.holds_all = False
+        """Whatever the client asks blocks it."""
 
     def __repr__(self) -> str:
         return f"<Throttle {'blocked' if self.blocked else 'open'}, {self.reason}>"
@@ -26,6 +30,8 @@ class Throttle:
     @property
     def reason(self) -> str:
         """In the words of ``connection.blocked``."""
+        if self.holds_all:
+            return "the replicated log does not answer"
         return f"low on {' & '.join(sorted(each.value for each in self.short))}"
 
     def publish(self) -> bool:
@@ -35,7 +41,7 @@ class Throttle:
 
     def change(self, short: Short) -> bool:
         """What is short has changed; True when that has unblocked the client."""
-        self.short = short
+        self.short, self.holds_all = short, Resource.LOG in short
         if short or not self.blocked:
             return False
         self.blocked = False

@@ -22,7 +22,9 @@ from arneb_core.api.resource_alarms import Resource
 ALIVENESS: Final = "aliveness-test"
 """The queue through which a message goes."""
 
-_WORDS: Final = {Resource.MEMORY: "memory", Resource.DISK: "disk space"}
+_WORDS: Final = {
+    Resource.MEMORY: "memory", Resource.DISK: "disk space", Resource.LOG: "replicated log",
+}  # fmt: skip
 
 _ALIASES: Final = {
     "amqp091": "amqp", "amqp0-9-1": "amqp", "amqp0.9.1": "amqp", "amqp10": "amqp",

@@ -26,8 +26,9 @@ from arneb_amqp.wire.tables import boolean, table
 from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource
 
 MEMORY = AlarmsChanged(frozenset({Resource.MEMORY}))
-BOTH = AlarmsChanged(frozenset(Resource))
+BOTH = AlarmsChanged(frozenset({Resource.MEMORY, Resource.DISK}))
 NOTHING = AlarmsChanged(NOTHING_SHORT)
+LOG = AlarmsChanged(frozenset({Resource.LOG}))
 
 WANTS_TO_KNOW = {"capabilities": table({"connection.blocked": boolean(True)})}
 
@@ -130,3 +131,14 @@ def test_a_throttle_is_blocked_from_a_publish_to_the_end_of_all_alarms(
     for (_, before), (short, after) in pairwise(states):
         assert not after or short
         assert not (before and short) or after
+
+
+def test_while_the_log_does_not_answer_whatever_is_asked_waits() -> None:
+    with listening() as play:
+        play >> LOG
+        assert not play.session.blocked
+        play >> client(Queue.Declare, 1, queue="q", passive=True)
+        play << sent(Connection.Blocked, 0, reason="the replicated log does not answer")
+        assert play.session.blocked
+        play >> NOTHING << sent(Connection.Unblocked, 0)
+        assert play.effect(Perform).command.queue == "q"

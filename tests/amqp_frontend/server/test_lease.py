@@ -1,0 +1,55 @@
+"""A broker without a lease answers nobody, whatever it would have said."""
+
+import time
+from pathlib import Path
+
+from pamqp.commands import Basic, Connection, Queue
+from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
+from tests.amqp_frontend.server.raw import RawClient
+
+from arneb_amqp.wire.tables import boolean, table
+from arneb_core.api.resource_alarms import Resource
+
+WANTS_TO_KNOW: dict[str, object] = {"capabilities": table({"connection.blocked": boolean(True)})}
+WITHIN_S = 5.0
+
+
+def test_whoever_asks_without_a_lease_is_blocked_until_it_is_back(broker: Broker) -> None:
+    with RawClient(broker.port) as client:
+        client.open(properties=WANTS_TO_KNOW)
+        client.send(Queue.Declare, 1, queue="q")
+        client.expect(Queue.DeclareOk)
+        for _ in range(2):
+            broker.lend(holds=False)  # and no alarm has been noticed yet
+            client.send(Queue.Declare, 1, queue="q", passive=True)
+            client.expect(Connection.Blocked)
+            broker.lend(holds=True)
+            client.expect(Connection.Unblocked)
+            client.expect(Queue.DeclareOk)
+
+
+def test_the_alarm_that_follows_is_told_once(broker: Broker) -> None:
+    with RawClient(broker.port) as client:
+        client.open(properties=WANTS_TO_KNOW)
+        broker.lend(holds=False)
+        client.send(Queue.Declare, 1, queue="q")
+        client.expect(Connection.Blocked)
+        broker.run_short(Resource.LOG)
+        broker.run_short()
+        broker.lend(holds=True)
+        client.expect(Connection.Unblocked)
+        client.expect(Queue.DeclareOk)
+        client.send(Basic.Get, 1, queue="q")
+        client.expect(Basic.GetEmpty)
+
+
+def test_a_broker_that_was_superseded_says_goodbye_and_no_more(tmp_path: Path) -> None:
+    for broker in serve_in_thread(tmp_path):
+        client = RawClient(broker.port).open()
+        broker.lend(holds=False)
+        client.send(Queue.Declare, 1, queue="q")
+        broker.lend(holds=False, over=True)
+        began = time.monotonic()
+    assert time.monotonic() - began < WITHIN_S
+    assert client.expect(Connection.Close).reply_code == 320
+    client.socket.close()

@@ -1,0 +1,125 @@
+"""A leader whose log does not answer: it delivers nothing and answers nothing, and goes on when it
+may; a leader that was superseded never does."""
+
+import queue
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
+from tests.cluster.test_member import publish
+
+pytestmark = pytest.mark.real_time
+
+
+class Client:
+    """One client of AMQP with a thread of its own: it consumes, and is asked to publish or get."""
+
+    def __init__(self, node: OneNode) -> None:
+        self.got: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.told: list[str] = []
+        self._node = node
+        self._wanted: queue.Queue[tuple[str, bytes]] = queue.Queue()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def ask(self, what: str, body: bytes = b"") -> None:
+        self._wanted.put((what, body))
+
+    def _run(self) -> None:
+        try:
+            connection = self._node.connect()
+            connection.add_on_connection_blocked_callback(lambda *_: self.told.append("blocked"))
+            connection.add_on_connection_unblocked_callback(
+                lambda *_: self.told.append("unblocked")
+            )
+            channel = connection.channel()
+            channel.confirm_delivery()
+            while True:
+                connection.process_data_events(0.02)
+                if self._wanted.empty():
+                    continue
+                what, body = self._wanted.get()
+                if what == "end":
+                    break
+                if what == "get":
+                    self.got.put((what, channel.basic_get("orders", auto_ack=True)[2]))
+                else:
+                    channel.basic_publish("", "orders", body)
+                    self.got.put((what, body))
+            connection.close()
+        except Exception as error:
+            self.got.put(("lost", error))
+
+    def close(self) -> None:
+        self.ask("end")
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+async def until_silent(leader: OneNode, cluster: Cluster) -> None:
+    """Pulsar answers nobody, and the leader's lease is over."""
+    cluster.service.broker.is_down = True
+    cluster.service.broker.cut()
+    assert leader.node is not None
+    assert leader.node.shared is not None
+    lease = leader.node.shared.core.lease
+    await until(lambda: not lease.holds)
+
+
+async def test_without_an_answering_log_nothing_is_answered_and_http_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 1) as cluster, httpx.AsyncClient(
+        timeout=20
+    ) as http:  # fmt: skip
+        leader = await cluster.leader()
+        await blocking(publish, leader, b"a")
+        getter, publisher = Client(leader), Client(leader)
+        publisher.ask("publish", b"b")
+        assert await blocking(publisher.got.get, True, 20) == ("publish", b"b")
+        await until_silent(leader, cluster)
+        getter.ask("get")
+        publisher.ask("publish", b"c")
+        guest = ("guest", "guest")
+        said = await http.get(leader.url("/api/queues"), auth=guest)
+        assert said.status_code == 503
+        assert "does not answer" in said.json()["reason"]
+        for path in ("/healthz", "/metrics"):
+            assert (await http.get(leader.url(path), auth=guest)).status_code == 200
+        assert getter.got.empty()
+        assert publisher.got.empty()
+        cluster.service.broker.is_down = False
+        assert await blocking(getter.got.get, True, 20) == ("get", b"a")
+        assert await blocking(publisher.got.get, True, 20) == ("publish", b"c")
+        await until(lambda: publisher.told == getter.told == ["blocked", "unblocked"])
+        for each in (getter, publisher):
+            await blocking(each.close)
+
+
+async def test_a_leader_that_was_superseded_closes_its_clients_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await blocking(publish, leader, b"a")
+        client = Client(leader)
+        client.ask("get")
+        assert await blocking(client.got.get, True, 20) == ("get", b"a")
+        assert leader.node is not None
+        assert leader.node.shared is not None
+        lease = leader.node.shared.core.lease
+        broker, topic = cluster.service.broker, "persistent://public/arneb/main"
+        # Another producer has thrown the leader's out, as a candidate does.
+        for each in list(broker.topic(topic).producers):
+            each.ended()
+        broker.topic(topic).epoch += 1
+        await until(lambda: not lease.holds)
+        client.ask("get")
+        what, _ = await blocking(client.got.get, True, 20)
+        assert what == "lost"
+        await cluster.leader()
+        assert other.node is not None

@@ -1,0 +1,77 @@
+"""The lease of one leadership, as frontends see it."""
+
+import trio
+import trio.testing
+
+from arneb_cluster.serving_lease import ServingLease
+
+
+class Clock:
+    """Says whether a node serves."""
+
+    def __init__(self) -> None:
+        self.serves = True
+        self.lease = ServingLease(lambda: self.serves)
+        self.told = 0
+        self.lease.listen(self._tell)
+        self.lease.look()
+
+    def _tell(self) -> None:
+        self.told += 1
+
+
+async def test_it_is_asked_each_time_and_told_of_at_the_next_look() -> None:
+    clock = Clock()
+    assert (clock.lease.holds, clock.told) == (True, 1)
+    clock.serves = False
+    assert (clock.lease.holds, clock.told) == (False, 1)
+    clock.lease.look()
+    clock.lease.look()
+    assert clock.told == 2
+    clock.serves = True
+    clock.lease.look()
+    assert (clock.lease.holds, clock.told) == (True, 3)
+
+
+async def test_whoever_waits_goes_on_with_it_or_never() -> None:
+    clock, found = Clock(), list[bool]()
+
+    async def wait() -> None:
+        found.append(await clock.lease.held())
+
+    for ends in (False, True):
+        clock.serves = False
+        clock.lease.look()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            if ends:
+                clock.lease.end()
+            else:
+                clock.serves = True
+                clock.lease.look()
+    assert found == [True, False]
+
+
+async def test_it_is_never_held_again_once_it_is_over() -> None:
+    clock = Clock()
+    clock.lease.end()
+    clock.lease.end()
+    assert (clock.lease.holds, await clock.lease.held(), clock.told) == (False, False, 2)
+    clock.lease.look()
+    assert clock.told == 2
+
+
+async def test_a_lease_that_came_back_between_two_looks_wakes_who_saw_it_end() -> None:
+    clock, found = Clock(), list[bool]()
+    clock.serves = False
+
+    async def wait() -> None:
+        found.append(await clock.lease.held())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        clock.serves = True
+        clock.lease.look()
+    assert found == [True]
