@@ -6,9 +6,7 @@ is never held again.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
-
-import trio
+from typing import Protocol
 
 
 class Lease(Protocol):
@@ -30,27 +28,3 @@ class Lease(Protocol):
     def leave(self, changed: Callable[[], None]) -> None:
         """Call it no more."""
         ...
-
-
-class WithoutEnd:
-    """The lease of a broker that shares nothing."""
-
-    __slots__ = ()
-    holds: Final = True
-
-    def __repr__(self) -> str:
-        return "<WithoutEnd>"
-
-    async def held(self) -> bool:
-        """It is."""
-        await trio.lowlevel.checkpoint()
-        return True
-
-    def listen(self, changed: Callable[[], None]) -> None:
-        """Nothing changes."""
-
-    def leave(self, changed: Callable[[], None]) -> None:
-        """Nobody was to be called."""
-
-
-WITHOUT_END: Final = WithoutEnd()

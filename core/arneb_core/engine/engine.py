@@ -26,7 +26,7 @@ from arneb_core.api.errors import (
     TopicNotFound,
     describe,
 )
-from arneb_core.api.lease import WITHOUT_END, Lease
+from arneb_core.api.lease import Lease
 from arneb_core.api.position import Position
 from arneb_core.api.resource_alarms import Resource, Short
 from arneb_core.api.settings import (
@@ -42,6 +42,7 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.engine.catalog import Catalog
 from arneb_core.engine.committer import Committer
+from arneb_core.engine.lease import WITHOUT_END
 from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.observing import statistics_of
 from arneb_core.engine.reader import Reader

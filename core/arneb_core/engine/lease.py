@@ -1,0 +1,30 @@
+"""The lease of an engine that shares its log with nobody: it holds for ever."""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+
+class WithoutEnd:
+    """The lease of a broker that shares nothing."""
+
+    __slots__ = ()
+    holds: Final = True
+
+    def __repr__(self) -> str:
+        return "<WithoutEnd>"
+
+    async def held(self) -> bool:
+        """It is."""
+        await trio.lowlevel.checkpoint()
+        return True
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Nothing changes."""
+
+    def leave(self, changed: Callable[[], None]) -> None:
+        """Nobody was to be called."""
+
+
+WITHOUT_END: Final = WithoutEnd()
