@@ -10,11 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import trio
+
 from arneb_core.api.errors import LeadershipLost, StoreFailed
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended, Ending
 from arneb_core.store.commit.local import InLoop
 from arneb_core.store.commit_record import encode_changes
+from arneb_core.store.environment import Store
+from arneb_core.store.records import unpack_trims
+from arneb_core.store.schema import META_AHEAD, Table
 
 DEPTH: Final = 4
 """Commits under way: while one is written by the bookies the next are on their way. More make each
@@ -95,6 +100,17 @@ class PulsarLog:
         """Not here: whether a record counts is known only when all before it have ended."""
         return None
 
+    async def forget_ahead(self, store: Store) -> None:
+        """Have removed everywhere what the last leader wrote ahead of a commit that never came."""
+        with store.snapshot() as snapshot:
+            row = snapshot.get(Table.META, META_AHEAD)
+        if row is None:
+            return
+        done = trio.Event()
+        changes = Changes(puts=[(Table.META, META_AHEAD, None)], trims=unpack_trims(row))
+        self.submit(changes, lambda ending: done.set())
+        await done.wait()
+
     def lose(self, why: str) -> None:
         """Another node leads, or might."""
         if self._lost is not None:
@@ -113,3 +129,8 @@ class PulsarLog:
         if self._waiting and self._waiting[0] is waiting:
             self._waiting.popleft()
             waiting.ended(ending)
+
+
+def at_once(function: Callable[..., object], *args: object) -> None:
+    """Call it: for a commit log with which no engine works yet."""
+    function(*args)

@@ -15,7 +15,7 @@ from uuid import uuid4
 import trio
 
 from arneb_cluster.applying import Applying, Own, TidyUp
-from arneb_cluster.commit_log import Applied, PulsarLog
+from arneb_cluster.commit_log import Applied, PulsarLog, at_once
 from arneb_cluster.following import Following
 from arneb_cluster.observing import ShardStatistics, statistics_of, who_leads
 from arneb_cluster.protocol.leadership import Act, State
@@ -36,8 +36,6 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.local import CommittingStore, InLoop
-from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import META_AHEAD, Table
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.names import parse_topic
@@ -323,7 +321,8 @@ class Shard:
     async def _lead(self, scope: trio.CancelScope, led: trio.Event) -> None:
         try:
             with scope:
-                await self._forget_ahead()
+                self._log = PulsarLog(self, at_once)
+                await self._log.forget_ahead(self.replica.store)
                 async with open_engine(
                     self.replica.store.path,
                     store=self.replica.store,
@@ -362,18 +361,6 @@ class Shard:
         self._log = PulsarLog(self, in_loop)
         return self._log
 
-    async def _forget_ahead(self) -> None:
-        """What the last leader wrote ahead of a commit that never came is removed everywhere."""
-        with self.replica.store.snapshot() as snapshot:
-            row = snapshot.get(Table.META, META_AHEAD)
-        if row is None:
-            return
-        changes = Changes(puts=[(Table.META, META_AHEAD, None)], trims=unpack_trims(row))
-        log, done = PulsarLog(self, _at_once), trio.Event()
-        self._log = log
-        log.submit(changes, lambda ending: done.set())
-        await done.wait()
-
     # Pulsar
 
     async def _fence(self) -> None:
@@ -396,7 +383,3 @@ class Shard:
             await trio.sleep(TICK_S)
             self.node.tick(self._now(), self._now_ms())
             self._gather()
-
-
-def _at_once(function: Callable[..., object], *args: object) -> None:
-    function(*args)
