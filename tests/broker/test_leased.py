@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 import trio
+import trio.testing
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -46,7 +47,7 @@ async def test_an_answer_waits_a_little_for_the_lease() -> None:
         assert (await client.get("/healthz")).text == "all"
 
         async def come_back() -> None:
-            await trio.sleep(1)
+            await trio.testing.wait_all_tasks_blocked()
             lease.say(holds=True)
 
         async with trio.open_nursery() as nursery:
