@@ -41,7 +41,8 @@ class Throttle:
 
     def change(self, short: Short) -> bool:
         """What is short has changed; True when that has unblocked the client."""
-        self.short, self.holds_all = short, Resource.LOG in short
+        self.holds_all = Resource.LOG in short
+        self.short = short
         if short or not self.blocked:
             return False
         self.blocked = False
