@@ -124,7 +124,7 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "a confirm overtakes its delivery when many subscriptions are ready",
         "core/arneb_core/engine/steps.py",
-        " if due <= had or not ready]",
+        " if due <= had or not more]",
         "]",
         ("tests/core/engine/test_after_dispatch.py",),
     ),
