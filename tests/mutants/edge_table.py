@@ -32,7 +32,8 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "who waits for deliveries waits although nothing is ready",
         "core/arneb_core/engine/steps.py",
-        "        if self._ready and self.lease.holds:\n            self._after_dispatch.setdefault(",
+        "        if self._ready and self.lease.holds:\n"
+        "            self._after_dispatch.setdefault(",
         "        if True:\n            self._after_dispatch.setdefault(",
         AFTER_DISPATCH,
     ),
