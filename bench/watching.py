@@ -11,6 +11,7 @@ import socket
 import statistics
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,9 @@ from bench.spark_session import Report
 from conformance.brokers.arneb import PROTOCOLS, Arneb
 
 RATIO_MAX: Final = 1.02
+
+RESTING_S: Final = 5.0
+RESTING_ROUNDS: Final = 3
 
 MARK: Final = {"x-arneb-page": "1", "content-type": "application/json"}
 
@@ -118,6 +122,23 @@ def pairs(
     return ratios, sent
 
 
+def resting(broker: Arneb, streams: int) -> list[float]:
+    """What pages take of a broker that has nothing else to do, in milliseconds of CPU a second."""
+    address = urlsplit(f"http://{broker.http_address}").netloc
+
+    def used() -> float:
+        before_s, began = broker.cpu_s(), time.monotonic()
+        time.sleep(RESTING_S)
+        return 1000 * (broker.cpu_s() - before_s) / (time.monotonic() - began)
+
+    found = list[float]()
+    for _ in range(RESTING_ROUNDS):
+        alone = used()
+        with watching(address, streams):
+            found.append(used() - alone)
+    return found
+
+
 def main() -> None:
     """Print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,9 +156,12 @@ def main() -> None:
         try:
             declare(broker, options.queues)
             ratios, sent = pairs(broker, load, options.streams, options.count, options.runs)
+            rest = resting(broker, options.streams)
         finally:
             broker.kill()
-    tell(report, f"{options.queues:,} queues, {options.streams} streams", sorted(ratios), sent)
+    part = f"{options.queues:,} queues, {options.streams} streams"
+    tell(report, part, sorted(ratios), sent)
+    report.add(part, "of a broker at rest, CPU a second, median", statistics.median(rest), "ms")
     if not options.no_write:
         print(report.write())
     raise SystemExit(not report.is_good)

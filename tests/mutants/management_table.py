@@ -76,7 +76,7 @@ MANAGEMENT_MUTANTS: Final = (
     Mutant(
         "those that are known to be the first stand as they stood",
         HTTP + "ordering.py",
-        "                return await find(kept.first) if is_short else kept.first\n",
+        "                return await find(kept.first, pause) if is_short else kept.first\n",
         "                return kept.first\n",
         ORDERING_TESTS,
     ),
@@ -93,6 +93,20 @@ MANAGEMENT_MUTANTS: Final = (
         "    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))\n",
         "    return SPARING_REST * took_s\n",
         ORDERING_TESTS,
+    ),
+    Mutant(
+        "what others do in their turns counts as work of a list",
+        HTTP + "freshness.py",
+        "        await self._pause()\n        self._began = self._clock()\n",
+        "        await self._pause()\n",
+        ORDERING_TESTS,
+    ),
+    Mutant(
+        "a new queue is in no list as long as others are busy",
+        HTTP + "rows.py",
+        "await self._find(core, topology, work.pause)",
+        "await self._find(core, topology, self._pause)",
+        PAGE_ROW_TESTS,
     ),
     Mutant(
         "a document is made of each channel to sort them",

@@ -13,6 +13,7 @@ STREAM_TESTS: Final = ("tests/broker/management/test_streaming.py",)
 MESSAGE_TESTS: Final = ("tests/broker/management/test_messages_looked_at.py",)
 ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
 HOLE_TESTS: Final = ("tests/broker/management/test_hole_parts.py",)
+LISTED_TESTS: Final = ("tests/broker/management/test_clients_listed.py",)
 CLIENT_TESTS: Final = ("tests/broker/page/test_pulsar_clients.py",)
 VALUE_TESTS: Final = ("tests/pulsar_frontend/schemas/test_values.py",)
 AVRO_VALUE: Final = "pulsar_frontend/arneb_pulsar/schemas/avro_value.py"
@@ -157,6 +158,20 @@ PAGE_MUTANTS: Final = (
         "            if not room:\n",
         "            if True:\n",
         HOLE_TESTS,
+    ),
+    Mutant(
+        "a document is made of each client to sort them",
+        MANAGEMENT + "page/clients.py",
+        "        now = site.roster.connection(client.known.id)\n",
+        "        now = _of_amqp(site, client.known) and site.roster.connection(client.known.id)\n",
+        LISTED_TESTS,
+    ),
+    Mutant(
+        "what one client moves is counted by half",
+        MANAGEMENT + "page/clients.py",
+        '    "flow": lambda source: sum(_octets(source)),\n',
+        '    "flow": lambda source: _octets(source)[1],\n',
+        LISTED_TESTS,
     ),
     Mutant(
         "of two equally loud clients one is the noisy one",

@@ -103,6 +103,8 @@ class Known(NamedTuple):
     peer: Remote
     user: str
     vhost: str
+    shown_name: str
+    """What its client calls it, else :attr:`name`."""
 
     @property
     def name(self) -> str:
@@ -219,7 +221,7 @@ class Roster:
                 continue
             if entry.known is None:
                 user, vhost = session.principal.name, session.rights.vhost
-                entry.known = Known(id_, entry.peer, user, vhost)
+                entry.known = Known(id_, entry.peer, user, vhost, _shown(entry.peer, session.terms))
             yield entry.known
 
     def channel_count(self, id_: ConnectionId) -> int:
@@ -273,6 +275,11 @@ class Roster:
         entry = self._entries.get(id_)
         if entry is not None:
             entry.connection.tell(Shutdown(reason))
+
+
+def _shown(peer: Remote, terms: Terms) -> str:
+    named = terms.client_properties.get("connection_name")
+    return named.text if named is not None and isinstance(named.value, bytes | str) else peer.name
 
 
 def _channel(connection: Connection, channel: Channel) -> ChannelStatistics:

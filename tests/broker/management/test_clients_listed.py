@@ -6,9 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 from tests.broker.management.kit import Caller, managed
 
 from arneb.http.management import channels, connections, ordering
+from arneb.http.management.page import clients
+from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.remote import Remote
 from arneb_amqp.session.connection.admission import Terms
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
@@ -45,7 +48,14 @@ def a_connection(number: int, user: str, vhost: str) -> Any:
         received_bytes=number * 11 % CLIENTS, sent_bytes=number * 13 % CLIENTS,
         reads=number * 17 % CLIENTS, writes=number * 19 % CLIENTS, waiting_bytes=number % 2,
     )  # fmt: skip
-    return SimpleNamespace(session=session, link=link, consumers=None)
+    return FakeConnection(session, link)
+
+
+class FakeConnection(Connection):
+    """As far as lists look at it."""
+
+    def __init__(self, session: Any, link: Any) -> None:
+        self.session, self.link, self.consumers = session, link, None  # type: ignore[assignment]
 
 
 class Channels:
@@ -105,6 +115,52 @@ async def test_documents_are_made_of_what_is_shown(
             assert [value_at(each, name) for each in page] == values[:5], name
 
 
+@pytest.mark.parametrize("reverse", ["false", "true"])
+async def test_the_list_of_both_protocols_is_sorted_by_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reverse: str
+) -> None:
+    made = 0
+    make = clients._of_amqp
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal made
+        made += 1
+        return make(*arguments)
+
+    async with managed(tmp_path) as call:
+        come(call, range(CLIENTS // 2))
+        come(call, range(CLIENTS // 2, CLIENTS), user="other", vhost="v/m")
+        everybody = (await call.does("GET", "page/connections?page=1&page_size=500"))["items"]
+        assert len(everybody) == CLIENTS
+        monkeypatch.setattr(clients, "_of_amqp", counted)
+        for name in sorted(clients.SORTABLE):
+            made = 0
+            asked = f"page/connections?{PAGE}&sort={name}&sort_reverse={reverse}"
+            page = (await call.does("GET", asked))["items"]
+            assert made == len(page) == 5, name
+            field = {"opened": "opened_ms", "flow": "noisy"}.get(name, name)
+            values = sorted((value_at(e, field) for e in everybody), reverse=reverse == "true")
+            assert [value_at(each, field) for each in page] == values[:5], name
+
+
+async def test_who_moves_most_comes_first_and_is_the_noisy_one(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        come(call, range(9))
+        growth = call.site.rates.growth
+        asked = f"page/connections?{PAGE}&sort=flow&sort_reverse=true"
+        await call.does("GET", asked)
+        await growth.sample()
+        with trio.move_on_after(1):
+            await trio.sleep_forever()
+        loud: Any = call.site.roster.get(ConnectionId(4))
+        loud.link.received_bytes += 300_000
+        loud.link.sent_bytes += 100_000
+        first, second, *_ = (await call.does("GET", asked))["items"]
+        assert first["name"].startswith("127.0.0.1:1004 ")
+        assert (first["received"], first["sent"]) == (300_000, 100_000)
+        assert (first["noisy"], second["noisy"]) == (True, False)
+
+
 async def test_who_does_not_monitor_sees_what_is_its_own(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         come(call, range(4))
@@ -127,7 +183,11 @@ async def test_a_kept_order_has_who_came_and_not_who_left(
 ) -> None:
     monkeypatch.setattr(ordering, "fresh_for_s", lambda _: 99.0)
     async with managed(tmp_path) as call:
-        for path, sort in (("channels", "messages_unacknowledged"), ("connections", "recv_oct")):
+        for path, sort in (
+            ("channels", "messages_unacknowledged"),
+            ("connections", "recv_oct"),
+            ("page/connections", "parts"),
+        ):
             asked = f"{path}?{PAGE}&sort={sort}&sort_reverse=true"
 
             async def shown(asked: str = asked) -> list[str]:
@@ -155,7 +215,7 @@ async def test_who_leaves_while_the_list_is_made_is_left_out(
         monkeypatch.setattr(
             roster, "connection", lambda id_: None if id_ == 1 else look(id_)
         )  # fmt: skip
-        for path in ("channels", "connections"):
+        for path in ("channels", "connections", "page/connections"):
             page = await call.does("GET", f"{path}?{PAGE}")
             assert not any(":1001 " in each["name"] for each in page["items"])
             assert page["item_count"] == len(page["items"]) > 0

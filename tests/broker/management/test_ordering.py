@@ -13,6 +13,8 @@ from arneb.http.management.freshness import (
     SHORT_S,
     SPARING_REST,
     SPARING_S,
+    Pause,
+    Work,
     fresh_for_s,
 )
 from arneb.http.management.ordering import (
@@ -81,7 +83,7 @@ async def test_very_many_are_found_in_turns_and_each_is_looked_at_once() -> None
 async def test_an_order_that_took_long_is_kept_for_a_while_and_no_longer() -> None:
     now, looked = 0.0, list[int]()
 
-    async def find(some: Sequence[int]) -> list[int]:
+    async def find(some: Sequence[int], pause: Pause) -> list[int]:
         nonlocal now
         now += 1e-6 * len(some)
         looked.append(len(some))
@@ -105,7 +107,7 @@ async def test_an_order_that_took_long_is_kept_for_a_while_and_no_longer() -> No
 async def test_those_that_are_known_stand_in_the_order_that_they_have_now() -> None:
     now, figures = 0.0, {name: number for number, name in enumerate("abcdef")}
 
-    async def find(some: Sequence[str]) -> list[str]:
+    async def find(some: Sequence[str], pause: Pause) -> list[str]:
         nonlocal now
         now += 0.1
         return await in_order(some, figures.__getitem__, no_pause, end=3)
@@ -114,6 +116,45 @@ async def test_those_that_are_known_stand_in_the_order_that_they_have_now() -> N
     assert await orders.kept("k", 1, "abcdef", 2, find, no_pause) == ["a", "b", "c"]
     figures["a"] = 9
     assert await orders.kept("k", 1, "abcdef", 2, find, no_pause) == ["b", "c", "a"]
+
+
+async def test_the_turns_of_others_are_no_work() -> None:
+    now = 0.0
+
+    async def others() -> None:
+        nonlocal now
+        now += 5.0
+
+    work = Work(others, lambda: now)
+    now += 0.1
+    await work.pause()
+    now += 0.2
+    await work.pause()
+    assert round(work.took_s, 9) == 0.3
+    assert "0.3000 s" in repr(work)
+
+
+async def test_an_order_is_kept_by_the_work_that_it_took() -> None:
+    now, busy_s, looked = 0.0, 5.0, list[int]()
+
+    async def others() -> None:
+        nonlocal now
+        now += busy_s
+
+    async def find(some: Sequence[int], pause: Pause) -> list[int]:
+        nonlocal now
+        now += 0.01
+        await pause()
+        looked.append(len(some))
+        return list(some)[:9]
+
+    orders = Orders(lambda: now)
+    await orders.kept("k", 1, range(100), 1, find, others)
+    busy_s = 0.0
+    for later_s in (1.9, 0.2):
+        now += later_s
+        await orders.kept("k", 1, range(100), 1, find, others)
+    assert looked == [100, 9, 100]
 
 
 @given(st.floats(0, 0.03) | st.floats(0, 1000))
@@ -136,7 +177,7 @@ def test_what_comes_and_goes_stands_where_it_belongs(
     def figure(item: int) -> int:
         return item * 7 % 11
 
-    async def find(some: Sequence[int]) -> list[int]:
+    async def find(some: Sequence[int], pause: Pause) -> list[int]:
         nonlocal now
         now += 1.0
         return await in_order(some, figure, no_pause, end=end + spare, reverse=reverse)
@@ -164,7 +205,7 @@ async def test_few_figures_are_looked_up_again_when_some_come_and_go() -> None:
         nonlocal pauses
         pauses += 1
 
-    async def find(some: Sequence[int]) -> list[int]:
+    async def find(some: Sequence[int], pause: Pause) -> list[int]:
         return await in_order(some, figure, pause, end=100 + SPARE)
 
     orders = Orders(lambda: now)
@@ -187,7 +228,7 @@ async def test_an_order_that_took_no_time_is_found_out_each_time() -> None:
     orders = Orders(lambda: 0.0)
     answers = iter(range(9))
 
-    async def find(_: Sequence[int]) -> list[int]:
+    async def find(_: Sequence[int], pause: Pause) -> list[int]:
         return [next(answers)]
 
     assert [await orders.kept("a", 1, [], 1, find, no_pause) for _ in range(2)] == [[0], [1]]

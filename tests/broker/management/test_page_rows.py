@@ -15,7 +15,8 @@ from tests.broker.management.test_messages_looked_at import publish
 
 from arneb.http.management import ages as ages_module
 from arneb.http.management.ages import Ages
-from arneb.http.management.rows import Row
+from arneb.http.management.queues_by_name import QueuesByName
+from arneb.http.management.rows import AllRows, Row
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
@@ -212,6 +213,27 @@ async def test_rows_that_stay_are_the_same_when_others_come_and_go(tmp_path: Pat
         for row in after.values():
             assert row.topic is site.core.topics[row.topic.name]
             assert row.queue is None or row.queue is site.vhost("/").queues.get(row.name)
+
+
+async def test_a_new_queue_is_soon_there_however_much_others_do(tmp_path: Path) -> None:
+    now = 0.0
+
+    async def others() -> None:
+        nonlocal now
+        now += 60.0
+
+    async with managed(tmp_path) as call:
+        site = call.site
+        rows = AllRows(QueuesByName(), others, lambda: now)
+
+        async def names() -> list[str]:
+            found = await rows.of(site.core, site.topology)
+            return [each.name for each in found["/"]]
+
+        for name in ("a", "b", "c"):
+            await call.does("PUT", f"queues/%2F/{name}", {"durable": True})
+            now += 0.6
+            assert (await names())[-1] == name
 
 
 async def test_the_past_of_a_queue_begins_when_somebody_looks(tmp_path: Path) -> None:

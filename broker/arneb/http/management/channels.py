@@ -222,9 +222,9 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 async def _of_connection(site: Site, call: Call) -> Reply:
-    found = connection_in(site, call)
-    known = Known(found.id, found.peer, found.user, found.vhost)
-    return await _answer(site, call, [known], known)
+    id_ = connection_in(site, call).id
+    known = [each for each in site.roster.known() if each.id == id_]
+    return await _answer(site, call, known, id_)
 
 
 async def _show(site: Site, call: Call) -> Reply:

@@ -56,7 +56,19 @@ def _read(site: Site, id_: ConnectionId) -> Counters | None:
     found = site.roster.connection(id_)
     if found is None:
         return None
-    return {"recv_oct": found.received_bytes, "send_oct": found.sent_bytes}
+    return _octets(found)
+
+
+def _octets(of: ConnectionStatistics) -> Counters:
+    return {"recv_oct": of.received_bytes, "send_oct": of.sent_bytes}
+
+
+def octet_rates(
+    site: Site, connection: ConnectionStatistics, ranges: Mapping[str, Range]
+) -> Mapping[str, Mapping[str, Any]]:
+    """How fast a connection moves what. It is sampled from now on."""
+    read = partial(_read, site, connection.id)
+    return site.rates.details(("connection", connection.id), _octets(connection), read, ranges)
 
 
 def connection_document(
@@ -65,9 +77,8 @@ def connection_document(
     """One connection."""
     terms, peer = connection.terms, connection.peer
     client = table_to_json(terms.client_properties)
-    counters = {"recv_oct": connection.received_bytes, "send_oct": connection.sent_bytes}
-    read = partial(_read, site, connection.id)
-    rates = site.rates.details(("connection", connection.id), counters, read, ranges)
+    counters = _octets(connection)
+    rates = octet_rates(site, connection, ranges)
     document: Document = {
         "name": connection.name,
         "node": site.node,

@@ -5,7 +5,11 @@ however much there is; and nobody is told for longer than that needs what is not
 RabbitMQ's management page, which gives a list again for five times as long as it took.)
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
+
+Pause = Callable[[], Awaitable[None]]
+"""Lets others have their turns."""
 
 SHORT_S: Final = 0.002
 """What takes no longer is found out each time."""
@@ -26,3 +30,29 @@ def fresh_for_s(took_s: float, sparing_s: float = SPARING_S) -> float:
     if took_s <= SHORT_S:
         return 0.0
     return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))
+
+
+class Work:
+    """How long something takes that is done in turns, without the turns of others: on a busy broker
+    nothing is told for longer than on one at rest."""
+
+    def __init__(self, pause: Pause, clock: Callable[[], float]) -> None:
+        self._pause = pause
+        self._clock = clock
+        self._before_s = 0.0
+        self._began = clock()
+
+    def __repr__(self) -> str:
+        return f"<Work of {self.took_s:.4f} s>"
+
+    @property
+    def took_s(self) -> float:
+        """Until now."""
+        return self._before_s + self._clock() - self._began
+
+    async def pause(self) -> None:
+        """Let others have their turns, which are not counted."""
+        self._before_s = self.took_s
+        self._began = self._clock()
+        await self._pause()
+        self._began = self._clock()

@@ -10,13 +10,13 @@ from typing import Any, Final, Generic, TypeVar
 
 from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, long_answer
 from arneb.http.management.calls import Document, Refused, Written, bad_request
+from arneb.http.management.freshness import Pause
 from arneb.http.management.ordering import (
     DOCUMENTS_PER_TURN,
     FIGURES_PER_TURN,
     SPARE,
     Figure,
     Orders,
-    Pause,
     comparable,
     in_order,
 )
@@ -213,14 +213,14 @@ async def _ordered(
     at_once = DOCUMENTS_PER_TURN if sort and read is None else FIGURES_PER_TURN
     figure = _figure(source, sort, read)
 
-    async def find(some: Sequence[Item]) -> list[Item]:
+    async def find(some: Sequence[Item], pause: Pause) -> list[Item]:
         if (special := source.special.get(sort)) is not None:
             return await special(some, end, reverse)
         first = end if source.orders is None else end + SPARE
         return await in_order(some, figure, pause, end=first, reverse=reverse, at_once=at_once)
 
     if source.orders is None or listing.page is None:
-        return await find(items)
+        return await find(items, pause)
     key = source.of, sort, reverse, listing.page
     return await source.orders.kept(key, source.stamp, items, end, find, pause)
 

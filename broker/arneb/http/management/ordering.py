@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from arneb.http.management.freshness import fresh_for_s
+from arneb.http.management.freshness import Pause, Work, fresh_for_s
 
 FIGURES_PER_TURN: Final = 1000
 """Figures that are looked up, or names that are compared, in one to three milliseconds."""
@@ -24,7 +24,6 @@ ORDERS_MAX: Final = 16
 """Orders that are kept."""
 
 Item = TypeVar("Item")
-Pause = Callable[[], Awaitable[None]]
 Figure = Callable[[Any], Any]
 """What a list is sorted by, of one of its things."""
 
@@ -63,7 +62,7 @@ class Orders:
         stamp: Hashable,
         items: Sequence[Item],
         end: int,
-        find: Callable[[Sequence[Item]], Awaitable[list[Item]]],
+        find: Callable[[Sequence[Item], Pause], Awaitable[list[Item]]],
         pause: Pause,
     ) -> Sequence[Item]:
         """The first ``end`` of ``items`` and perhaps more: what ``find`` answers of them, or
@@ -74,17 +73,17 @@ class Orders:
             if kept.stamp == stamp:
                 # Who they are may be a little old. In what order they stand is not.
                 is_short = len(kept.first) <= FIGURES_PER_TURN
-                return await find(kept.first) if is_short else kept.first
+                return await find(kept.first, pause) if is_short else kept.first
             few = await _possible(kept, items, pause)
-            first = _sure(kept, await find(few)) if len(few) <= FIGURES_PER_TURN else []
+            first = _sure(kept, await find(few, pause)) if len(few) <= FIGURES_PER_TURN else []
             if len(first) >= min(end, len(items)):
                 self._kept[key] = _Order(first, items, stamp, kept.until_s)
                 return first
-        found = await find(items)
-        now = self._clock()
+        work = Work(pause, self._clock)
+        found = await find(items, work.pause)
         self._kept.pop(key, None)
-        if fresh_s := fresh_for_s(now - began):
-            self._kept[key] = _Order(found, items, stamp, now + fresh_s)
+        if fresh_s := fresh_for_s(work.took_s):
+            self._kept[key] = _Order(found, items, stamp, self._clock() + fresh_s)
             if len(self._kept) > ORDERS_MAX:
                 self._kept.popitem(last=False)
         return found

@@ -6,12 +6,12 @@ when some have come or gone, and not more often than that is worth; those that s
 objects.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import trio
 
-from arneb.http.management.freshness import fresh_for_s
+from arneb.http.management.freshness import Pause, Work, fresh_for_s
 from arneb.http.management.ordering import in_order
 from arneb.http.management.queues_by_name import QueuesByName
 from arneb_amqp.topology.names import SCHEME, SUBSCRIPTION, decode
@@ -32,6 +32,9 @@ CLIENTS_SCHEMES: Final = (SCHEME, "non-persistent://")
 delaying exchange holds back, batches that are not committed, open transactions."""
 
 ROWS_PER_TURN: Final = 2000
+
+SPARING_S: Final = 0.5
+"""Who has made a queue looks whether it is there."""
 
 
 class Row:
@@ -113,7 +116,7 @@ class AllRows:
     def __init__(
         self,
         by_name: QueuesByName,
-        pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        pause: Pause = trio.lowlevel.checkpoint,
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
         self._by_name = by_name
@@ -148,17 +151,18 @@ class AllRows:
         async with self._finding:
             changes = (self._changes, *(each.queues.changes for each in topology.vhosts))
             if changes != self._stamp and self._clock() >= self._until_s:
-                began = self._clock()
-                self._rows = await self._find(core, topology)
+                work = Work(self._pause, self._clock)
+                self._rows = await self._find(core, topology, work.pause)
                 self._stamp = changes
-                now = self._clock()
-                self._until_s = now + fresh_for_s(now - began)
+                self._until_s = self._clock() + fresh_for_s(work.took_s, SPARING_S)
         return self._rows
 
     def _topic_changed(self, name: str, there: bool) -> None:
         self._changes += 1
 
-    async def _find(self, core: Core, topology: Topology) -> Mapping[str, Sequence[Row]]:
+    async def _find(
+        self, core: Core, topology: Topology, pause: Pause
+    ) -> Mapping[str, Sequence[Row]]:
         found: dict[str, list[Row]] = {}
         known: dict[str, Row] = {}
         namespaces: dict[str, str] = {}
@@ -174,7 +178,7 @@ class AllRows:
                         row = Row(queue.name, vhost.name, topic, queue)
                     known[topic.name] = row
                     rows.append(row)
-                await self._pause()
+                await pause()
         others: dict[str, list[Row]] = {}
         names = [name for name in core.topics if name not in known]
         for number, name in enumerate(names, 1):
@@ -183,10 +187,10 @@ class AllRows:
                 row = known[name] = self._of_topic(found_topic, namespaces)
                 others.setdefault(row.vhost, []).append(row)
             if number % ROWS_PER_TURN == 0:
-                await self._pause()
+                await pause()
         for vhost_name, rows in others.items():
             both = [*found.get(vhost_name, ()), *rows]
-            found[vhost_name] = await in_order(both, FIGURES["name"], self._pause)
+            found[vhost_name] = await in_order(both, FIGURES["name"], pause)
         self._by_topic = known
         return found
 

@@ -5,14 +5,14 @@ asked for, in turns; where that takes long the sum is kept for some times as lon
 polls cannot keep the broker busy with adding up.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from arneb.http.management.counters import of_vhost
-from arneb.http.management.freshness import fresh_for_s
+from arneb.http.management.freshness import Pause, Work, fresh_for_s
 from arneb_amqp.topology.topology import Vhost
 
 QUEUES_PER_TURN: Final = 200
@@ -29,7 +29,7 @@ class _Kept:
 class Totals:
     """The totals by vhost."""
 
-    def __init__(self, pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> None:
+    def __init__(self, pause: Pause = trio.lowlevel.checkpoint) -> None:
         self._pause = pause
         self._kept: dict[str, _Kept] = {}
 
@@ -42,8 +42,8 @@ class Totals:
 
     async def _lengths(self, vhost: Vhost) -> Mapping[str, int]:
         kept = self._kept.get(vhost.name)
-        began = trio.current_time()
-        if kept is not None and began < kept.until_s:
+        work = Work(self._pause, trio.current_time)
+        if kept is not None and trio.current_time() < kept.until_s:
             return kept.lengths
         waiting = away = 0
         for number, queue in enumerate(vhost.queues, 1):
@@ -52,14 +52,13 @@ class Totals:
                 waiting += here
                 away += there
             if number % QUEUES_PER_TURN == 0:
-                await self._pause()
+                await work.pause()
         lengths = {
             "messages": waiting + away,
             "messages_ready": waiting,
             "messages_unacknowledged": away,
         }
-        now = trio.current_time()
         self._kept.pop(vhost.name, None)
-        if fresh_s := fresh_for_s(now - began, SPARING_S):
-            self._kept[vhost.name] = _Kept(lengths, now + fresh_s)
+        if fresh_s := fresh_for_s(work.took_s, SPARING_S):
+            self._kept[vhost.name] = _Kept(lengths, trio.current_time() + fresh_s)
         return lengths

@@ -5,18 +5,19 @@ goes through each is sampled for all, so that one can be told from the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from arneb.http.management.calls import Call, Document, Reply, bad_request
+from arneb.http.management.connections import eyes_of, octet_rates, visible_connections
 from arneb.http.management.lists import Source, listed, listing_of
 from arneb.http.management.ordering import FIGURES_PER_TURN, Figure
+from arneb.http.management.page.pulsar_client import byte_rates
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, is_monitor
 from arneb.http.management.site import Site
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.roster import ConnectionStatistics
+from arneb_amqp.server.roster import ConnectionStatistics, Known
 
 if TYPE_CHECKING:
     from arneb_pulsar.services.connections import OpenConnection
@@ -31,26 +32,21 @@ PULSAR: Final = "Pulsar"
 AMQP: Final = "AMQP 0-9-1"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Client:
-    """One connection as the list knows it."""
+class AmqpClient(NamedTuple):
+    """A connection of AMQP's as the list knows it."""
 
-    source: Any
+    source: Connection
     """What its bytes are sampled of; the same object for as long as it is open."""
-    number: int | None
-    """Of Pulsar's; None: AMQP's, which is known by its name."""
-    name: str
-    shown_name: str
-    user: str
-    vhost: str
-    protocol: str
-    state: str
-    parts: int
-    """Channels, or producers and consumers."""
-    received_bytes: int
-    sent_bytes: int
-    opened_ms: int
-    is_secured: bool
+    known: Known
+
+
+class PulsarClient(NamedTuple):
+    """A connection of Pulsar's as the list knows it."""
+
+    source: "OpenConnection"
+
+
+Client = AmqpClient | PulsarClient
 
 
 def _octets(source: Any) -> tuple[int, int]:
@@ -66,18 +62,6 @@ COUNTED: Final[Mapping[str, Callable[[Any], int]]] = {
 }
 """Figures that are rates."""
 
-FIGURES: Final[Mapping[str, Figure]] = {
-    "name": lambda client: client.name,
-    "user": lambda client: client.user,
-    "vhost": lambda client: client.vhost,
-    "protocol": lambda client: client.protocol,
-    "state": lambda client: client.state,
-    "parts": lambda client: client.parts,
-    "opened": lambda client: client.opened_ms,
-}
-
-SORTABLE: Final = frozenset({*COUNTED, *FIGURES})
-
 
 def sources(site: Site) -> Iterator[Any]:
     """Everybody whose bytes are sampled."""
@@ -86,26 +70,22 @@ def sources(site: Site) -> Iterator[Any]:
         yield from site.pulsar.connections
 
 
-def _amqp(site: Site, of: ConnectionStatistics) -> Client | None:
-    source = site.roster.get(of.id)
-    if source is None:
-        return None
-    named = of.terms.client_properties.get("connection_name")
-    shown = named.text if named is not None and isinstance(named.value, bytes | str) else of.name
-    return Client(
-        source, None, of.name, shown, of.user, of.vhost, AMQP, of.state, of.channels,
-        of.received_bytes, of.sent_bytes, of.connected_at_ms, of.peer.secured,
-    )  # fmt: skip
-
-
-def _pulsar(of: "OpenConnection", parts: int) -> Client:
-    connection = of.connection
-    state = "does not read" if connection.is_full else "running"
-    return Client(
-        of, of.number, connection.address, connection.address, connection.caller.role, "", PULSAR,
-        state, parts, connection.received_bytes, connection.sent_bytes, of.opened_ms,
-        connection.is_secured,
-    )  # fmt: skip
+async def _visible(site: Site, call: Call) -> list[Client]:
+    """Those that the caller may see: who does not monitor, what is its own."""
+    everybody, name = is_monitor(call.caller), call.caller.name
+    found: list[Client] = [
+        AmqpClient(source, known)
+        for known in await visible_connections(site, call)
+        if (source := site.roster.get(known.id)) is not None
+    ]
+    if site.pulsar is not None:
+        await site.pause()
+        found += [
+            PulsarClient(each)
+            for each in site.pulsar.connections
+            if everybody or each.connection.caller.role == name
+        ]
+    return found
 
 
 def parts_of(site: Site) -> Mapping[Any, int]:
@@ -119,29 +99,111 @@ def parts_of(site: Site) -> Mapping[Any, int]:
     return found
 
 
-async def _visible(site: Site, call: Call) -> list[Client]:
-    """Those that the caller may see: who does not monitor, what is its own."""
-    everybody, name = is_monitor(call.caller), call.caller.name
-    found: list[Client] = []
-    for number, each in enumerate(site.roster.connections(), 1):
-        if number % FIGURES_PER_TURN == 0:
-            await site.pause()
-        if (everybody or each.user == name) and (client := _amqp(site, each)) is not None:
-            found.append(client)
-    if site.pulsar is not None:
-        parts = parts_of(site)
-        await site.pause()
-        found += [
-            _pulsar(each, parts.get(each.connection, 0))
-            for each in site.pulsar.connections
-            if everybody or each.connection.caller.role == name
-        ]
-    return found
+def _order(client: Client) -> tuple[str, str]:
+    if isinstance(client, AmqpClient):
+        return client.known.vhost, client.known.shown_name
+    return "", client.source.connection.address
+
+
+def _state(found: "OpenConnection") -> str:
+    return "does not read" if found.connection.is_full else "running"
+
+
+# What clients are sorted by
+
+_KNOWN: Final[Mapping[str, Callable[[Known], Any]]] = {
+    "name": lambda known: known.name,
+    "user": lambda known: known.user,
+    "vhost": lambda known: known.vhost,
+    "protocol": lambda _: AMQP,
+}
+
+_NOW: Final[Mapping[str, Callable[[ConnectionStatistics], Any]]] = {
+    "state": lambda connection: connection.state,
+    "parts": lambda connection: connection.channels,
+    "opened": lambda connection: connection.connected_at_ms,
+}
+
+_PULSAR: Final[Mapping[str, Callable[["OpenConnection"], Any]]] = {
+    "name": lambda found: found.connection.address,
+    "user": lambda found: found.connection.caller.role,
+    "vhost": lambda _: "",
+    "protocol": lambda _: PULSAR,
+    "state": _state,
+    "opened": lambda found: found.opened_ms,
+}
+
+SORTABLE: Final = frozenset({*COUNTED, *_KNOWN, *_NOW})
+
+
+def _figure(site: Site, parts: Mapping[Any, int], sort: str) -> Figure:
+    if sort in COUNTED:
+        return _rate(site, sort)
+
+    def figure(client: Client) -> Any:
+        if isinstance(client, PulsarClient):
+            if sort == "parts":
+                return parts.get(client.source.connection, 0)
+            return _PULSAR[sort](client.source)
+        if sort in _KNOWN:
+            return _KNOWN[sort](client.known)
+        now = site.roster.connection(client.known.id)
+        return None if now is None else _NOW[sort](now)
+
+    return figure
 
 
 def _rate(site: Site, what: str) -> Figure:
     rate = site.rates.growth.rate_of(f"client {what}", COUNTED[what], partial(sources, site))
     return lambda client: rate(client.source)
+
+
+# What is shown of them
+
+
+def _of_amqp(site: Site, known: Known) -> Document | None:
+    """None: it has gone."""
+    found = site.roster.connection(known.id)
+    if found is None:
+        return None
+    rates = octet_rates(site, found, {})
+    return {
+        "name": known.name,
+        "shown_name": known.shown_name,
+        "number": None,
+        "user": known.user,
+        "vhost": known.vhost,
+        "protocol": AMQP,
+        "secured": found.peer.secured,
+        "state": found.state,
+        "parts": found.channels,
+        "received": rates["recv_oct"]["rate"],
+        "sent": rates["send_oct"]["rate"],
+        "received_bytes": found.received_bytes,
+        "sent_bytes": found.sent_bytes,
+        "opened_ms": found.connected_at_ms,
+    }
+
+
+def _of_pulsar(site: Site, found: "OpenConnection", parts: int) -> Document:
+    connection = found.connection
+    rates = byte_rates(site, found)
+    return {
+        "name": connection.address,
+        "shown_name": connection.address,
+        "number": found.number,
+        "user": connection.caller.role,
+        "vhost": "",
+        "protocol": PULSAR,
+        "secured": connection.is_secured,
+        "state": _state(found),
+        "parts": parts,
+        "received": rates["received"]["rate"],
+        "sent": rates["sent"]["rate"],
+        "received_bytes": connection.received_bytes,
+        "sent_bytes": connection.sent_bytes,
+        "opened_ms": found.opened_ms,
+    }
 
 
 async def _list(site: Site, call: Call) -> Reply:
@@ -151,36 +213,31 @@ async def _list(site: Site, call: Call) -> Reply:
     if listing.page is None:
         raise bad_request("expected page")
     clients = await _visible(site, call)
-    rates = {what: _rate(site, what) for what in COUNTED}
+    parts = parts_of(site)
+    flow = _rate(site, "flow")
     total = 0.0
     for begin in range(0, len(clients), FIGURES_PER_TURN):
-        total += sum(map(rates["flow"], clients[begin : begin + FIGURES_PER_TURN]))
+        total += sum(map(flow, clients[begin : begin + FIGURES_PER_TURN]))
         await site.pause()
 
-    def document(client: Client) -> Document:
-        flow = rates["flow"](client)
-        return {
-            "name": client.name,
-            "shown_name": client.shown_name,
-            "number": client.number,
-            "user": client.user,
-            "vhost": client.vhost,
-            "protocol": client.protocol,
-            "secured": client.is_secured,
-            "state": client.state,
-            "parts": client.parts,
-            "received": round(rates["received"](client), 1),
-            "sent": round(rates["sent"](client), 1),
-            "received_bytes": client.received_bytes,
-            "sent_bytes": client.sent_bytes,
-            "opened_ms": client.opened_ms,
-            "noisy": is_noisy(flow, total, len(clients)),
-        }
+    def document(client: Client) -> Document | None:
+        if isinstance(client, AmqpClient):
+            found = _of_amqp(site, client.known)
+        else:
+            found = _of_pulsar(site, client.source, parts.get(client.source.connection, 0))
+        if found is not None:
+            found["noisy"] = is_noisy(flow(client), total, len(clients))
+        return found
 
-    def figure(sort: str) -> Figure | None:
-        return rates.get(sort) or FIGURES.get(sort)
-
-    source = Source(clients, document, lambda client: (client.vhost, client.shown_name), figure)
+    source = Source(
+        clients,
+        document,
+        _order,
+        partial(_figure, site, parts),
+        orders=site.orders,
+        of=("clients", eyes_of(call)),
+        stamp=tuple(clients),
+    )
     return Reply(await listed(source, listing, site.pause))
 
 

@@ -4,7 +4,8 @@ The rule: who does not monitor sees what is its own; who does not administer end
 A consumer that is closed here may come again, as after an unload.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from arneb.http.management.calls import DONE, Call, Document, Reply, not_authorised, not_found
 from arneb.http.management.router import Route
@@ -29,6 +30,19 @@ def context_of(site: Site) -> "BrokerContext":
     if site.pulsar is None:
         raise not_found()
     return site.pulsar
+
+
+def byte_rates(site: Site, found: "OpenConnection") -> Mapping[str, Mapping[str, Any]]:
+    """How fast a connection moves what. It is sampled from now on."""
+    context, connection = context_of(site), found.connection
+
+    def read() -> dict[str, int] | None:
+        if context.connections.get(found.number) is None:
+            return None
+        return {"received": connection.received_bytes, "sent": connection.sent_bytes}
+
+    counters = {"received": connection.received_bytes, "sent": connection.sent_bytes}
+    return site.rates.details(("pulsar connection", found.number), counters, read)
 
 
 def _number(text: str) -> int:
@@ -58,14 +72,7 @@ async def _look(site: Site, call: Call) -> Reply:
     producers = [each for each in context.producers.all() if each.holder.connection is connection]
     await site.pause()
     consumers = [each for each in context.consumers.all() if each.connection is connection]
-    counters = {"received": connection.received_bytes, "sent": connection.sent_bytes}
-
-    def read() -> dict[str, int] | None:
-        if context.connections.get(found.number) is None:
-            return None
-        return {"received": connection.received_bytes, "sent": connection.sent_bytes}
-
-    rates = site.rates.details(("pulsar connection", found.number), counters, read)
+    rates = byte_rates(site, found)
     return Reply(
         {
             "number": found.number,
