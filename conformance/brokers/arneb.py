@@ -38,7 +38,7 @@ READY_LINE: Final = re.compile(
 )
 """The line that ``arneb serve`` prints when a listener is ready."""
 
-READY_WITHIN_S: Final = 30.0
+READY_WITHIN_S: Final = 90.0
 
 
 def arneb_command() -> list[str]:

@@ -176,6 +176,13 @@ JOURNAL_MUTANTS: Final = (
         INLINE_TESTS,
     ),
     Mutant(
+        "records are written over that only a cached transaction holds",
+        CORE + "store/commit/journal.py",
+        "        self._is_hearsay = state.in_use\n",
+        "        self._is_hearsay = False\n",
+        ("tests/core/store/commit/test_journal.py",),
+    ),
+    Mutant(
         "a record of several topics is one run of those for which there is room",
         CORE + "store/commit/journal.py",
         "        self._runs += len(changes.blocks)\n",

@@ -80,6 +80,10 @@ class Journal:
         self._is_sound = found.is_sound
         # What was found is taken over before anything is written over it.
         self._usable = False
+        self._is_hearsay = state.in_use
+        """What LMDB knows of the file was read and not written by this process. If the disk failed
+        in the commit that said it, it may be in the kernel's cache alone, and after a power cut
+        older records would count, which are not to be written over before."""
         self.is_in_doubt = False
         """A record that was not accepted may be in the file all the same."""
         self._fresh: JournalState | None = None
@@ -104,13 +108,15 @@ class Journal:
     @property
     def due(self) -> JournalState | None:
         """What LMDB must be told with its next commit: that it has all of :attr:`late`, that
-        records which failed do not count, or that a new file is in use. None: nothing."""
+        records which failed do not count, that a new file is in use, or at the first commit of a
+        process what it knows. None: nothing."""
         if self._fresh is not None:
             return self._fresh
         state = self.state
         given_up = state.in_use and not self._is_sound
         behind = self._number > state.number  # records without a place are pending nowhere
-        if not (self.pending or self._repairs or self.is_in_doubt or given_up or behind):
+        repaired = self.pending or self._repairs
+        if not (repaired or self.is_in_doubt or given_up or behind or self._is_hearsay):
             return None
         return replace(
             state,
@@ -125,6 +131,7 @@ class Journal:
         """LMDB has ``state``, which was :attr:`due`, and all that was :attr:`late` then, durably.
         What came since stays."""
         self.state = state
+        self._is_hearsay = False
         # A new list: whoever copies the old one meanwhile has a whole one.
         self.pending = [each for each in self.pending if each.number > state.number]
         self._runs = sum([len(each.changes.blocks) for each in self.pending])

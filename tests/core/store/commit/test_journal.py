@@ -66,6 +66,30 @@ def test_a_killed_store_has_it(store: Store, model: StoreModel, tmp_path: Path) 
         assert after.commit(Changes()).blocks == 0
 
 
+def test_nothing_is_written_over_that_a_transaction_of_this_process_does_not_hold(
+    store: Store, model: StoreModel, tmp_path: Path
+) -> None:
+    """The disk failed in the commit that took the records over, and the process ended: what it read
+    of that when it started again may be in the kernel's cache alone, and a power cut brings the
+    transaction before back. The records must be there still, or a later transaction."""
+    commit_small(store, tiny(model, b"a"))
+    store.commit(Changes())
+    killed = tmp_path / "killed"
+    shutil.copytree(store.path, killed)
+    with Store.open(killed) as after:
+        read, journal = after.statistics().last_transaction, (killed / JOURNAL_NAME).read_bytes()
+        assert after.is_unsettled
+        assert after.commit_tiny(tiny(deepcopy(model))) is None
+        after.prepare_tiny()
+        assert after.statistics().last_transaction > read
+        assert (killed / JOURNAL_NAME).read_bytes() == journal
+        assert not after.is_unsettled
+        commit_small(after, tiny(model, b"b"))
+        assert (killed / JOURNAL_NAME).read_bytes() != journal
+        with after.snapshot() as snapshot:
+            assert_holds(snapshot, model)
+
+
 def test_records_of_an_earlier_round_do_not_come_back(
     store: Store, model: StoreModel, tmp_path: Path
 ) -> None:
