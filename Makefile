@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	soak-administration soak-attack soak-client soak-cluster soak-crash soak-damage soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
+	soak-administration soak-attack soak-client soak-cluster soak-crash soak-damage soak-exactly-once soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -52,6 +52,7 @@ help:
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 	@echo "make soak-client    SIGKILLs of a broker under the Pulsar client's load (ARGS=\"--broker cluster --kills 20 --seed 7\")"
 	@echo "make soak-cluster   SIGKILLs and SIGSTOPs of a shard's leader on a cluster of Apache Pulsar (ARGS=\"--kills 50 --stops 50 --seed 7\")"
+	@echo "make soak-exactly-once  SIGKILLs of a broker and of Java clients that consume, process and produce: each task one result (ARGS=\"--kills 100 --seed 7\")"
 	@echo "make soak-transactions  SIGKILLs of a broker under the transactions of Pulsar's clients: each task done once"
 	@echo "make soak-programs  10,000 programs of the Pulsar client at a broker in memory that misbehaves"
 	@echo "make soak-replay    SIGKILLs of a replay, its JVM and its broker: each message once, in order"
@@ -214,6 +215,9 @@ soak-cluster: $(VENV)/.dev java client-tools
 	$(BIN)/python -m tests.cluster.kills $(ARGS)
 
 # ARGS="--kills 100 --seed 7".
+soak-exactly-once: $(VENV)/.dev java client-tools
+	$(BIN)/python -m conformance.pulsar.exactly_once $(ARGS)
+
 soak-transactions: $(VENV)/.dev
 	$(BIN)/python -m tests.pulsar_client.transaction_soak $(ARGS)
 

@@ -1,0 +1,20 @@
+"""Consume, process and produce with the Java client while it and the broker are killed: the short
+form of ``make soak-exactly-once``."""
+
+from pathlib import Path
+
+import pytest
+from conformance.pulsar import exactly_once
+
+KILLS = 4
+SEED = 5
+"""With which both are killed."""
+
+
+def test_each_task_has_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "TASKS_PER_KILL", 50)
+    with exactly_once.ExactlyOnce(tmp_path, SEED) as played:
+        said = played.play(KILLS)
+    assert "'broker'" in said
+    assert "'client'" in said
+    assert said.endswith("each with one result")
