@@ -16,6 +16,7 @@ from statistics import median, quantiles
 from typing import Final
 
 import pulsar
+from bench.pulsar_crowds import crowd_rows
 from bench.report import beside, keep, number
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.java_server import classpath
@@ -147,6 +148,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for turn in range(rounds):
             for name, server in servers.items():
                 note(name, _round(server, turn, factor))
+        for turn in range(rounds):
+            for name, server in servers.items():
+                for figures in crowd_rows(server, turn, factor):
+                    note(name, figures)
         for name, server in servers.items():
             note(name, {"resident at the end, MiB": server.memory().resident / MIB})
     table = beside(found)
