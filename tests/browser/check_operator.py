@@ -18,6 +18,8 @@ from arneb.demo.process import BrokerProcess
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 RATE_WITHIN_MS = 2000
+FIGURES_MS = 2500
+"""In which the stream has brought some, and what stands on the page was made anew."""
 
 
 @pytest.fixture(scope="module")
@@ -359,6 +361,32 @@ def test_a_dialog_stays_until_the_page_shows_what_it_changed(
     somebody.press("Save")
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert api(broker, "GET", "user-limits/guest") == []
+
+
+def test_what_is_typed_stays_while_figures_come(somebody: Operator, broker: BrokerProcess) -> None:
+    page = somebody.page
+    somebody.go("#/users")
+    page.get_by_role("button", name="Limits of guest").click()
+    page.get_by_label("Most channels").fill("33")
+    page.wait_for_timeout(FIGURES_MS)
+    expect(page.get_by_label("Most channels")).to_have_value("33")
+    somebody.press("Cancel")
+    somebody.press("New permission")
+    page.get_by_label("configure").fill("^mine$")
+    page.wait_for_timeout(FIGURES_MS)
+    expect(page.get_by_label("configure")).to_have_value("^mine$")
+    somebody.press("Cancel")
+    api(broker, "PUT", "queues/%2F/typed", {"durable": True})
+    with connected(broker) as connection:
+        connection.channel().basic_publish("", "typed", b"x")
+    somebody.go("#/queues/%2F/typed/messages")
+    page.get_by_role("article").get_by_role("checkbox").check()
+    somebody.press("Publish again")
+    other = page.get_by_role("radio", name="Through this exchange")
+    other.check()
+    page.wait_for_timeout(FIGURES_MS)
+    expect(other).to_be_checked()
+    somebody.press("Cancel")
 
 
 def test_definitions_go_down_and_come_up_again(

@@ -22,6 +22,14 @@ FORBIDDEN: Final = re.compile(
 """What would make markup of a text, run what stands in no file, or load from elsewhere."""
 
 
+OVERWRITTEN: Final = re.compile(
+    r"<input(?![^\n]*(?:onInput|onChange))[^\n]* (?:value=\$|checked)|"
+    r'<input(?![^\n]*(?:onInput|onChange|type="radio"))[^\n]* value='
+)
+"""A value that is put in again whenever the page is made anew, over what somebody has typed: that
+is for those who note what is typed. Others begin with ``defaultValue`` or ``defaultChecked``."""
+
+
 async def behind(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 404, "headers": []})
     await send({"type": "http.response.body", "body": b"behind"})
@@ -55,6 +63,11 @@ async def test_the_page_comes_with_its_policy_and_in_no_frame() -> None:
     assert "unsafe" not in POLICY
     assert headers["x-content-type-options"] == "nosniff"
     assert b'id="page"' in body
+
+
+@pytest.mark.parametrize("file", OWN, ids=lambda each: each.stem)
+def test_nothing_is_put_over_what_somebody_types(file: Path) -> None:
+    assert OVERWRITTEN.findall(file.read_text(encoding="utf-8")) == []
 
 
 async def test_a_copy_that_is_right_is_not_sent_again() -> None:

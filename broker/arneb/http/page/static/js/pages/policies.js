@@ -71,7 +71,7 @@ function PolicyDialog({ kind: which, policy, onClose, onDone }) {
       <label>Virtual host<select value=${vhost} onChange=${(/** @type {any} */ e) => setVhost(e.target.value)}>${vhosts.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>`}
       <label>Pattern<span class="hint">a regular expression that is searched in names</span><input class="mono" required value=${pattern} onInput=${(/** @type {any} */ e) => setPattern(e.target.value)} /></label>
       <label>Applies to<select value=${kind} onChange=${(/** @type {any} */ e) => setKind(e.target.value)}>${APPLIES[which].map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
-      <label>Priority<input name="priority" type="number" value=${policy?.priority ?? 0} /></label>
+      <label>Priority<input name="priority" type="number" defaultValue=${policy?.priority ?? 0} /></label>
       <label>Definition, as JSON<textarea name="definition" required>${policy ? JSON.stringify(policy.definition, null, 2) : EXAMPLE}</textarea></label>
       <${Preview} vhost=${vhost} pattern=${pattern} kind=${kind} />
       <div class="row end"><button type="button" class="button" onClick=${onClose}>Cancel</button><button class="button first">Save</button></div>

@@ -25,7 +25,7 @@ export function Publish({ vhost, queue, exchange }) {
     ${queue === undefined && html`<label>Routing key<input name="key" /></label>`}
     <label>Content type<input name="type" placeholder="application/json" /></label>
     <label>Headers, as JSON<input name="headers" placeholder='{"region": "eu"}' /></label>
-    <label class="inline"><input type="checkbox" name="durable" checked />Durable</label>
+    <label class="inline"><input type="checkbox" name="durable" defaultChecked />Durable</label>
     <label class="wide">Body<textarea name="payload" required></textarea></label>
     <div><button class="button first">Publish</button></div>
   </form>`;

@@ -14,7 +14,7 @@ export function RepublishDialog({ count: chosen, onClose, onDone }) {
   return html`<${Dialog} title="Publish again" onClose=${onClose}>
     <form onSubmit=${submit}>
       <p>${count(chosen)} ${chosen === 1 ? "message" : "messages"} as they are, with all headers, through an exchange. What lies here stays.</p>
-      <label class="inline"><input type="radio" name="where" value="same" checked />As each was published at first</label>
+      <label class="inline"><input type="radio" name="where" value="same" defaultChecked />As each was published at first</label>
       <label class="inline"><input type="radio" name="where" value="other" />Through this exchange, with this key:</label>
       <label>Exchange<span class="hint">empty: the default exchange</span><input name="exchange" autocomplete="off" /></label>
       <label>Routing key<input name="key" autocomplete="off" /></label>

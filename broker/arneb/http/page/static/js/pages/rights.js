@@ -50,8 +50,8 @@ function TopicDialog({ users, onClose, onDone }) {
     <form onSubmit=${submit}>
       <label>User<select name="user">${users.map((each) => html`<option value=${each.name}>${each.name}</option>`)}</select></label>
       <label>Virtual host<select name="vhost">${vhosts.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
-      <label>Topic exchange<input name="exchange" required value="amq.topic" /></label>
-      ${["write", "read"].map((each) => html`<label>${each}<input name=${each} value=".*" class="mono" /></label>`)}
+      <label>Topic exchange<input name="exchange" required defaultValue="amq.topic" /></label>
+      ${["write", "read"].map((each) => html`<label>${each}<input name=${each} defaultValue=".*" class="mono" /></label>`)}
       <div class="row end"><button type="button" class="button" onClick=${onClose}>Cancel</button><button class="button first">Save</button></div>
     </form>
   <//>`;
@@ -91,7 +91,7 @@ function LimitsDialog({ user, now, onClose, onDone }) {
   };
   return html`<${Dialog} title=${`Limits of ${user}`} onClose=${onClose}>
     <form onSubmit=${submit}>
-      ${LIMITS.map(([limit, title]) => html`<label>${title}<span class="hint">empty: no limit</span><input name=${limit} type="number" min="0" value=${now[limit] >= 0 ? now[limit] : ""} /></label>`)}
+      ${LIMITS.map(([limit, title]) => html`<label>${title}<span class="hint">empty: no limit</span><input name=${limit} type="number" min="0" defaultValue=${now[limit] >= 0 ? now[limit] : ""} /></label>`)}
       <div class="row end"><button type="button" class="button" onClick=${onClose}>Cancel</button><button class="button first">Save</button></div>
     </form>
   <//>`;

@@ -61,7 +61,7 @@ function UserDialog({ user, onClose, onDone }) {
     <form onSubmit=${submit}>
       ${!user && html`<label>Name<input name="name" required autofocus autocomplete="off" /></label>`}
       <label>Password<span class="hint">${user ? "Empty: it stays as it is" : ""}</span><input name="password" type="password" required=${!user} autocomplete="new-password" /></label>
-      <label>Tags<span class="hint">administrator, monitoring, policymaker, management; none: applications only</span><input name="tags" value=${user?.tags.join(", ") ?? ""} /></label>
+      <label>Tags<span class="hint">administrator, monitoring, policymaker, management; none: applications only</span><input name="tags" defaultValue=${user?.tags.join(", ") ?? ""} /></label>
       <div class="row end"><button type="button" class="button" onClick=${onClose}>Cancel</button><button class="button first">Save</button></div>
     </form>
   <//>`;
@@ -80,7 +80,7 @@ function RightDialog({ users, onClose, onDone }) {
     <form onSubmit=${submit}>
       <label>User<select name="user">${users.map((each) => html`<option value=${each.name}>${each.name}</option>`)}</select></label>
       <label>Virtual host<select name="vhost">${vhosts.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
-      ${["configure", "write", "read"].map((each) => html`<label>${each}<input name=${each} value=".*" class="mono" /></label>`)}
+      ${["configure", "write", "read"].map((each) => html`<label>${each}<input name=${each} defaultValue=".*" class="mono" /></label>`)}
       <div class="row end"><button type="button" class="button" onClick=${onClose}>Cancel</button><button class="button first">Save</button></div>
     </form>
   <//>`;
