@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	soak-administration soak-attack soak-client soak-cluster soak-crash soak-damage soak-exactly-once soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
+	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-crash soak-damage soak-exactly-once soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -51,6 +51,7 @@ help:
 	@echo "make spark-cluster  jobs on a Spark master and two workers that get arneb with the job, and Spark Connect"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 	@echo "make soak-client    SIGKILLs of a broker under the Pulsar client's load (ARGS=\"--broker cluster --kills 20 --seed 7\")"
+	@echo "make cluster-demo   three nodes on a cluster of Apache Pulsar, the leader killed under load, all of it counted (ARGS=\"--messages 10000\")"
 	@echo "make soak-cluster   SIGKILLs and SIGSTOPs of a shard's leader on a cluster of Apache Pulsar (ARGS=\"--kills 50 --stops 50 --seed 7\")"
 	@echo "make soak-exactly-once  SIGKILLs of a broker and of Java clients that consume, process and produce: each task one result (ARGS=\"--kills 100 --seed 7\")"
 	@echo "make soak-transactions  SIGKILLs of a broker under the transactions of Pulsar's clients: each task done once"
@@ -119,6 +120,10 @@ graph: $(VENV)/.dev
 
 demo: $(VENV)/.dev java
 	$(BIN)/python -m arneb.demo
+
+# ARGS="--messages 10000".
+cluster-demo: $(VENV)/.dev java client-tools
+	$(BIN)/python -m conformance.cluster_demo $(ARGS)
 
 bench: $(VENV)/.dev broker-tools
 	$(BIN)/python -m bench $(ARGS)

@@ -92,7 +92,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
         f"cluster/arneb_cluster/protocol/{each}": PROTOCOL
         for each in (
             "members.py: trim_place", "members.py: without_gone",
-            "stamps.py: SkewWatch", "stamps.py: is_alarming",
         )
     },
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,

@@ -118,6 +118,8 @@ class Node:
         self.state = NodeState.STARTING
         self.shared: Shared | None = None
         """What the servers have in common while the broker runs."""
+        self.cluster: Callable[[], Mapping[str, Any]] | None = None
+        """Tells how it does as a member of a cluster."""
         self._say = say
         self._manager = manager
         self._reloading = reloading
@@ -152,6 +154,7 @@ class Node:
             "data_dir": str(self.config.data_dir.absolute()),
             "failure": self._failure,
             "now_ms": wall_clock_ms(),
+            "cluster": None if self.cluster is None else self.cluster(),
             "long_readers": [asdict(each) for each in self._long_readers],
         }
 

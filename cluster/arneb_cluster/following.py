@@ -35,6 +35,7 @@ class Following:
         topic: LogTopic,
         node: Node,
         now: Callable[[], float],
+        now_ms: Callable[[], int],
         gather: Callable[[], None],
         room: Callable[[], Awaitable[None]],
     ) -> None:
@@ -42,6 +43,7 @@ class Following:
         self._topic = topic
         self._node = node
         self._now = now
+        self._now_ms = now_ms
         self._gather = gather
         self._room = room
         self._reader: Reader[bytes] | None = None
@@ -95,7 +97,9 @@ class Following:
         while True:
             place, data = entry_of(await reader.read())
             try:
-                self._node.read(place, data, self._now())
+                # What waited here, or in the topic, is no measure of clocks.
+                clock_ms = None if reader.waiting else self._now_ms()
+                self._node.read(place, data, self._now(), clock_ms)
             except UnknownVersion as error:
                 self._node.apply_failed(str(error), self._now())
             self._gather()

@@ -33,15 +33,31 @@ class ShardStatistics:
     """Of that; -1 before the first."""
     number: int
     """Of the last record that the directory has."""
+    under_way: int
+    """Records of a leader that have no receipt yet."""
+    lag_records: int
+    """That count, as far as this node has read, and are not in the directory."""
+    lag_bytes: int
+    """Of the commits among those."""
+    lag_s: float
+    """How old what the directory has is by this node's clock, from the leader's stamp on; of a
+    leader 0. Heartbeats come each second."""
+    skew_ms: int
+    """How far this node's clock is ahead of the leader's; negative: behind; of a leader 0."""
+    skew_alarm: bool
+    """They are further apart than times to live and delays should move when another leads."""
     why: str
     """Why this node stopped, or led no more, the last time that it did."""
 
 
 def statistics_of(
-    node: Node, settings: ShardSettings, applied: Applied, now: float
+    node: Node, settings: ShardSettings, applied: Applied, now: float, clock_ms: int, unapplied: int
 ) -> ShardStatistics:
-    """A node's part at this instant."""
-    standing = node.reader.standing
+    """A node's part at this instant. ``unapplied``: bytes of commits that were read and are not in
+    the directory."""
+    standing, window = node.reader.standing, node.window
+    is_following = window is None and applied.link.number > 0
+    lag_ms = max(0, clock_ms - applied.stamp_ms) if is_following else 0
     return ShardStatistics(
         shard=settings.shard,
         node=settings.node,
@@ -51,6 +67,12 @@ def statistics_of(
         leader="" if standing is None else standing.take.node,
         epoch=node.reader.epoch,
         number=applied.link.number,
+        under_way=0 if window is None else window.under_way,
+        lag_records=0 if window is not None else node.reader.link.number - applied.link.number,
+        lag_bytes=unapplied,
+        lag_s=lag_ms / 1_000,
+        skew_ms=0 if window is not None else node.skew.skew_ms,
+        skew_alarm=window is None and node.skew.is_alarming,
         why=node.leadership.why,
     )
 

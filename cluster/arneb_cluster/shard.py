@@ -100,7 +100,9 @@ class Shard:
         self._led.set()
         self._applying = Applying(replica)
         self._topic = LogTopic(client, settings.topic)
-        self._following = Following(self._topic, self.node, now, self._gather, self._has_room)
+        self._following = Following(
+            self._topic, self.node, now, now_ms, self._gather, self._has_room
+        )
         self._election = Election(client, settings.election_topic, settings.node, self.node.active)
         self._changed = trio.Event()
         """Something was done or told."""
@@ -127,7 +129,10 @@ class Shard:
 
     def statistics(self) -> ShardStatistics:
         """This node's part at this instant."""
-        return statistics_of(self.node, self.settings, self.replica.applied, self._now())
+        unapplied = sum(len(each.commit.body) for each in self._ordered if isinstance(each, Apply))
+        return statistics_of(
+            self.node, self.settings, self.replica.applied, self._now(), self._now_ms(), unapplied
+        )
 
     def let_in(self) -> None:
         """Clients may come here from now on: said by who serves the engine, once it is ready."""

@@ -17,6 +17,9 @@ from tests.cluster.member_kit import (
     until_it_does,
 )
 
+from arneb.ctl.calling import Answer
+from arneb.ctl.exits import ExitCode
+from arneb.ctl.program import run
 from arneb_cluster.protocol.entries import Record, parse_entry
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.supervision import sole_error
@@ -130,6 +133,42 @@ async def test_clients_of_pulsar_reach_the_leader_by_any_node(
             await producer.send(b"a")
             consumer = await client.subscribe("invoices", "audit", options)
             assert (await consumer.receive(20)).data == b"a"
+
+
+async def test_every_node_says_how_it_does_as_a_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await blocking(publish, leader, b"a")
+        said = {each.name: await blocking(status, each) for each in (leader, other)}
+    assert f"Leader: {leader.name}, epoch 0\n" in said[leader.name]
+    assert "State: leading\n" in said[leader.name]
+    assert "Lease: holds\n" in said[leader.name]
+    assert f"Leader: {leader.name}, epoch 0\n" in said[other.name]
+    assert "State: following\n" in said[other.name]
+    assert "Lag: 0 records, 0 bytes, " in said[other.name]
+
+
+def status(node: OneNode) -> str:
+    """What ``arneb ctl cluster status`` prints."""
+    lines: list[str] = []
+    assert node.node is not None
+    about = node.node.about()
+
+    class Asked:
+        is_trusted = True
+
+        def call(self, *asked: object) -> Answer:
+            return Answer(200, about)
+
+    code = run(
+        ["cluster", "status"], write=lines.append, complain=lines.append,
+        connect=lambda line, environment: Asked(),
+    )  # fmt: skip
+    assert code is ExitCode.OK, lines
+    return "\n".join(lines)
 
 
 async def test_users_are_known_on_nodes_that_do_not_lead(

@@ -24,6 +24,13 @@ CLUSTERED: Final = "broker/arneb/clustered/"
 
 CLUSTER_MUTANTS: Final = (
     Mutant(
+        "a follower compares its clock with that of the leader before",
+        PROTOCOL + "node.py",
+        "            self.skew = SkewWatch()  # another clock\n",
+        "            pass\n",
+        (TESTS + "test_node.py",),
+    ),
+    Mutant(
         "a leader delivers without its lease",
         "core/arneb_core/engine/steps.py",
         "not (self._ready and lease.holds):",

@@ -1,7 +1,8 @@
 """Figures of a cluster: metrics of this node's part in it, whether it leads or not."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Protocol, TypeVar
 
 from arneb.metrics.text import Metric, labelled
 from arneb_cluster.observing import ShardStatistics
@@ -11,6 +12,16 @@ from arneb_cluster.shard import Shard
 
 ShownT = TypeVar("ShownT")
 
+
+class HasRelays(Protocol):
+    """The ports of a node."""
+
+    @property
+    def relays(self) -> Relays:
+        """Whom it carries."""
+        ...
+
+
 PREFIX: Final = "arneb_cluster_"
 
 SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]] = (
@@ -18,6 +29,12 @@ SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]
     (Metric("serves", "1 while this node leads and its lease lasts"), lambda found: found.serves),
     (Metric("epoch", "Epoch of the last leadership known here"), lambda found: found.epoch),
     (Metric("number", "Number of the last record in the directory"), lambda found: found.number),
+    (Metric("under_way", "A leader's records without a receipt"), lambda found: found.under_way),
+    (Metric("lag_records", "Read and not in the directory"), lambda found: found.lag_records),
+    (Metric("lag_bytes", "Of commits read, not in the directory"), lambda found: found.lag_bytes),
+    (Metric("lag_seconds", "Age of what the directory has"), lambda found: found.lag_s),
+    (Metric("skew_seconds", "Clock ahead of the leader's"), lambda found: found.skew_ms / 1_000),
+    (Metric("skew_alarm", "1 while clocks are too far apart"), lambda found: found.skew_alarm),
 )
 
 RELAY_FIGURES: Final[Sequence[tuple[Metric, Callable[[Relays], float]]]] = (
@@ -48,8 +65,13 @@ def cluster_figures(shard: Shard, relays: Relays, internal: InternalPort) -> str
     )
 
 
+def about(shard: Shard, ports: HasRelays) -> Mapping[str, Any]:
+    """The same for people and JSON."""
+    return {**asdict(shard.statistics()), "carried": len(ports.relays.carried)}
+
+
 def _lines(
     figures: Sequence[tuple[Metric, Callable[[ShownT], float]]], shown: ShownT, labels: str
 ) -> Iterator[str]:
     for metric, value_of in figures:
-        yield f"{metric.head(PREFIX)}{PREFIX}{metric.name}{labels} {int(value_of(shown))}\n"
+        yield f"{metric.head(PREFIX)}{PREFIX}{metric.name}{labels} {float(value_of(shown)):g}\n"

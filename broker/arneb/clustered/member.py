@@ -6,13 +6,14 @@ round: a leader resigns, with nobody served any more, before its ports are close
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
 from arneb import __version__
+from arneb.clustered.figures import about
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.ports import INTERNAL, Ports
 from arneb.clustered.pulsar_service import (
@@ -52,6 +53,8 @@ class MemberNode(OwnNode, Protocol):
 
     shared: Shared | None
     """What the servers have in common while it leads."""
+    cluster: Callable[[], Mapping[str, Any]] | None
+    """Tells how it does as a member."""
 
     def is_up(self) -> None:
         """Every port is served."""
@@ -135,6 +138,7 @@ class Member:
                 await check_directory(LogTopic(client, table.topic), replica)
                 await self._take_part(client, replica)
         finally:
+            self._node.cluster = None
             replica.store.close()
 
     async def stop(self) -> None:
@@ -159,6 +163,7 @@ class Member:
             addresses, shard, lambda: self._node.is_ready,
         )  # fmt: skip
         self.shard, self.ports = shard, ports
+        self._node.cluster = lambda: about(shard, ports)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, "the users of the cluster", users.run)
             self._tell_ready()

@@ -15,6 +15,7 @@ from typing import Final
 
 from arneb.ctl import (
     checks,
+    cluster,
     connections,
     definitions,
     evaluation,
@@ -42,7 +43,7 @@ settings, and what the unit and the image have."""
 
 MODULES: Final = (
     lists, people, objects, nodes, connections, watermarks, definitions, checks, evaluation, report,
-    plugins, refusals, shovels,
+    plugins, refusals, shovels, cluster,
 )  # fmt: skip
 
 COMMANDS: Final[Mapping[str, Command]] = {

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_cluster.protocol.entries import EntryCorrupt, encode_take, parse_entry
+from arneb_cluster.protocol.entries import EntryCorrupt, Record, encode_take, parse_entry
 from arneb_cluster.protocol.leadership import Act, Leadership, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, Silence
 from arneb_cluster.protocol.reader import Commit, LogReader, Verdict
-from arneb_cluster.protocol.stamps import Stamps
+from arneb_cluster.protocol.stamps import SkewWatch, Stamps
 from arneb_cluster.protocol.values import Applied, Link, Place
 from arneb_cluster.protocol.window import Lost, ReadBack, Reattach, Send, SendError, Window
 
@@ -53,6 +53,7 @@ class Node:
         )
         self.window: Window | None = None
         self.stamps = Stamps(applied.stamp_ms)
+        self.skew = SkewWatch()
         self.effects: list[Effect] = []
         self._entry_bytes_max = 0
         self._attached = False
@@ -67,9 +68,10 @@ class Node:
 
     # The topic
 
-    def read(self, place: Place, data: bytes, now: float) -> None:
+    def read(self, place: Place, data: bytes, now: float, clock_ms: int | None = None) -> None:
         """An entry, in order. Raises :class:`.UnknownVersion`. What comes while this node leads is
-        left out: it wrote that itself, or is about to learn that it leads no more."""
+        left out: it wrote that itself, or is about to learn that it leads no more. ``clock_ms``:
+        when it came, if it may be compared with its leader's stamp."""
         if self.window is not None or self.state in (State.CLOSING, State.STOPPED):
             return
         verdict, commit = self.reader.read(place, data)
@@ -80,6 +82,10 @@ class Node:
         if commit is not None:
             self.effects.append(Apply(commit, None))
         self.leadership.history = self.reader.history or self.leadership.history
+        if verdict is Verdict.TAKEN:
+            self.skew = SkewWatch()  # another clock
+        if verdict is Verdict.COUNTED and isinstance(entry, Record) and clock_ms is not None:
+            self.skew.came(entry.stamp_ms, clock_ms)
         self.leadership.read(place, entry, verdict, now)
         if verdict in (Verdict.UNCHAINED, Verdict.LACKING):
             what = f"expected record {self.reader.link.number + 1} at {place} or before it"

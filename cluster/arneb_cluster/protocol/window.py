@@ -149,6 +149,11 @@ class Window:
         return f"<Window of epoch {self.standing.take.epoch} at {self.link.number}, {state}>"
 
     @property
+    def under_way(self) -> int:
+        """Records that have no receipt, or wait for one before them."""
+        return len(self._items)
+
+    @property
     def is_empty(self) -> bool:
         """Everything is stored."""
         return not self._items

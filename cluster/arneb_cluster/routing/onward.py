@@ -28,7 +28,7 @@ from arneb_core.api.placement import (
 LEADER_WAIT_S: Final = 8.0
 """How long a client waits for a leader: most take-overs are shorter, and clients give up later."""
 
-ASK_AGAIN_S: Final = 0.5
+ASK_AGAIN_S: Final = 0.2
 """Until a leader that did not take a client is asked again: all clients of a node ask at once."""
 
 CHANGED: Final = "another node serves it now"

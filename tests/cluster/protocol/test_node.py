@@ -149,3 +149,19 @@ def test_a_new_leader_stamps_from_the_last_stamp_that_counts() -> None:
     record = parse_entry(shell.send().data)
     assert not isinstance(record, Take)
     assert record.stamp_ms == 9_000
+
+
+def test_a_followers_clock_is_compared_with_that_of_its_leader() -> None:
+    shell, one = Shell(), Epoch(1, at(0))
+    node = shell.node
+    node.read(at(0), take_bytes(1), 0.0, 0)
+    for number, clock_ms in enumerate((1_300, 1_150, 1_900), start=1):
+        node.read(at(number), one.record(stamp_ms=1_000), 0.0, clock_ms)
+    assert (node.skew.skew_ms, node.skew.is_alarming) == (150, True)
+    node.read(at(4), take_bytes(2, "n2"), 0.0, 2_000)
+    assert (node.skew.skew_ms, node.skew.is_alarming) == (0, False)
+    two = Epoch(2, at(4), one.link)
+    node.read(at(5), two.record(stamp_ms=2_000), 0.0, None)
+    assert node.skew.skew_ms == 0
+    node.read(at(6), two.record(stamp_ms=2_000), 0.0, 1_950)
+    assert (node.skew.skew_ms, node.skew.is_alarming) == (-50, False)

@@ -1,0 +1,265 @@
+"""The demo's script: Pulsar, three nodes, a publisher, the leader killed, and all of it counted.
+
+``python -m conformance.cluster_demo [--messages 100000] [--url URL --http URL]`` starts
+Apache Pulsar with three bookies and two brokers, or uses one that runs.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+from conformance.cluster_demo.nodes import NAMESPACE, DemoFailed, NodeProcess, until
+from conformance.cluster_demo.publisher import Publisher
+
+from arneb_cluster.protocol.entries import EntryCorrupt, Record, parse_entry
+from arneb_cluster.replica import Replica
+from arneb_core.store.check import check
+from arneb_pulsar.client import connect
+from arneb_pulsar.client.admin import administer
+from arneb_pulsar.client.ids import EARLIEST
+
+MESSAGES: Final = 100_000
+NODES: Final = ("n1", "n2", "n3")
+UNDER_WAY_MIN: Final = 3
+"""Records without a receipt when the leader is killed."""
+KILLS_MAX: Final = 5
+"""Until one has hit so many records."""
+KEPT: Final = {
+    "deleteWhileInactive": False,
+    "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+    "maxInactiveDurationSeconds": 3_600,
+}
+"""For the namespace: topics stay though nobody uses them."""
+TOPIC: Final = f"persistent://{NAMESPACE}/main"
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+async def prepare(http: str) -> None:
+    """A namespace as it must be."""
+    async with administer(http) as admin:
+        if NAMESPACE not in await admin.namespaces("public"):
+            await admin.create_namespace(NAMESPACE)
+        await admin.set_policy(NAMESPACE, "deduplication", True)
+        await admin.set_policy(NAMESPACE, "inactiveTopicPolicies", KEPT)
+
+
+async def records_of(url: str) -> list[Record]:
+    """All that stands in the log topic."""
+    found: list[Record] = []
+    async with connect(url) as client:
+        reader = await client.create_reader(TOPIC, EARLIEST)
+        while await reader.has_message_available():
+            try:
+                entry = parse_entry((await reader.read()).data)
+            except EntryCorrupt:
+                continue
+            if isinstance(entry, Record):
+                found.append(entry)
+    return found
+
+
+class Demo:
+    """Nodes, a publisher, and what is found."""
+
+    def __init__(self, directory: Path, url: str, http: str, messages: int) -> None:
+        self.url = url
+        self.nodes = [NodeProcess(name, directory, url, http) for name in NODES]
+        self.messages = messages
+        self.publisher = Publisher(messages, self._port)
+        self._directory = directory
+
+    def leader(self, other_than: NodeProcess | None = None) -> NodeProcess:
+        """Who serves."""
+        found: list[NodeProcess] = []
+
+        def look() -> bool:
+            found[:] = [
+                each
+                for each in self.nodes
+                if each is not other_than and each.is_running and each.figure("serves") == 1
+            ]
+            return bool(found)
+
+        until(look, "a leader")
+        return found[0]
+
+    def run(self) -> None:
+        """The whole story. Raises :class:`DemoFailed`."""
+        began = time.monotonic()
+        for each in self.nodes:
+            each.start()
+        for each in self.nodes:
+            each.wait_ready()
+        leader = self.leader()
+        say(f"three nodes serve after {time.monotonic() - began:.1f} s; {leader.name} leads")
+        began = time.monotonic()
+        self.publisher.start()
+        until(lambda: len(self.publisher.confirmed) > self.messages // 4 or self._over, "confirms")
+        hit = 0
+        for _ in range(KILLS_MAX):
+            hit = self._kill()
+            if hit >= UNDER_WAY_MIN:
+                break
+        until(lambda: self._over, "the last confirm", 900)
+        if self.publisher.failure is not None:
+            raise DemoFailed(f"the publisher failed: {self.publisher.failure!r}")
+        took_s = self.publisher.last_confirm - began
+        rate = self.messages / took_s
+        say(
+            f"pika has {len(self.publisher.confirmed):,} confirms in {took_s:.1f} s, the pause "
+            f"included: {rate:,.0f} a second, by {self.publisher.connections} connections"
+        )
+        expect("records under way when a leader was killed", UNDER_WAY_MIN, hit)
+        self._count()
+
+    @property
+    def _over(self) -> bool:
+        return self.publisher.is_done
+
+    def _port(self) -> int:
+        """Of a node that does not lead, if there is one."""
+        running = [each for each in self.nodes if each.is_running and "amqp" in each.ports]
+        running.sort(key=lambda each: each.figure("leads"))
+        return next(each for each in running if each.figure("number") >= 0).ports["amqp"]
+
+    def _kill(self) -> int:
+        """Kill the leader while records are under way; how many of its had no receipt then."""
+        leader = self.leader()
+        before = len(self.publisher.confirmed)
+        until(lambda: len(self.publisher.confirmed) > before or self._over, "a confirm")
+        if self.publisher.failure is not None:
+            raise DemoFailed(f"the publisher failed: {self.publisher.failure!r}")
+        if self._over:
+            raise DemoFailed("the messages were published before the leader could be killed")
+        epoch = leader.figure("epoch")
+        at = time.monotonic()
+        leader.kill()
+        before = self.publisher.last_confirm
+        until(lambda: self.publisher.last_confirm > max(before, at) or self._over, "a confirm")
+        first = min(when for when in list(self.publisher.confirmed.values()) if when > at)
+        other = self.leader(other_than=leader)
+        replica = Replica.open(leader.data_dir)
+        number = replica.applied.link.number
+        replica.store.close()
+        records = trio.run(records_of, self.url)
+        hit = sum(1 for each in records if each.epoch == epoch and each.number > number)
+        say(
+            f"{leader.name} was killed with {hit} records under way; {other.name} leads, and the "
+            f"next confirm came after {first - at:.2f} s"
+        )
+        leader.start()
+        leader.wait_ready()
+        return hit
+
+    def _count(self) -> None:
+        leader = self.leader()
+        follower = next(each for each in self.nodes if each is not leader)
+        number = leader.figure("number")
+        until(
+            lambda: all(each.figure("number") >= number for each in self.nodes), "all at one number"
+        )
+        began = time.monotonic()
+        found = self._directory / "found"
+        done = subprocess.run(
+            [sys.executable, "-m", "conformance.cluster_demo.spark_job",
+             str(follower.data_dir), str(found)],
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise DemoFailed(f"Spark failed: {done.stderr[-2_000:]}")
+        stored, differ = json.loads(done.stdout.splitlines()[-1])
+        say(
+            f"Spark counts {stored:,} messages on {follower.name}, which follows, in "
+            f"{time.monotonic() - began:.1f} s"
+        )
+        bodies = found.read_bytes().split()
+        expect("messages that differ", stored, differ)
+        lost = self.publisher.confirmed.keys() - set(bodies)
+        expect("confirmed messages that are lost", 0, len(lost))
+        numbers = {int(body.partition(b".")[0]) for body in bodies}
+        expect("messages in all", self.messages, len(numbers))
+        again = stored - self.messages
+        say(
+            f"nothing that was confirmed is lost, and nothing is there twice; of {again} messages "
+            "an attempt that nobody had confirmed is there beside its repetition"
+        )
+        for each in self.nodes:
+            each.stop()
+        for each in self.nodes:
+            expect(f"findings of arneb check on {each.name}", [], check(each.data_dir))
+
+    def stop(self) -> None:
+        """End all nodes. Idempotent."""
+        for each in self.nodes:
+            each.stop()
+
+
+def expect(what: str, expected: object, found: object) -> None:
+    """Raises :class:`DemoFailed`; a minimum for records under way."""
+    if found != expected and not (
+        isinstance(found, int) and what.startswith("records") and found >= UNDER_WAY_MIN
+    ):
+        raise DemoFailed(f"{what}: expected {expected}, got {found}")
+
+
+@contextmanager
+def pulsar(url: str, http: str) -> Iterator[tuple[str, str]]:
+    if url:
+        yield url, http
+        return
+    from conformance.brokers.pulsar_cluster import PulsarCluster
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="pulsar-cluster-") as made:
+        cluster = PulsarCluster(Path(made)).start()
+        try:
+            say(f"Pulsar is ready after {time.monotonic() - began:.0f} s: 2 brokers, 3 bookies")
+            yield cluster.pulsar_url, cluster.http_url
+        finally:
+            cluster.stop()
+
+
+def main() -> None:
+    """Run it; exit status 1 if one count is off."""
+    parser = argparse.ArgumentParser(
+        prog="cluster_demo", description=(__doc__ or "").split("\n", maxsplit=1)[0]
+    )
+    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--url", default="")
+    parser.add_argument("--http", default="")
+    wanted = parser.parse_args()
+    began = time.monotonic()
+    with (
+        pulsar(wanted.url, wanted.http) as (url, http),
+        tempfile.TemporaryDirectory(prefix="arneb-cluster-demo-") as made,
+    ):
+        trio.run(prepare, http)
+        demo = Demo(Path(made), url, http, wanted.messages)
+        try:
+            demo.run()
+        except DemoFailed as error:
+            for each in demo.nodes:
+                print(f"--- {each.name}", (each.directory / "log").read_text()[-2_000:], sep="\n")
+            say(f"connections of the publisher that were lost: {demo.publisher.losses[-5:]}")
+            say(f"Off: {error}")
+            sys.exit(1)
+        finally:
+            demo.stop()
+    say(f"Nothing was lost. {time.monotonic() - began:.0f} s in all.")
+
+
+if __name__ == "__main__":
+    main()

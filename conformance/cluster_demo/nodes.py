@@ -1,0 +1,135 @@
+"""Nodes of the demo: ``arneb serve`` with a configuration of its own each, as a user would start
+them."""
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+READY: Final = re.compile(r"(\S+) ready on 127\.0\.0\.1:(\d+)")
+SECRET: Final = "a secret of 32 bytes or more, that all nodes of the demo have\n"
+WITHIN_S: Final = 120.0
+STOP_WITHIN_S: Final = 6.0
+NAMESPACE: Final = "public/arneb"
+
+SETTINGS: Final = """data_dir = "data"
+[amqp]
+listen = "127.0.0.1:{amqp}"
+[pulsar]
+listen = "off"
+[http]
+listen = "127.0.0.1:{http}"
+open_metrics = true
+[http_pulsar]
+listen = "off"
+[cluster]
+node = "{node}"
+[cluster.pulsar]
+url = "{url}"
+admin_url = "{admin_url}"
+namespace = "{namespace}"
+[cluster.internal]
+listen = "127.0.0.1:{internal}"
+secret_file = "secret"
+"""
+
+
+class DemoFailed(Exception):
+    """Something is not as it must be."""
+
+
+class NodeProcess:
+    """One node, started again whenever it was killed, at the same ports."""
+
+    def __init__(self, name: str, directory: Path, url: str, admin_url: str) -> None:
+        self.name = name
+        self.directory = directory / name
+        self.directory.mkdir()
+        (self.directory / "secret").write_text(SECRET)
+        self._url, self._admin_url = url, admin_url
+        self.ports: dict[str, int] = {}
+        self.lines: list[str] = []
+        self._process: subprocess.Popen[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<NodeProcess {self.name}>"
+
+    @property
+    def data_dir(self) -> Path:
+        """Its directory."""
+        return self.directory / "data"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; it is not ready when this returns."""
+        ports = {name: self.ports.get(name, 0) for name in ("amqp", "http", "internal")}
+        settings = SETTINGS.format(
+            node=self.name, url=self._url, admin_url=self._admin_url, namespace=NAMESPACE, **ports
+        )
+        (self.directory / "arneb.toml").write_text(settings)
+        self.lines.clear()
+        with (self.directory / "log").open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "arneb", "serve", "--config",
+                 str(self.directory / "arneb.toml"), "--log-level", "info"],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+
+    def wait_ready(self) -> None:
+        """Until it serves its ports. Raises :class:`DemoFailed`."""
+        until(lambda: "Server startup complete" in self.lines or not self.is_running, "a start")
+        if not self.is_running:
+            said = (self.directory / "log").read_text()[-500:]
+            raise DemoFailed(f"{self.name} has ended: {said}")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait. Idempotent."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def figure(self, name: str) -> int:
+        """One of its metrics of the cluster; -1 while it does not say."""
+        try:
+            text = httpx.get(f"http://127.0.0.1:{self.ports['http']}/metrics", timeout=2).text
+        except (httpx.HTTPError, KeyError):
+            return -1
+        found = re.search(rf"^arneb_cluster_{name}{{.*}} (\S+)$", text, re.MULTILINE)
+        return int(float(found[1])) if found else -1
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.lines.append(line.rstrip())
+            if match := READY.match(line):
+                self.ports[match[1]] = int(match[2])
+
+
+def until(holds: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    """Wait for it. Raises :class:`DemoFailed`."""
+    end = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > end:
+            raise DemoFailed(f"expected {what} within {within_s:.0f} s")
+        time.sleep(0.02)
