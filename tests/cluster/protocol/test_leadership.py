@@ -73,9 +73,9 @@ def test_a_candidate_tries_after_three_seconds_of_silence_and_not_before() -> No
 
 def test_a_heartbeat_keeps_a_leader_whoever_is_active() -> None:
     one = Candidate()
-    for now in (1.0, 3.9, 6.8):
+    for now in (1.0, 3.4, 5.8):
         one.machine.read(at(int(now)), heartbeat(), Verdict.COUNTED, now)
-        one.machine.tick(now + 2.9)
+        one.machine.tick(now + 2.4)
         assert (one.machine.state, one.acts()) == (State.FOLLOWING, [])
 
 
