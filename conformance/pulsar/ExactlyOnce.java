@@ -30,7 +30,8 @@ public class ExactlyOnce {
             try {
                 transaction = client.newTransaction().withTransactionTimeout(timeout, TimeUnit.SECONDS).build().get();
                 CompletableFuture<?> sent = results.newMessage(transaction)
-                        .value(("done " + new String(task.getData(), StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8))
+                        .value((new String(task.getData(), StandardCharsets.UTF_8) + " " + task.getMessageId())
+                                .getBytes(StandardCharsets.UTF_8))
                         .sendAsync();
                 tasks.acknowledgeAsync(task.getMessageId(), transaction).get();
                 sent.get();
