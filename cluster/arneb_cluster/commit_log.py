@@ -47,6 +47,7 @@ class Leading(Protocol):
 @dataclass(eq=False, slots=True)
 class _Waiting:
     ended: Ended
+    ending: Ending | None = None
 
 
 class PulsarLog:
@@ -126,9 +127,10 @@ class PulsarLog:
         self._waiting.clear()
 
     def _end(self, waiting: _Waiting, ending: Ending) -> None:
-        if self._waiting and self._waiting[0] is waiting:
-            self._waiting.popleft()
-            waiting.ended(ending)
+        waiting.ending = ending
+        # What only tidies up is done before what was submitted before it has its receipt.
+        while self._waiting and (ready := self._waiting[0].ending) is not None:
+            self._waiting.popleft().ended(ready)
 
 
 def at_once(function: Callable[..., object], *args: object) -> None:

@@ -135,3 +135,17 @@ def test_who_closes_is_told_nothing() -> None:
 def test_bytes_that_hold_no_changes_are_said(data: bytes) -> None:
     with pytest.raises(RecordCorrupt):
         decode_changes(data)
+
+
+def test_what_tidies_up_sooner_than_a_commit_is_stored_holds_up_nobody() -> None:
+    kit = Kit()
+    kit.submit("a")
+    kit.submit("tidy", Changes())
+    kit.submit("b")
+    first, tidied, last = kit.leading.waiting
+    tidied(REPORT)
+    assert kit.endings == []
+    first(REPORT)
+    last(REPORT)
+    kit.loop()
+    assert [name for name, _ in kit.endings] == ["a", "tidy", "b"]
