@@ -489,6 +489,13 @@ CLUSTER_MUTANTS: Final = (
         REPLICA_TESTS,
     ),
     Mutant(
+        "what tidies up sooner than a commit is stored stays in front for ever",
+        "cluster/arneb_cluster/commit_log.py",
+        "        while self._waiting and (ready := self._waiting[0].ending) is not None:\n",
+        "        if self._waiting[0] is waiting and (ready := waiting.ending) is not None:\n",
+        LOG_TESTS,
+    ),
+    Mutant(
         "what is submitted after leadership was lost waits for ever",
         "cluster/arneb_cluster/commit_log.py",
         "            self._in_loop(ended, self._lost)\n            return None\n",
