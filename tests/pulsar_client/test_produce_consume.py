@@ -18,6 +18,7 @@ from arneb_pulsar.client.errors import QueueFull, TimedOut, Withdrawn
 SHARED = ConsumerOptions(type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST)
 EXCLUSIVE = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
 SINGLE = ProducerOptions(batching=None)
+NO_ENTRY = (-1, -1)
 
 
 @pytest.mark.parametrize("options", [ProducerOptions(), SINGLE], ids=["batch", "single"])
@@ -36,7 +37,9 @@ async def test_a_message_brings_all_that_was_said_of_it(
             sequence_id=7,
         )
         got = await consumer.receive(10)
-        assert (got.id, got.data, got.value) == (sent, b"value", b"value")
+        # A broker that was killed may get it twice, and one that deduplicates names no id then.
+        assert got.id == sent or sent.entry == NO_ENTRY
+        assert (got.data, got.value) == (b"value", b"value")
         assert (got.key, got.key_bytes, got.ordering_key) == ("k", b"k", b"o")
         assert got.properties == {"a": "b", "c": ""}
         assert (got.event_time_ms, got.sequence_id) == (12_345, 7)
