@@ -25,6 +25,7 @@ from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.planning import NO_LEDGER
 from arneb_core.log.stamps import stamp_of
 from arneb_core.store.block import BlockCorrupt
+from arneb_core.store.kept import metadata_rows
 from arneb_core.store.records import (
     CursorRecord,
     LedgerRecord,
@@ -34,7 +35,6 @@ from arneb_core.store.records import (
     unpack_trims,
 )
 from arneb_core.store.schema import (
-    FRONTEND_PREFIX,
     META_AHEAD,
     META_CLEAN,
     META_NEXT_TOPIC_ID,
@@ -101,14 +101,10 @@ def recover(snapshot: Snapshot) -> Stored:
     Raises :class:`ValueError` on a record that is none."""
     next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
     used = _used_ledgers(snapshot)
-    cut = len(FRONTEND_PREFIX)
     return Stored(
         clean=snapshot.get(Table.META, META_CLEAN) is not None,
         next_topic_id=1 if next_id is None else unpack_number(next_id),
-        metadata={
-            key[cut:].decode(): value
-            for key, value in snapshot.scan(Table.CATALOG, FRONTEND_PREFIX)
-        },
+        metadata=metadata_rows(snapshot),
         topics=[
             _recover_topic(
                 snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value), used

@@ -16,14 +16,13 @@ from arneb_core.store.inventory import Inventory, TopicInventory
 from arneb_core.store.records import CursorRecord, unpack_holes, unpack_mask
 from arneb_core.store.schema import (
     CHUNK_BITS,
+    CHUNK_MASK,
     CursorKind,
     SubscriptionId,
     Table,
     TopicId,
     parse_cursor_key,
 )
-
-CHUNK_MASK = (1 << CHUNK_BITS) - 1
 
 
 def check_cursors(inventory: Inventory) -> None:

@@ -11,6 +11,7 @@ from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.store.records import CursorRecord, SubscriptionRecord, TopicRecord, unpack_holes
 from arneb_core.store.schema import (
     CHUNK_BITS,
+    CHUNK_MASK,
     FRONTEND_PREFIX,
     CursorKind,
     Table,
@@ -22,11 +23,9 @@ from arneb_core.store.schema import (
 )
 from arneb_core.store.snapshot import Snapshot
 
-CHUNK_MASK = (1 << CHUNK_BITS) - 1
 
-
-def metadata_rows(snapshot: Snapshot, prefix: str) -> dict[str, bytes]:
-    """Rows of metadata whose keys begin so."""
+def metadata_rows(snapshot: Snapshot, prefix: str = "") -> dict[str, bytes]:
+    """Rows of metadata whose keys begin so, by their keys."""
     cut = len(FRONTEND_PREFIX)
     found = snapshot.scan(Table.CATALOG, frontend_key(prefix))
     return {key[cut:].decode(): value for key, value in found}

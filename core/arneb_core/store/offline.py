@@ -11,8 +11,9 @@ from typing import Self
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
+from arneb_core.store.kept import metadata_rows
 from arneb_core.store.opening import DATA_NAME
-from arneb_core.store.schema import FRONTEND_PREFIX, Table, frontend_key
+from arneb_core.store.schema import Table, frontend_key
 
 
 class OfflineMetadata:
@@ -37,10 +38,8 @@ class OfflineMetadata:
 
     def rows(self, prefix: str) -> dict[str, bytes]:
         """Rows whose keys begin so."""
-        cut = len(FRONTEND_PREFIX)
         with self._store.snapshot() as snapshot:
-            found = snapshot.scan(Table.CATALOG, frontend_key(prefix))
-            return {key[cut:].decode(): value for key, value in found}
+            return metadata_rows(snapshot, prefix)
 
     def change(self, rows: Sequence[tuple[str, bytes | None]]) -> None:
         """Write rows, or remove them, all in one commit. Raises :class:`.CommitFailed`."""

@@ -20,13 +20,12 @@ from arneb_core.store.records import (
 from arneb_core.store.salvaged_log import SalvagedLog
 from arneb_core.store.schema import (
     CHUNK_BITS,
+    CHUNK_MASK,
     PLACE_SUFFIX,
     CursorKind,
     holes_suffix,
     mask_suffix,
 )
-
-CHUNK_MASK = (1 << CHUNK_BITS) - 1
 
 
 class SalvagedCursor:

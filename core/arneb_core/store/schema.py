@@ -138,6 +138,7 @@ BUCKET_KEY: Final = Struct(">IIB")
 SEGMENT_KEY: Final = Struct(">IIBI")
 
 CHUNK_BITS: Final = 16
+CHUNK_MASK: Final = (1 << CHUNK_BITS) - 1
 CHUNK_BYTES: Final = 6
 
 
