@@ -16,23 +16,18 @@ from statistics import median, quantiles
 from typing import Final
 
 import pulsar
-from bench.pulsar_crowds import crowd_rows
+from bench.pulsar_crowds import BODY, MIB, Figures, Server, crowd_rows
 from bench.report import beside, keep, number
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.java_server import classpath
 from conformance.brokers.process import BrokerFailed
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 
-BODY: Final = bytes(1024)
 MESSAGES: Final = 200_000
 SINGLE_MESSAGES: Final = 2_000
 PENDING: Final = 20_000
 RECEIVER_QUEUE: Final = 5_000
 WITHIN_MS: Final = 30_000
-MIB: Final = 1024 * 1024
-
-Figures = dict[str, float]
-Server = Arneb | PulsarStandalone
 
 
 def _produce(client: pulsar.Client, topic: str, messages: int) -> float:
