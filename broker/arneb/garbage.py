@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 OBJECTS_EACH: Final = 2_500
 """Objects that have come and stayed until a collection of the youngest. Of the next two each looks
-at one generation more, so that the third is a full one, which looks at some 7,500 objects, for 5
-ms. Each object that survives is looked at two times on the way, where the interpreter's own
-thresholds (700, 10, 10) have it looked at three times, and 30,000 at once, for 37 ms: a crowd of
-500 who came at the same moment kept others waiting for a fifth less long when this changed."""
+at one generation more, so that the third is a full one, which looks at some 7,500 objects, for 3 ms
+in the mean. Each object that survives is looked at two times on the way, where the interpreter's
+own thresholds (700, 10, 10) have it looked at three times, and 30,000 at once, for 37 ms: a crowd
+of 500 who came at the same moment kept others waiting for a fifth less long when this changed."""
 
 LOOK_S: Final = 5.0
 """Between two looks whether a thaw is worth while."""
