@@ -415,4 +415,25 @@ JOURNAL_MUTANTS: Final = (
         "",
         PLANNING_TESTS,
     ),
+    Mutant(
+        "a journal of the size before is damage",
+        CORE + "store/journal_file.py",
+        " not in (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE):",
+        " != JOURNAL_BYTES:",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "a journal of the size before is written on",
+        CORE + "store/journal_file.py",
+        " and not walk.faults and len(data) == JOURNAL_BYTES\n",
+        " and not walk.faults\n",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "all that the journal has of a topic is one block to those who read it",
+        CORE + "store/snapshot.py",
+        "            for begin, part, lengths in split_run(place, entries):\n",
+        "            for begin, part, lengths in [(place, entries, list(map(len, entries)))]:\n",
+        JOURNAL_TESTS,
+    ),
 )

@@ -32,8 +32,12 @@ from arneb_core.store.records import JournalState
 
 JOURNAL_NAME: Final = "arneb.journal"
 
-JOURNAL_BYTES: Final = 1 << 20
-"""Small enough to be filled with zeros at the first use, so that no write allocates."""
+JOURNAL_BYTES: Final = 1 << 22
+"""What a busy publisher brings between two takeovers, and small enough to be filled with zeros at
+the first use, so that no write allocates."""
+
+JOURNAL_BYTES_BEFORE: Final = 1 << 20
+"""Until 2026-11-23. What such a file holds is taken over; then it is written anew."""
 
 PAGE_BYTES: Final = 4096
 """Written at a time when the file is made. Linux keeps what one write brings as one piece of its
@@ -112,7 +116,7 @@ def parse_journal(data: bytes, state: JournalState) -> Reading:
     """What ``data``, a whole file, holds behind ``state``."""
     walk = _Walk(data, state)
     walk.go()
-    sound = walk.is_sound and not walk.faults
+    sound = walk.is_sound and not walk.faults and len(data) == JOURNAL_BYTES
     return Reading(
         tuple(walk.records), tuple(walk.faults), sound, walk.offset, walk.passed_over, data
     )
@@ -133,7 +137,7 @@ class _Walk:
         self.passed_over = False
 
     def go(self) -> None:
-        if len(self.data) != JOURNAL_BYTES:
+        if len(self.data) not in (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE):
             sizes = f"expected {JOURNAL_BYTES} bytes, got {len(self.data)}"
             self.faults.append(Fault(FaultKind.SHORT, sizes))
         self._pass_over()

@@ -22,6 +22,7 @@ from arneb_core.store.block import (
     decode_block,
     encode_block,
     pick_entries,
+    split_run,
 )
 from arneb_core.store.bodies import unpack_body
 from arneb_core.store.commit_record import CommitRecord, merged_blocks
@@ -214,8 +215,9 @@ class Snapshot:
         a :meth:`scan` of ENTRIES does not come by."""
         for topic_id, runs in self._journaled.items():
             for first, entries in runs:
-                last = Position(first + len(entries) - 1)
-                yield topic_id, last, bytes(encode_block(first, entries))
+                for begin, part, lengths in split_run(first, entries):
+                    last = Position(begin + len(part) - 1)
+                    yield topic_id, last, bytes(encode_block(begin, part, lengths))
 
     def gaps(self, topic_id: TopicId) -> list[tuple[Position, Position]]:
         """First and last entry of every gap in the topic's log, in order: positions that were
@@ -275,11 +277,13 @@ class Snapshot:
                 return
             more = cursor.next()
         for place, entries in self._journaled.get(topic_id, ()):
-            end = Position(place + len(entries) - 1)
-            if end >= first:
-                yield end, bytes(encode_block(place, entries))
-            if last is not None and end >= last:
-                return
+            # In pieces as LMDB will have them: a run may be all that the journal holds.
+            for begin, part, lengths in split_run(place, entries):
+                end = Position(begin + len(part) - 1)
+                if end >= first:
+                    yield end, bytes(encode_block(begin, part, lengths))
+                if last is not None and end >= last:
+                    return
 
 
 class SnapshotEnvironment:

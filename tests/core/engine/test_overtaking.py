@@ -136,7 +136,7 @@ def test_in_a_crowd_nobody_overtakes() -> None:
     chooser = overtaking()
     assert not chooser.choose(waiting, [])
     waiting.pop()
-    assert len(chooser.choose(waiting, [])) == ENTRIES_MAX
+    assert len(chooser.choose(waiting, [])) == CROWD
 
 
 def test_each_that_waits_is_looked_at_once_for_a_commit() -> None:

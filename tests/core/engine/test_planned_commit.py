@@ -49,7 +49,7 @@ from arneb_core.testing.invariants import check_ledgers
 TOPICS = (1, 2)
 LEDGER_ENTRIES_MAX = 4
 DEPTH_MAX = 8
-ENTRY_BYTES = 250
+ENTRY_BYTES = 128
 """Of which as many as may overtake are as many bytes as may."""
 
 

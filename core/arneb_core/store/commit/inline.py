@@ -34,7 +34,7 @@ RUNS_MAX: Final = SMALL_RUNS_MAX
 BYTES_MAX: Final = min(SMALL_BYTES_MAX, RUN_BYTES_MAX)
 """With more the flush is no longer what a commit costs, and every byte would be written twice."""
 
-SMALL_COMMITS_MIN: Final = 16
+SMALL_COMMITS_MIN: Final = 4
 """So many small commits in a row before the next is for the journal: what publishers with large
 windows begin with is small, too."""
 

@@ -32,10 +32,10 @@ from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME, Reading
 from arneb_core.store.journal_record import MARK_BYTES, mark, slotted
 from arneb_core.store.records import JournalState
 
-RUNS_MAX: Final = 256
+RUNS_MAX: Final = 512
 """Taken over together then. More would make the takeover longer, and a reader's overlay."""
 
-RUN_BYTES_MAX: Final = 16 * 1024
+RUN_BYTES_MAX: Final = 128 * 1024
 """Of the entries of one record: more gain nothing, for their bytes take longer than the flush that
 is saved."""
 

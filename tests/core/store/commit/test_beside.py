@@ -211,7 +211,7 @@ def test_a_journal_that_never_begins_anew_is_full_at_last_and_begins_then(tmp_pa
     with Store.open(tmp_path) as store:
         model = begun(store)
         offsets = [0]
-        body = bytes(15_000)
+        body = bytes(120_000)
         refused = 0
         for _ in range(3 * JOURNAL_BYTES // len(body)):
             changes = Changes()

@@ -1,5 +1,6 @@
 """The journal: what was put there counts, whatever happens before LMDB has it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,13 +11,14 @@ import pytest
 
 from arneb_core.api.errors import StoreFull
 from arneb_core.api.position import Position, position
+from arneb_core.store.aside import KEPT_PREFIX
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME
+from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_BYTES_BEFORE, JOURNAL_NAME
 from arneb_core.store.schema import Table, TopicId
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
@@ -64,6 +66,46 @@ def test_a_killed_store_has_it(store: Store, model: StoreModel, tmp_path: Path) 
         assert_holds(snapshot, model)
         assert after.commit(Changes()).blocks == 1  # the two in one
         assert after.commit(Changes()).blocks == 0
+
+
+def test_a_file_of_the_size_before_is_taken_over_and_written_anew(
+    store: Store, model: StoreModel, tmp_path: Path
+) -> None:
+    commit_small(store, tiny(model, b"a"))
+    commit_small(store, tiny(model, b"b"))
+    killed = tmp_path / "killed"
+    shutil.copytree(store.path, killed)
+    path = killed / JOURNAL_NAME
+    os.truncate(path, JOURNAL_BYTES_BEFORE)
+    assert check(killed) == []
+    with open_snapshot_environment(killed) as environment, environment.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+    with Store.open(killed) as after:
+        after.prepare_tiny()
+        assert path.stat().st_size == JOURNAL_BYTES
+        assert commit_small(after, tiny(model, b"c")).unsettled
+        with after.snapshot() as snapshot:
+            assert_holds(snapshot, model)
+    assert not list(killed.glob(f"{KEPT_PREFIX}*"))
+    assert check(killed) == []
+
+
+def test_a_reader_gets_what_is_journaled_in_blocks_as_of_any(
+    store: Store, model: StoreModel
+) -> None:
+    """A run may be all that the journal holds, and nobody asks for so much at once."""
+    body = bytes(RUN_BYTES_MAX - 200)
+    for _ in range(5):
+        assert commit_small(store, tiny(model, body)).unsettled
+    with store.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+        ((first, entries),) = snapshot.read_blocks(TOPIC, position(1, 1), bytes_max=1)
+        assert (first, len(entries)) == (position(1, 1), 2)
+        ((first, entries),) = snapshot.read_blocks(TOPIC, position(1, 4), bytes_max=1)
+        assert (first, len(entries)) == (position(1, 4), 1)
+        sizes = [len(value) for _, _, value in snapshot.journaled_blocks()]
+        assert len(sizes) == 3
+        assert max(sizes) <= 2 * RUN_BYTES_MAX
 
 
 def test_nothing_is_written_over_that_a_transaction_of_this_process_does_not_hold(
