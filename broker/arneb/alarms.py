@@ -30,6 +30,9 @@ class AlarmStatistics:
     disk_alarm: bool
     disk_free_bytes: int
     disk_free_min_bytes: int
+    log_trim_alarm: str
+    """Why a replicated log is not trimmed any more; empty if nothing is wrong, or there is none.
+    Nobody is blocked by that."""
 
 
 class Alarms:
@@ -53,6 +56,8 @@ class Alarms:
         self._read = read
         self._levels = Levels(0, 1 << 62)  # nothing is short before it was looked at
         self._log_answers = True
+        self.log_trim_alarm: Callable[[], str] = str
+        """Asks whoever knows why a replicated log is not trimmed any more."""
 
     def __repr__(self) -> str:
         return f"<Alarms {self.resource_alarms!r} {self._levels}>"
@@ -67,6 +72,7 @@ class Alarms:
             disk_alarm=Resource.DISK in short,
             disk_free_bytes=self._levels.disk_free_bytes,
             disk_free_min_bytes=self.watermarks.disk_free_min_bytes,
+            log_trim_alarm=self.log_trim_alarm(),
         )
 
     async def watch(self) -> None:

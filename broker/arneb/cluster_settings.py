@@ -20,6 +20,9 @@ NAMESPACE: Final = re.compile(r"[A-Za-z0-9._=:-]+/[A-Za-z0-9._=:-]+")
 EVERYWHERE: Final = ("*", "0.0.0.0", "::")
 """Addresses by which nobody is reached."""
 
+GONE_AFTER_S_MIN: Final = 60.0
+"""A node that is started again is not gone."""
+
 PULSAR_SCHEMES: Final = ("pulsar://", "pulsar+ssl://")
 HTTP_SCHEMES: Final = ("http://", "https://")
 
@@ -127,11 +130,22 @@ class ClusterTable:
     """The name of this node, which no other node of the cluster has and which stays the same."""
     shard: str = "main"
     """The name of the shard that holds everything; the same on all of its nodes."""
+    copies_min: int = 2
+    """So many nodes must have something on disk before Pulsar's log topic is trimmed of it, alive
+    or not; with fewer nodes nothing is trimmed, and an alarm says so. The same on all nodes."""
+    member_gone_after_s: float = 86_400.0
+    """The log topic waits so long for a node that is away; then it is trimmed without it, if enough
+    others have a copy, and the node needs one when it comes back."""
     pulsar: ClusterPulsarTable = ClusterPulsarTable()
     internal: ClusterInternalTable = ClusterInternalTable()
     told: ClusterToldTable = ClusterToldTable()
 
     def __post_init__(self) -> None:
+        if self.copies_min < 1:
+            raise ValueError(f"copies_min: expected 1 or more, got {self.copies_min}")
+        if self.member_gone_after_s < GONE_AFTER_S_MIN:
+            text = f"expected {GONE_AFTER_S_MIN} or more, got {self.member_gone_after_s}"
+            raise ValueError(f"member_gone_after_s: {text}")
         if not self.node:
             return
         for name, value in (("node", self.node), ("shard", self.shard)):

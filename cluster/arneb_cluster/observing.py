@@ -3,9 +3,11 @@
 The rule: nothing is decided here; what is told is what the machine knows at that instant.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
+from arneb_cluster.membership import Membership
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.node import Node
 from arneb_cluster.protocol.values import Applied
@@ -14,6 +16,19 @@ from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses, Pla
 
 NODE_ADDRESSES: Final = {each.name for each in fields(NodeAddresses)} - {"node"}
 """What is understood of where a leader is; later versions may tell more."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatistics:
+    """A member, as this node knows it."""
+
+    node: str
+    number: int
+    """Of the last record that it has on disk, or that its copy will have at least."""
+    is_copying: bool
+    """It has nothing yet, and is being given a copy."""
+    heard_s: float
+    """When it was heard of last, ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +63,21 @@ class ShardStatistics:
     """They are further apart than times to live and delays should move when another leads."""
     why: str
     """Why this node stopped, or led no more, the last time that it did."""
+    trim_alarm: str
+    """Why the topic is not trimmed any more; empty if nothing is wrong."""
+    members: Sequence[MemberStatistics]
+    """Who has a copy, or is being given one; what a leader is told, and others know a minute
+    later."""
 
 
 def statistics_of(
-    node: Node, settings: ShardSettings, applied: Applied, now: float, clock_ms: int, unapplied: int
+    node: Node,
+    settings: ShardSettings,
+    applied: Applied,
+    membership: Membership,
+    now: float,
+    clock_ms: int,
+    unapplied: int,
 ) -> ShardStatistics:
     """A node's part at this instant. ``unapplied``: bytes of commits that were read and are not in
     the directory."""
@@ -74,7 +100,15 @@ def statistics_of(
         skew_ms=0 if window is not None else node.skew.skew_ms,
         skew_alarm=window is None and node.skew.is_alarming,
         why=node.leadership.why,
-    )
+        trim_alarm=membership.alarm,
+        members=[
+            MemberStatistics(
+                name, each.report.number, each.report.is_copying,
+                max(0, clock_ms - each.heard_ms) / 1_000,
+            )
+            for name, each in sorted(membership.members.by_node.items())
+        ],
+    )  # fmt: skip
 
 
 def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:

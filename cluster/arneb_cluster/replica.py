@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+from arneb_cluster.protocol.members import Members
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreUnusable
 from arneb_core.api.position import Position
@@ -32,6 +33,9 @@ TOGETHER_BYTES_MAX: Final = 16 << 20
 
 UNFLUSHED_HEARTBEATS_MAX: Final = 30
 """Records that say nothing and need no transaction of their own, in half a minute."""
+
+MEMBERS_ROW: Final = Table.CATALOG, frontend_key("cluster/members")
+"""The list of members, written by whoever leads."""
 
 UNFOUNDED: Final = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
 """A directory that has nothing of any topic."""
@@ -110,6 +114,7 @@ class Replica:
         with store.snapshot() as snapshot:
             row = snapshot.get(Table.META, META_REPLICA)
             self._trims: list[Trim] = unpack_trims(snapshot.get(Table.META, META_TRIMS) or b"")
+            self.members = Members.unpack(snapshot.get(*MEMBERS_ROW))
         self.applied = UNFOUNDED if row is None else unpack_applied(row)
         self.flushed = self.applied
         """What is on disk; :attr:`applied` may be ahead by records that say nothing."""
@@ -191,6 +196,9 @@ class Replica:
         report = self._commit(taken)
         self.applied = self.flushed = applied
         self._unflushed = 0
+        for table, key, value in changes.puts:
+            if (table, key) == MEMBERS_ROW:
+                self.members = Members.unpack(value)
         if any(map(_is_metadata, changes.puts)) or any(map(_is_metadata, changes.deletes)):
             self.metadata_changes += 1
         return report

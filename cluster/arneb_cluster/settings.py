@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
+from arneb_cluster.protocol.members import Copies
+
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
@@ -14,10 +16,16 @@ class ShardSettings:
     """The complete name of the log topic."""
     addresses: dict[str, str] = field(default_factory=dict)
     """Where clients are to go: fields of :class:`~arneb_core.api.placement.NodeAddresses`."""
+    copies: Copies = field(default_factory=Copies)
 
     @property
     def election_topic(self) -> str:
         return f"{self.topic}-election"
+
+    @property
+    def members_topic(self) -> str:
+        """By which members tell what they have."""
+        return f"{self.topic}-members"
 
 
 def boot_s() -> float:

@@ -17,6 +17,7 @@ import trio
 from arneb_cluster.applying import Applying, Own, TidyUp
 from arneb_cluster.commit_log import Applied, PulsarLog, at_once
 from arneb_cluster.following import Following
+from arneb_cluster.membership import Membership
 from arneb_cluster.observing import ShardStatistics, statistics_of, who_leads
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.node import Apply, Effect, Node
@@ -103,6 +104,9 @@ class Shard:
         self._following = Following(
             self._topic, self.node, now, now_ms, self._gather, self._has_room
         )
+        self.membership = Membership(
+            client, settings, self._topic, replica, self.node, self, now_ms
+        )  # fmt: skip
         self._election = Election(client, settings.election_topic, settings.node, self.node.active)
         self._changed = trio.Event()
         """Something was done or told."""
@@ -131,8 +135,9 @@ class Shard:
         """This node's part at this instant."""
         unapplied = sum(len(each.commit.body) for each in self._ordered if isinstance(each, Apply))
         return statistics_of(
-            self.node, self.settings, self.replica.applied, self._now(), self._now_ms(), unapplied
-        )
+            self.node, self.settings, self.replica.applied, self.membership, self._now(),
+            self._now_ms(), unapplied,
+        )  # fmt: skip
 
     def let_in(self) -> None:
         """Clients may come here from now on: said by who serves the engine, once it is ready."""
@@ -146,6 +151,7 @@ class Shard:
             self._nursery = nursery
             nursery.start_soon(self._election.run)
             nursery.start_soon(self._following.run)
+            nursery.start_soon(self.membership.run)
             nursery.start_soon(self._work)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._lose_with_run)

@@ -42,6 +42,24 @@ def test_a_node(change: dict[str, Any], expected: list[str]) -> None:
     assert checks([*looks.alarms(node), *looks.descriptors(node)]) == expected
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, []),
+        ({"state": "stopped", "why": "take a copy"}, ["cluster"]),
+        ({"trim_alarm": "1 of 2 nodes (n1) have a copy"}, ["log-not-trimmed"]),
+        ({"skew_alarm": True}, ["clock"]),
+    ],
+)
+def test_a_member_of_a_cluster(change: dict[str, Any], expected: list[str]) -> None:
+    well = {
+        "node": "n1", "state": "following", "why": "", "trim_alarm": "", "skew_alarm": False,
+        "skew_ms": 200,
+    }  # fmt: skip
+    assert checks(looks.cluster(well | change)) == expected
+    assert checks(looks.cluster({})) == []
+
+
 def a_queue(name: str, messages: int, consumers: int = 0) -> dict[str, Any]:
     return {"vhost": "/", "name": name, "messages": messages, "consumers": consumers}
 

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.members import Copies
 from arneb_cluster.replica import Replica
 from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
@@ -21,6 +22,7 @@ from arneb_pulsar.client import ClientOptions, connect
 from arneb_pulsar.client.testing import FakeBroker
 
 TOPIC = "persistent://public/cluster/orders-log"
+COPIES = Copies(report_s=0.1)
 
 
 pytestmark = pytest.mark.real_time
@@ -44,7 +46,7 @@ class OneNode:
             with self._scope, Store.open(self.path, follows=True) as store:
                 options = ClientOptions(dial=self.cluster.broker.dial, backoff_cap_s=1.0)
                 async with connect(self.cluster.broker.url, options) as client:
-                    settings = ShardSettings("orders", self.name, TOPIC)
+                    settings = ShardSettings("orders", self.name, TOPIC, copies=COPIES)
                     self.shard = Shard(
                         client, settings, Replica(store), self._serve, now=trio.current_time
                     )
@@ -233,3 +235,59 @@ async def test_a_leader_whose_log_is_silent_stops_all_the_same(tmp_path: Path) -
             await leader.shard.resign("asked to", within_s=0.2)
         assert leader.core is None
         assert leader.shard.state is State.FOLLOWING
+
+
+async def test_what_all_members_have_on_disk_is_trimmed_and_a_stopped_one_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        leader = await cluster.leader()
+        assert leader.core is not None
+        await leader.core.create_topic("orders", subscriptions=["amqp"])
+        topic = cluster.broker.topic(TOPIC)
+        assert await publish(leader.core, "orders", [b"a", b"b"]) == [b"a", b"b"]
+
+        def first_kept() -> int:
+            topic.trim()  # as when a ledger is closed
+            return topic.trimmed
+
+        await until(lambda: first_kept() > 5)
+        away = next(each for each in cluster.nodes if each is not leader)
+        await away.stop()
+        await publish(leader.core, "orders", [b"c"])
+        before = first_kept()
+        told = len(cluster.broker.topic(f"{TOPIC}-members").entries)
+        await until(lambda: len(cluster.broker.topic(f"{TOPIC}-members").entries) > told + 20)
+        assert first_kept() <= before + 2  # but for what it had told of itself
+        held = first_kept()
+        cluster.nursery.start_soon(away.run)
+        await until(lambda: first_kept() > held + 5)
+        await cluster.caught_up(leader)
+    for each in cluster.nodes:
+        assert stored_in(each.path) == [b"a", b"b", b"c"]
+        assert check(each.path) == []
+
+
+async def test_a_shard_with_too_few_copies_is_not_trimmed_and_says_so(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        assert leader.shard is not None
+        membership = leader.shard.membership
+
+        said = "the log topic is not trimmed: 1 of 2 nodes (n0) have a copy"
+        await until(lambda: membership.alarm == said)
+        topic = cluster.broker.topic(TOPIC)
+        topic.trim()
+        assert topic.trimmed == 0
+
+
+async def test_a_topic_that_nobody_holds_is_gone_with_its_ledger(tmp_path: Path) -> None:
+    """Why it is held before anything is written; the topic of reports is not, and pins nothing."""
+    async with cluster_of(tmp_path, 2) as cluster:
+        await cluster.leader()
+        reports = cluster.broker.topic(f"{TOPIC}-members")
+        await until(lambda: len(reports.entries) > 3)
+        reports.trim()
+        assert reports.trimmed == len(reports.entries)
+        log = cluster.broker.topic(TOPIC)
+        assert log.subscriptions["trim"].is_durable

@@ -64,7 +64,7 @@ def metrics() -> dict[str, tuple[str, str]]:
             "long_readers": (LongReader(1, 2, 3.0, 4),),
         }
     )
-    alarms = AlarmStatistics(False, 1, 2, False, 3, 4)
+    alarms = AlarmStatistics(False, 1, 2, False, 3, 4, "")
     page = broker_figures(with_reader, 1, alarms, NOTHING_MEASURED)
     page += "".join(topic_figures([each.statistics() for each in core.topics.values()]))
     helps = dict(re.findall(r"^# HELP (\S+) (.*)$", page, re.MULTILINE))

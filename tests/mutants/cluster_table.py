@@ -14,7 +14,6 @@ READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
-MEMBERS_TESTS: Final = (TESTS + "test_members.py",)
 CHECKS_TESTS: Final = (TESTS + "test_checks.py",)
 ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
 
@@ -360,42 +359,6 @@ CLUSTER_MUTANTS: Final = (
         "            self._becomes(State.STOPPED)\n        self.why = why\n",
         "            self._becomes(State.FOLLOWING)\n        self.why = why\n",
         LEADERSHIP_TESTS,
-    ),
-    Mutant(
-        "a topic is trimmed by numbers, though a member reads on from before its own",
-        PROTOCOL + "members.py",
-        "        lowest = min(each.report.place for each in self.by_node.values())\n",
-        "        lowest = min((each.report.number, each.report.place) for each in"
-        " self.by_node.values())[1]\n",
-        MEMBERS_TESTS,
-    ),
-    Mutant(
-        "a topic is trimmed though too few have copies",
-        PROTOCOL + "members.py",
-        "        if len(self.by_node) < copies_min:\n",
-        "        if not self.by_node:\n",
-        MEMBERS_TESTS,
-    ),
-    Mutant(
-        "a member that is gone is dropped though too few are left",
-        PROTOCOL + "members.py",
-        "            if is_gone and len(left) > copies_min:\n",
-        "            if is_gone:\n",
-        MEMBERS_TESTS,
-    ),
-    Mutant(
-        "a report that comes late takes a member's number back",
-        PROTOCOL + "members.py",
-        "            and report.number < known.report.number\n",
-        "            and report.number < 0\n",
-        MEMBERS_TESTS,
-    ),
-    Mutant(
-        "a leader writes what it reads itself",
-        PROTOCOL + "members.py",
-        "return min((each.report.reads for",
-        "return max((each.report.reads for",
-        MEMBERS_TESTS,
     ),
     Mutant(
         "stamps go back with the clock of a new leader",

@@ -12,6 +12,7 @@ from tests.mutants.client_machines_table import CLIENT_MACHINE_MUTANTS
 from tests.mutants.client_table import CLIENT_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.cluster_table import CLUSTER_MUTANTS
+from tests.mutants.copies_table import COPIES_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.data_table import DATA_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
@@ -54,6 +55,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *CLIENT_MACHINE_MUTANTS,
     *CLOCK_MUTANTS,
     *CLUSTER_MUTANTS,
+    *COPIES_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,

@@ -35,6 +35,11 @@ SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]
     (Metric("lag_seconds", "Age of what the directory has"), lambda found: found.lag_s),
     (Metric("skew_seconds", "Clock ahead of the leader's"), lambda found: found.skew_ms / 1_000),
     (Metric("skew_alarm", "1 while clocks are too far apart"), lambda found: found.skew_alarm),
+    (Metric("members", "Nodes with a copy or given one"), lambda found: len(found.members)),
+    (
+        Metric("trim_alarm", "1 while the log topic is not trimmed any more"),
+        lambda found: bool(found.trim_alarm),
+    ),
 )
 
 RELAY_FIGURES: Final[Sequence[tuple[Metric, Callable[[Relays], float]]]] = (

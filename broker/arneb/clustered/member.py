@@ -31,6 +31,7 @@ from arneb.reloading import Hook
 from arneb.run import serve_all
 from arneb.shared import OwnNode, Say, Shared
 from arneb_amqp.server.admitted import Admitting
+from arneb_cluster.protocol.members import Copies
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.replica import Replica
 from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
@@ -91,6 +92,7 @@ class Leading:
         def look() -> None:
             alarms.log_answers(answers=lease.holds)
 
+        alarms.log_trim_alarm = lambda: self._shard.membership.alarm
         lease.listen(look)
         look()
         self._node.shared = shared
@@ -152,7 +154,8 @@ class Member:
         told = asdict(addresses)
         del told["node"]
         users = FollowedUsers(replica)
-        settings = ShardSettings(table.shard, table.node, table.topic, told)
+        copies = Copies(table.copies_min, table.member_gone_after_s)
+        settings = ShardSettings(table.shard, table.node, table.topic, told, copies)
         shard = Shard(
             client, settings, replica, self._lead,
             placed=lambda placement: self._leaders.say(table.shard, placement),

@@ -40,9 +40,18 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         lines += [f"Lag: {lag}", f"Carried clients: {found['carried']}"]
     alarm = ", which is too much" if found["skew_alarm"] else ""
     lines.append(f"Clock: {found['skew_ms']} ms ahead of the leader's{alarm}")
+    lines += [_member(each) for each in found["members"]]
+    if found["trim_alarm"]:
+        lines.append(f"Alarm: {found['trim_alarm']}")
     if found["why"]:
         lines.append(f"Last ended: {found['why']}")
     return lines
+
+
+def _member(found: Mapping[str, Any]) -> str:
+    has = "is given a copy from" if found["is_copying"] else "has on disk up to"
+    ago = f"heard of {found['heard_s']:.0f} s ago"
+    return f"Member: {found['node']}, {has} record {found['number']}, {ago}"
 
 
 COMMANDS: Final = (

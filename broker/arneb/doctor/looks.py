@@ -64,6 +64,25 @@ def alarms(node: Document) -> Iterator[Finding]:
         )
 
 
+def cluster(found: Document) -> Iterator[Finding]:
+    """A node's part in a cluster; nothing is found of one that is alone."""
+    if found.get("state") == "stopped":
+        yield error(
+            "cluster", f"{found['node']} neither leads nor follows: {found['why']}",
+            "see its log; what it lacks it takes from another node when it is started again",
+        )  # fmt: skip
+    if found.get("trim_alarm"):
+        yield warning(
+            "log-not-trimmed", f"{found['trim_alarm']}; Pulsar's bookies fill up",
+            "start the nodes that are away, add one, or set cluster.copies_min",
+        )  # fmt: skip
+    if found.get("skew_alarm"):
+        yield warning(
+            "clock", f"{found['node']}'s clock is {found['skew_ms']} ms ahead of the leader's",
+            "run a time service on all nodes: expiry and delays go by the leader's clock",
+        )  # fmt: skip
+
+
 def descriptors(node: Document) -> Iterator[Finding]:
     """How many connections there may be."""
     used, most = node["fd_used"], node["fd_total"]

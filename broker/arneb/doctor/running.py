@@ -23,6 +23,7 @@ def running_findings(
     """What is wrong with the broker that ``session`` asks."""
     if session.is_trusted:
         about = session.steer("GET", "about")
+        yield from looks.cluster(about["cluster"] or {})
         if about["state"] != "running":
             yield error(
                 "stopped", f"the broker is {about['state']}, its process runs",

@@ -3,15 +3,37 @@
 The rule: nothing is trimmed that a member lacks, alive or not, and nothing at all while fewer than
 ``copies_min`` have it on disk. The list is a row that is replicated with everything else, so a new
 leader knows all of it when it has read the topic up to its own TAKE. Numbers only grow, but for a
-member that begins anew with another directory.
+member that begins anew, maybe with another directory.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
 
 from arneb_cluster.protocol.entries import VERSION
 from arneb_cluster.protocol.values import NOWHERE, Place
+
+MEMBERS_MAX: Final = 64
+"""Of one shard. The row that names them is written anew each minute; more than a handful are of no
+use, and who writes to the topic of reports must not make it grow."""
+
+REPORT_BYTES_MAX: Final = 4_096
+
+TEXT_BYTES_MAX: Final = 255
+"""Of a name or an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What is asked of the copies that there are."""
+
+    copies_min: int = 2
+    """So many members have it on disk before the topic is trimmed of something."""
+    gone_after_s: float = 24 * 3_600.0
+    """A member that was not heard of for so long is waited for no more, if enough are left."""
+    report_s: float = 5.0
+    """Between two reports of a member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +41,17 @@ class Report:
     """What a member tells of itself."""
 
     node: str
-    directory: str
-    """Random, made with the directory."""
+    run: str
+    """Random, drawn when the node started: what it had before may have been replaced since."""
     number: int
     """Of the last record whose commit is on its disk, and synced."""
     place: Place
     reads: int = VERSION
     """The highest version of entries that it reads."""
+    is_copying: bool = False
+    """It has nothing yet and is being given a copy, which has at least this number."""
+    internal: str = ""
+    """Where other nodes reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +62,11 @@ class Member:
     heard_ms: int
     """When, by the leader's clock."""
 
+    @property
+    def is_copy(self) -> bool:
+        """It has on disk what it told of."""
+        return not self.report.is_copying and self.report.place != NOWHERE
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
@@ -44,39 +75,71 @@ class Members:
     by_node: dict[str, Member]
 
     def heard(self, report: Report, now_ms: int) -> "Members":
-        """One has told of itself. A number that is lower than before, of the same directory, is a
-        report that came late; of another, it begins anew."""
+        """One has told of itself. A number that is lower than before, of the same run, is a report
+        that came late, but for a copy that was given up; of another run, it begins anew."""
         known = self.by_node.get(report.node)
+        if known is None and len(self.by_node) >= MEMBERS_MAX:
+            return self
         if (
             known is not None
-            and known.report.directory == report.directory
-            and report.number < known.report.number
+            and known.report.run == report.run
+            and known.report.place > report.place
+            and not known.report.is_copying
         ):
             report = replace(report, number=known.report.number, place=known.report.place)
         return Members({**self.by_node, report.node: Member(report, now_ms)})
 
-    def without_gone(self, now_ms: int, copies_min: int, gone_after_s: float) -> "Members":
+    def without_gone(self, now_ms: int, asked: Copies) -> "Members":
         """Those who were not heard of for long are dropped, the longest first, as long as enough
         are left."""
         left = dict(self.by_node)
         for node, member in sorted(self.by_node.items(), key=lambda each: each[1].heard_ms):
-            is_gone = now_ms - member.heard_ms > gone_after_s * 1_000
-            if is_gone and len(left) > copies_min:
+            copies = sum(each.is_copy for name, each in left.items() if name != node)
+            if _is_gone(member, now_ms, asked) and copies >= asked.copies_min:
                 del left[node]
         return self if len(left) == len(self.by_node) else Members(left)
 
     def trim_place(self, copies_min: int) -> Place | None:
         """Everything up to there may go; None: nothing may."""
-        if len(self.by_node) < copies_min:
+        if sum(each.is_copy for each in self.by_node.values()) < copies_min:
             return None
         # Places, not numbers: whoever has more may have to read on from before.
         lowest = min(each.report.place for each in self.by_node.values())
         return None if lowest == NOWHERE else lowest
 
+    def missing(self, now_ms: int, asked: Copies) -> str:
+        """Why the topic is not trimmed any more; empty if nothing is wrong."""
+        copies = sorted(name for name, each in self.by_node.items() if each.is_copy)
+        if len(copies) < asked.copies_min:
+            those = f" ({', '.join(copies)})" if copies else ""
+            return (
+                f"the log topic is not trimmed: {len(copies)} of {asked.copies_min} nodes{those} "
+                "have a copy"
+            )
+        gone = [
+            f"{name} for {(now_ms - each.heard_ms) // 3_600_000} h"
+            for name, each in sorted(self.by_node.items())
+            if _is_gone(each, now_ms, asked)
+        ]
+        if gone:
+            return (
+                f"the log topic is not trimmed: nothing was heard of {', '.join(gone)}, and "
+                f"without it fewer than {asked.copies_min} nodes would have a copy"
+            )
+        return ""
+
     @property
     def version(self) -> int:
         """The highest version of entries that all of them read."""
         return min((each.report.reads for each in self.by_node.values()), default=VERSION)
+
+    @property
+    def runs(self) -> dict[str, tuple[str, bool, str]]:
+        """Who they are, whatever they have by now."""
+        return {
+            name: (each.report.run, each.report.is_copying, each.report.internal)
+            for name, each in self.by_node.items()
+        }
 
     def pack(self) -> bytes:
         """For the row."""
@@ -96,7 +159,46 @@ class Members:
             raise ValueError(f"expected a list of members, got {value[:200]!r}") from error
 
 
-def _member_of(fields: dict[str, Any]) -> Member:
-    report = dict(fields["report"])
-    report["place"] = Place(*report["place"])
-    return Member(Report(**report), fields["heard_ms"])
+def pack_report(report: Report) -> bytes:
+    """For the topic of reports."""
+    return json.dumps(asdict(report), sort_keys=True).encode()
+
+
+def parse_report(data: bytes) -> Report:
+    """Raises :class:`ValueError`."""
+    if len(data) > REPORT_BYTES_MAX:
+        raise ValueError(f"expected at most {REPORT_BYTES_MAX} bytes, got {len(data)}")
+    try:
+        return _report_of(json.loads(data))
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"expected a member's report, got {data[:200]!r}") from error
+
+
+FIELDS: Final[Sequence[str]] = tuple(each.name for each in fields(Report))
+
+
+def _report_of(found: Any) -> Report:
+    """Fields of later versions are left out."""
+    given = {name: found[name] for name in FIELDS if name in found}
+    ledger, entry = given["place"]
+    given["place"] = Place(ledger, entry)
+    made = Report(**given)
+    texts, numbers = (made.node, made.run, made.internal), (made.number, made.reads, *made.place)
+    if not all(type(each) is str and len(each.encode()) <= TEXT_BYTES_MAX for each in texts):
+        raise TypeError(f"expected texts of at most {TEXT_BYTES_MAX} bytes")
+    if not made.node or not all(type(each) is int for each in numbers):
+        raise TypeError("expected a name, and numbers")
+    if type(made.is_copying) is not bool:
+        raise TypeError("expected whether it is copying")
+    return made
+
+
+def _member_of(found: dict[str, Any]) -> Member:
+    heard_ms = found["heard_ms"]
+    if type(heard_ms) is not int:
+        raise TypeError("expected when it was heard of")
+    return Member(_report_of(found["report"]), heard_ms)
+
+
+def _is_gone(member: Member, now_ms: int, asked: Copies) -> bool:
+    return now_ms - member.heard_ms > asked.gone_after_s * 1_000

@@ -20,6 +20,10 @@ from arneb_cluster.protocol.window import Lost, ReadBack, Reattach, Send, SendEr
 TAKE_SEQUENCE: Final = 0
 """The TAKE is the first that a fencing producer sends."""
 
+HISTORY_S: Final = 30.0
+"""A leader that is never idle says all the same in which history it is: who looks from where a
+topic was trimmed reads no more than this until it knows."""
+
 Ended = Callable[[], None]
 """Told that a commit is stored and applied."""
 
@@ -57,7 +61,7 @@ class Node:
         self.effects: list[Effect] = []
         self._entry_bytes_max = 0
         self._attached = False
-        self._sent_at = now
+        self._sent_at = self._said_at = now
 
     def __repr__(self) -> str:
         return f"<Node {self.leadership!r}, {self.window or self.reader!r}>"
@@ -212,8 +216,9 @@ class Node:
         window = self.window
         if window is not None:
             window.tick(now)
-            if window.is_empty and now >= self._sent_at + HEARTBEAT_S and self._beats:
-                self._sent_at = now
+            is_idle = window.is_empty and now >= self._sent_at + HEARTBEAT_S
+            if self._beats and (is_idle or now >= self._said_at + HISTORY_S):
+                self._sent_at = self._said_at = now
                 stamp_ms = self.stamps.now(clock_ms)
                 window.heartbeat(stamp_ms, self._stored(b"", stamp_ms, None), now)
         self.leadership.tick(now)

@@ -28,7 +28,7 @@ class Verdict(Enum):
     OTHER_LEADER = "a record of another TAKE"
     DOUBLE = "a record that counted before, or one in its place"
     AHEAD = "a record whose predecessor is missing, and may still come"
-    LACKING = "a record before which its leader has stored what is not there"
+    LACKING = "a record before which its leader has stored, or has written, what is not there"
     UNCHAINED = "the next record's number with another checksum before it"
     GARBAGE = "no entry of this protocol"
     SEEN = "an entry that was read before"
@@ -63,6 +63,8 @@ class LogReader:
         self.stamp_ms = applied.stamp_ms
         self.resigned = False
         """The last record that counted is a resignation."""
+        self._saw_foreign = False
+        """A TAKE that is not of this shard's life, whose records do not count either."""
         self._parts: list[bytes] = []
         self._parts_bytes = 0
 
@@ -90,6 +92,7 @@ class LogReader:
 
     def _take(self, place: Place, take: Take) -> Verdict:
         if take.shard != self._shard or take.history != (self.history or take.history):
+            self._saw_foreign = True
             return Verdict.FOREIGN_TAKE
         self.history = take.history
         if take.epoch <= self.epoch:
@@ -101,6 +104,8 @@ class LogReader:
         return Verdict.TAKEN
 
     def _judge(self, record: Record) -> Verdict:
+        if record.epoch > self.epoch and not self._saw_foreign:
+            return Verdict.LACKING  # its TAKE stood before it
         if (record.epoch, record.take_place) != (self.epoch, self.take_place):
             return Verdict.OTHER_LEADER
         if record.number <= self.link.number:

@@ -6,6 +6,7 @@ topic without one when its ledger closes.
 
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -29,6 +30,9 @@ from arneb_pulsar.client.reader import Reader
 RETRY_S: Final = 0.5
 """After Pulsar could not be reached."""
 
+CLOSE_S: Final = 1.0
+"""How long who stops waits for a broker to hear it."""
+
 TRIM_SUBSCRIPTION: Final = "trim"
 
 logger = logging.getLogger(__name__)
@@ -47,23 +51,40 @@ class LogTopic:
     async def hold(self) -> Place:
         """Make the subscription that holds it, as long as that takes; where the topic ends,
         :data:`NOWHERE` if it is empty. Raises :class:`StoreUnusable`."""
-        options = ConsumerOptions(
-            type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST, queue_size=0
-        )
         while True:
             try:
-                made = await self._client.subscribe(self._topic, TRIM_SUBSCRIPTION, options)
-                if not isinstance(made, Consumer):
-                    raise StoreUnusable(
-                        f"expected {self._topic} to have no partitions: delete it, and have topics "
-                        "of its namespace made without"
-                    )
+                made = await self._held()
                 found = await made.last_message_id()
                 await made.close()
                 return NOWHERE if found.entry_id < 0 else Place(found.ledger_id, found.entry_id)
             except PulsarError as error:
                 logger.warning("%s: %s", self._topic, error)
                 await trio.sleep(RETRY_S)
+
+    async def trim(self, place: Place) -> None:
+        """Have Pulsar forget everything up to there, once the ledgers that hold it are closed.
+        Raises :class:`PulsarError` and :class:`StoreUnusable`."""
+        holder = await self._held()
+        try:
+            await holder.acknowledge_stored(MessageId(*place), cumulative=True)
+        finally:
+            with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):
+                await holder.close()
+
+    async def _held(self) -> Consumer[bytes]:
+        # Failover: what is acknowledged cumulatively is taken of any of its consumers, and several
+        # nodes may have one at a time.
+        options = ConsumerOptions(
+            type=SubscriptionType.FAILOVER, initial_position=InitialPosition.EARLIEST, queue_size=0
+        )
+        made = await self._client.subscribe(self._topic, TRIM_SUBSCRIPTION, options)
+        if isinstance(made, Consumer):
+            return made
+        await made.close()
+        raise StoreUnusable(
+            f"expected {self._topic} to have no partitions: delete it, and have topics of its "
+            "namespace made without"
+        )
 
     async def reader(self, after: Place) -> Reader[bytes]:
         """Of what stands behind ``after``. Raises :class:`PulsarError`."""

@@ -51,6 +51,10 @@ class FakeTopic:
     entries: list[tuple[Place, bytes]] = field(default_factory=list)
     trimmed: int = 0
     """So many of them are gone."""
+    is_held: bool = True
+    """There is a durable subscription; without one whatever stands in a closed ledger goes."""
+    acknowledged: Place = NOWHERE
+    """By that, everything up to there."""
     epoch: int = -1
     present: Connection | None = None
     """The producer that has the topic."""
@@ -138,9 +142,10 @@ class FakeTopic:
         self._pushed = dict(self._persisted)
 
     def roll(self) -> None:
-        """A new ledger."""
+        """A new ledger; of the others go, as a whole, those that nobody needs."""
         self._ledger += 1
         self._next_entry = 0
+        self._trim()
 
     def restart(self, written: int) -> None:
         """The broker dies; of what it was writing so much is there."""
@@ -157,11 +162,16 @@ class FakeTopic:
         if not self._pending:
             self._pushed, self._persisted = {}, {}
 
-    def trim(self, place: Place) -> None:
-        """The subscription has everything up to ``place``; whole ledgers go."""
+    def acknowledge(self, place: Place) -> None:
+        """The durable subscription needs nothing more up to there."""
+        assert place <= self.last, f"expected a place up to {self.last}, got {place}"
+        self.acknowledged = max(self.acknowledged, place)
+        self._trim()
+
+    def _trim(self) -> None:
         while self.trimmed < len(self.entries):
             ledger = self.entries[self.trimmed][0].ledger
             last = max(each for each, _ in self.entries if each.ledger == ledger)
-            if ledger >= self._ledger or last > place:
+            if ledger >= self._ledger or (self.is_held and last > self.acknowledged):
                 return
             self.trimmed += sum(1 for each, _ in self.entries if each.ledger == ledger)

@@ -12,16 +12,20 @@ from dataclasses import dataclass, field
 from tests.cluster.protocol.fake_topic import Connection, FakeTopic, Receipt
 
 from arneb_cluster.protocol.leadership import Act, State
-from arneb_cluster.protocol.members import Members, Report
+from arneb_cluster.protocol.members import Copies, Members, Report
 from arneb_cluster.protocol.node import Apply, Effect, Node
-from arneb_cluster.protocol.reader import LogReader
-from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied
+from arneb_cluster.protocol.reader import LogReader, Verdict
+from arneb_cluster.protocol.trimming import Trimming, Write
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Place
 from arneb_cluster.protocol.window import ReadBack, Reattach, Send
 
 SHARD = "s"
 EMPTY = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
 ENTRY_BYTES_MAX = 620
 """So small that a commit of some 20 bytes is cut into parts."""
+COPIES = Copies(copies_min=2, gone_after_s=60.0, report_s=0.3)
+MEMBERS = b"members:"
+"""Begins the body of a commit that is a list of members."""
 
 
 @dataclass
@@ -30,8 +34,10 @@ class Directory:
 
     applied: Applied = EMPTY
     bodies: list[bytes] = field(default_factory=list)
-    number: int = 0
-    """Which directory of its node this is."""
+    members: Members = field(default_factory=lambda: Members({}))
+
+    def copied(self) -> "Directory":
+        return Directory(self.applied, list(self.bodies), self.members)
 
 
 class SimulatedNode:
@@ -43,6 +49,14 @@ class SimulatedNode:
         self.name = f"n{index}"
         self.drift = (index - 1) * 1e-3
         self.directory = Directory()
+        self.had = NOWHERE
+        """As far as any directory of its has ever been."""
+        self.has_lost = False
+        """Its disk, and it was given no copy since: nobody has promised it anything."""
+        self.source: SimulatedNode | None = None
+        """Who gives it a copy, which it has asked for."""
+        self.pinned = EMPTY
+        self.runs = 0
         self.connection: Connection | None = None
         self.paused = False
         self.start()
@@ -58,6 +72,14 @@ class SimulatedNode:
         self.engine_open = False
         self.epoch = 0
         self.producer = ""
+        self.runs += 1
+        self.source = None
+        self.trimming: Trimming | None = None
+        self.listened = 0
+
+    @property
+    def run(self) -> str:
+        return f"{self.name}.{self.runs}"
 
     @property
     def clock(self) -> float:
@@ -85,6 +107,62 @@ class SimulatedNode:
     def tick(self) -> None:
         self.machine.tick(self.clock, self.clock_ms)
         self.gather()
+        self.care()
+
+    def care(self) -> None:
+        """For the list of members and the topic, while it leads."""
+        window, reports = self.machine.window, self.simulation.reports
+        if self.machine.state is not State.LEADING or window is None:
+            self.trimming = None
+            return
+        if self.trimming is None:
+            self.trimming = Trimming(self.name, self.directory.members, COPIES, self.clock_ms)
+            self.listened = len(reports)
+        trimming = self.trimming
+        for report in reports[self.listened :]:
+            trimming.heard(report, self.clock_ms)
+        self.listened = len(reports)
+        for asked in trimming.tick(self.clock_ms, window.link.number, window.stored):
+            if isinstance(asked, Write):
+                body = MEMBERS + asked.members.pack()
+                self.machine.commit(body, self.clock_ms, trimming.written, self.clock)
+            else:
+                self.simulation.trim(asked.place)
+        self.gather()
+
+    # Copies
+
+    @property
+    def lacks(self) -> bool:
+        """It can only go on with a copy."""
+        return self.machine.state is State.STOPPED
+
+    def lose_disk(self) -> None:
+        """It starts with nothing."""
+        self.directory = Directory()
+        self.has_lost = True
+        self.simulation.kill(self, 0)
+
+    def ask_for_copy(self, source: "SimulatedNode") -> None:
+        """It is told what there is, and says that it is waited for there."""
+        if not self.lacks or source is self or source.lacks or source.directory.applied == EMPTY:
+            return
+        self.source, self.pinned = source, source.directory.applied
+        self.simulation.report(self)
+
+    def copy(self) -> None:
+        """Once whoever gives the copy knows that it is waited for, it is given; and it starts."""
+        source = self.source
+        if source is None or source.lacks:
+            return
+        known = source.directory.members.by_node.get(self.name)
+        if known is None or (known.report.run, known.report.is_copying) != (self.run, True):
+            return
+        self.directory = source.directory.copied()
+        self.has_lost = False
+        self.had = max(self.had, self.directory.applied.place)
+        self.simulation.copies += 1
+        self.simulation.kill(self, 0)
 
     def happen(self) -> None:
         """What was asked for has come."""
@@ -194,6 +272,9 @@ class SimulatedNode:
         assert applied.link.number > directory.applied.link.number, (self, applied)
         assert applied.place >= directory.applied.place, (self, applied)
         directory.applied = applied
+        self.had = max(self.had, applied.place)
+        if (body := effect.commit.body).startswith(MEMBERS):
+            directory.members = Members.unpack(body[len(MEMBERS) :])
         if effect.commit.body:
             directory.bodies.append(effect.commit.body)
         if effect.ended is not None:
@@ -225,7 +306,8 @@ class Simulation:
         self._bodies = 0
         self._nonces = 0
         self.nodes = [SimulatedNode(self, index) for index in range(nodes)]
-        self.members = Members({})
+        self.reports: list[Report] = []
+        self.trims = self.copies = 0
 
     def next_body(self, size: int) -> bytes:
         self._bodies += 1
@@ -245,16 +327,25 @@ class Simulation:
 
     def report(self, node: SimulatedNode) -> None:
         """A member tells what it has."""
-        applied, directory = node.directory.applied, f"{node.name}.{node.directory.number}"
-        said = Report(node.name, directory, applied.link.number, applied.place)
-        self.members = self.members.heard(said, int(self.now * 1_000))
+        if node.source is not None:
+            applied, is_copying = node.pinned, True
+        elif node.lacks and node.directory.applied == EMPTY:
+            return  # it has nothing, and is promised nothing
+        else:
+            applied, is_copying = node.directory.applied, False
+        self.reports.append(
+            Report(
+                node.name, node.run, applied.link.number, applied.place, is_copying=is_copying
+            )
+        )  # fmt: skip
 
-    def trim(self) -> None:
-        """Whoever leads trims, all members being known; but never the last record."""
-        place = self.members.trim_place(2)
-        all_known = len(self.members.by_node) == len(self.nodes)
-        if place is not None and all_known and place < self.topic.last:
-            self.topic.trim(place)
+    def trim(self, place: Place) -> None:
+        """Whoever leads has the topic forget everything up to there."""
+        had = [each.name for each in self.nodes if each.had >= place]
+        assert len(had) >= COPIES.copies_min, f"trimmed up to {place}, which only {had} had"
+        assert place < self.topic.last, "expected a topic that was written never to be empty"
+        self.topic.acknowledge(place)
+        self.trims += 1
 
     # What must hold
 
@@ -299,7 +390,16 @@ class Simulation:
                 for place, _ in self.topic.entries[: self.topic.trimmed]
                 if place > directory.applied.place
             ]
-            assert not missing, f"{node} lacks {missing[0]}, which was trimmed"
+            if not node.has_lost:
+                assert not missing, f"{node} lacks {missing[0]}, which was trimmed"
+            elif missing and self.topic.behind(NOWHERE)[1:]:
+                self._check_notices()
+
+    def _check_notices(self) -> None:
+        """Whoever begins with nothing learns that something was trimmed."""
+        reader = LogReader(SHARD, EMPTY)
+        verdicts = [reader.read(*each)[0] for each in self.topic.behind(NOWHERE)]
+        assert Verdict.LACKING in verdicts, verdicts
 
     def heal(self, turns: int = 400) -> SimulatedNode | None:
         """Nothing goes wrong any more, for so many tenths of a second; who leads then."""
@@ -314,7 +414,14 @@ class Simulation:
                     self.topic.arrive(connection)
             while self.topic.is_writing:
                 self.topic.persist()
-            alive = [node for node in self.nodes if node.machine.state is not State.STOPPED]
+            for node in self.nodes:
+                if node.lacks:
+                    sources = [each for each in self.nodes if not each.lacks]
+                    if node.source is None and sources:
+                        node.ask_for_copy(sources[-1])
+                    node.copy()
+                self.report(node)
+            alive = [node for node in self.nodes if not node.lacks]
             for index, node in enumerate(alive):
                 node.machine.active(index == 0)
                 node.notice()

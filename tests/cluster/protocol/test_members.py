@@ -1,21 +1,38 @@
 """Members, and up to where a topic may be trimmed."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cluster.protocol.kit import at
 
-from arneb_cluster.protocol.members import Member, Members, Report
+from arneb_cluster.protocol.members import (
+    MEMBERS_MAX,
+    Copies,
+    Member,
+    Members,
+    Report,
+    pack_report,
+    parse_report,
+)
 from arneb_cluster.protocol.values import NOWHERE, Place
 
+TWO = Copies(copies_min=2, gone_after_s=10.0)
 NUMBERS = st.integers(0, 50)
 REPORTS = st.builds(
-    Report, st.sampled_from("abc"), st.sampled_from(["d1", "d2"]), NUMBERS, st.builds(at, NUMBERS)
+    Report,
+    st.sampled_from("abc"),
+    st.sampled_from(["r1", "r2"]),
+    NUMBERS,
+    st.builds(at, NUMBERS),
+    is_copying=st.booleans(),
 )
 
 
-def report(node: str, number: int, place: Place | None = None, directory: str = "d") -> Report:
-    return Report(node, directory, number, at(number) if place is None else place)
+def report(node: str, number: int, place: Place | None = None, run: str = "r") -> Report:
+    return Report(node, run, number, at(number) if place is None else place)
 
 
 def members(*reports: Report, now_ms: int = 0) -> Members:
@@ -41,11 +58,73 @@ def test_a_member_that_has_nothing_yet_holds_everything() -> None:
     assert members(report("a", 7), report("b", 0, NOWHERE)).trim_place(2) is None
 
 
-def test_a_report_that_comes_late_takes_nothing_back_but_a_new_directory_does() -> None:
+def test_who_is_being_given_a_copy_holds_the_topic_and_counts_as_no_copy() -> None:
+    copying = replace(report("c", 4), is_copying=True)
+    assert members(report("a", 7), copying).trim_place(2) is None
+    assert members(report("a", 7), report("b", 6), copying).trim_place(2) == at(4)
+    # Another try, of a source that has less, is a pin further back.
+    again = replace(report("c", 3), is_copying=True)
+    assert members(report("a", 7), report("b", 6), copying, again).trim_place(2) == at(3)
+
+
+def test_nobody_is_dropped_for_a_copy_that_is_not_there_yet() -> None:
+    made = Members({
+        "a": Member(report("a", 1), 50_000),
+        "b": Member(report("b", 2), 0),
+        "c": Member(replace(report("c", 2), is_copying=True), 50_000),
+    })  # fmt: skip
+    assert made.without_gone(50_000, TWO) is made
+
+
+def test_what_keeps_the_topic_is_said() -> None:
+    one = members(report("a", 7))
+    assert one.missing(0, TWO) == "the log topic is not trimmed: 1 of 2 nodes (a) have a copy"
+    assert members().missing(0, TWO) == "the log topic is not trimmed: 0 of 2 nodes have a copy"
+    two = members(report("a", 7), report("b", 5))
+    assert two.missing(9_000, TWO) == ""
+    hours = replace(TWO, gone_after_s=3_600.0)
+    assert two.heard(report("a", 8), 7_200_000).missing(7_200_000, hours) == (
+        "the log topic is not trimmed: nothing was heard of b for 2 h, and without it fewer than 2 "
+        "nodes would have a copy"
+    )
+
+
+def test_so_many_members_and_no_more() -> None:
+    made = members(*(report(f"n{number}", 1) for number in range(MEMBERS_MAX + 3)))
+    assert len(made.by_node) == MEMBERS_MAX
+    assert made.heard(report("n0", 2), 9).by_node["n0"].heard_ms == 9
+
+
+@given(REPORTS)
+def test_a_report_comes_back_as_it_was_and_more_than_is_known_is_left_out(said: Report) -> None:
+    assert parse_report(pack_report(said)) == said
+    assert parse_report(json.dumps({**json.loads(pack_report(said)), "later": 1}).encode()) == said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"node": ""}, {"node": 1}, {"node": "x" * 256}, {"number": "1"}, {"number": True},
+        {"place": [1]}, {"place": None}, {"place": [1, "2"]}, {"is_copying": 1}, {"reads": None},
+    ],
+)  # fmt: skip
+def test_a_report_that_is_none_is_refused(change: dict[str, object]) -> None:
+    said = json.loads(pack_report(report("a", 1)))
+    with pytest.raises(ValueError):
+        parse_report(json.dumps({**said, **change}).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b"[" * 5_000, b" " * 5_000])
+def test_bytes_that_are_no_report_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_report(data)
+
+
+def test_a_report_that_comes_late_takes_nothing_back_but_another_run_does() -> None:
     made = members(report("a", 7), report("a", 3))
     assert made.by_node["a"].report.number == 7
-    made = made.heard(report("a", 2, directory="new"), 0)
-    assert made.by_node["a"].report == report("a", 2, directory="new")
+    made = made.heard(report("a", 2, run="new"), 0)
+    assert made.by_node["a"].report == report("a", 2, run="new")
 
 
 def test_who_is_gone_is_dropped_if_enough_are_left_the_longest_gone_first() -> None:
@@ -54,13 +133,13 @@ def test_who_is_gone_is_dropped_if_enough_are_left_the_longest_gone_first() -> N
         "b": Member(report("b", 2), 0),
         "c": Member(report("c", 9), 50_000),
     })  # fmt: skip
-    assert set(made.without_gone(50_000, 2, 10.0).by_node) == {"a", "c"}
-    assert set(made.without_gone(50_000, 3, 10.0).by_node) == {"a", "b", "c"}
-    assert made.without_gone(9_000, 2, 10.0) is made
+    assert set(made.without_gone(50_000, TWO).by_node) == {"a", "c"}
+    assert set(made.without_gone(50_000, replace(TWO, copies_min=3)).by_node) == {"a", "b", "c"}
+    assert made.without_gone(9_000, TWO) is made
 
 
 def test_a_leader_writes_what_all_members_read() -> None:
-    made = members(Report("a", "d", 1, at(1), reads=3), Report("b", "d", 1, at(1), reads=2))
+    made = members(Report("a", "r", 1, at(1), reads=3), Report("b", "r", 1, at(1), reads=2))
     assert made.version == 2
     assert Members({}).version == 1
 
@@ -80,7 +159,7 @@ def test_what_is_trimmed_every_member_has(said: list[Report]) -> None:
         made = made.heard(each, 0)
     place = made.trim_place(2)
     if place is not None:
-        assert len(made.by_node) >= 2
+        assert sum(each.is_copy for each in made.by_node.values()) >= 2
         assert all(each.report.place >= place for each in made.by_node.values())
 
 

@@ -2,10 +2,10 @@
 
 from tests.cluster.protocol.kit import BYTES_MAX, EMPTY, SHARD, Epoch, at, take_bytes
 
-from arneb_cluster.protocol.entries import parse_entry
+from arneb_cluster.protocol.entries import Kind, Record, parse_entry
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, SILENCE_S
-from arneb_cluster.protocol.node import Apply, Effect, Node
+from arneb_cluster.protocol.node import HISTORY_S, Apply, Effect, Node
 from arneb_cluster.protocol.values import NOWHERE, Take
 from arneb_cluster.protocol.window import Send, SendError
 
@@ -55,6 +55,25 @@ def test_the_take_is_sent_until_it_is_read_and_then_no_more() -> None:
     shell.node.detached()
     shell.node.attached(5.0)
     assert shell.effects() == []
+
+
+def test_a_leader_that_is_never_idle_says_all_the_same_in_which_history_it_is() -> None:
+    shell = Shell()
+    shell.lead()
+    now, kinds = SILENCE_S, []
+    while now < SILENCE_S + 2 * HISTORY_S + 1:
+        now += 0.5
+        shell.node.commit(b"x", 0, lambda: None, now)
+        shell.node.tick(now, 0)
+        for each in shell.effects():
+            if isinstance(each, Send):
+                record = parse_entry(each.data)
+                assert isinstance(record, Record)
+                kinds.append(record.kind)
+                shell.node.receipt(each.sequence, at(each.sequence), now)
+        shell.effects()
+        shell.node.commit(b"x", 0, lambda: None, now)
+    assert kinds.count(Kind.HEARTBEAT) == 2
 
 
 def test_a_leader_says_each_second_that_it_is_there_unless_something_is_under_way() -> None:

@@ -62,6 +62,21 @@ def test_a_take_of_another_history_or_shard_is_passed_over() -> None:
     assert reader.epoch == -1
 
 
+def test_a_record_whose_take_was_trimmed_is_lacking_something() -> None:
+    """It says nothing of numbers: its epoch alone tells."""
+    reader, five = LogReader(SHARD, EMPTY), Epoch(5, at(0))
+    assert read_all(reader, five.record(b"a"), start=1) == [Verdict.LACKING]
+    begun = LogReader(SHARD, replace(EMPTY, epoch=3, take_place=at(0), place=at(1)))
+    assert read_all(begun, five.record(b"b"), start=9) == [Verdict.LACKING]
+
+
+def test_records_of_a_take_of_another_history_are_passed_over() -> None:
+    reader, foreign = LogReader(SHARD, EMPTY), Epoch(5, at(0))
+    assert read_all(reader, take_bytes(5, history="x"), foreign.record(b"a")) == [
+        Verdict.FOREIGN_TAKE, Verdict.OTHER_LEADER,
+    ]  # fmt: skip
+
+
 def test_an_empty_directory_takes_the_history_of_the_first_take() -> None:
     reader = LogReader(SHARD, Applied("", FOUNDATION, NOWHERE, FOUNDATION))
     verdicts = read_all(reader, take_bytes(1, history="x"), take_bytes(2, history="y"))

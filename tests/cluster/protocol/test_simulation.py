@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.cluster.protocol.simulation import SimulatedNode, Simulation
 
-from arneb_cluster.protocol.leadership import State
-
 NODES = st.integers(0, 2)
+NODES_TOTAL = 3
 FEW = st.integers(0, 4)
 ROUNDS = int(os.environ.get("ARNEB_CLUSTER_ROUNDS", "30"))
 
@@ -124,9 +123,22 @@ class ClusterMachine(RuleBasedStateMachine):
         self.simulation.report(self.node(index))
 
     @rule()
-    def trim(self) -> None:
+    def roll(self) -> None:
         self.simulation.topic.roll()
-        self.simulation.trim()
+
+    @rule(index=NODES)
+    def lose_disk(self, index: int) -> None:
+        """Not the last copy but one of what was trimmed."""
+        if len([each for each in self.simulation.nodes if not each.lacks]) == NODES_TOTAL:
+            self.node(index).lose_disk()
+
+    @rule(index=NODES, source=NODES)
+    def ask_for_copy(self, index: int, source: int) -> None:
+        self.node(index).ask_for_copy(self.node(source))
+
+    @rule(index=NODES)
+    def copy(self, index: int) -> None:
+        self.node(index).copy()
 
     @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 1.9, 2.1, 3.1]))
     def wait(self, seconds: float) -> None:
@@ -200,14 +212,20 @@ def disturb(simulation: Simulation, chance: Random) -> None:
         simulation.report(node)
     elif what < 17:
         topic.roll()
-        simulation.trim()
     elif what < 20:
         leader.answer(True)
     elif what < 24:
         node.machine.active(chance.random() < 0.7)
     elif what == 24:
         simulation.now += chance.choice([1.0, 2.1, 3.1])
-    elif what == 25:
+    elif what == 26 and not [each for each in simulation.nodes if each.lacks]:
+        node.lose_disk()
+    elif what < 30:
+        for each in simulation.nodes:
+            simulation.report(each)
+            each.ask_for_copy(node)
+            each.copy()
+    elif what == 30:
         for each in simulation.nodes:
             each.paused = False
 
@@ -221,7 +239,7 @@ def test_whatever_happens_what_was_promised_holds_and_somebody_leads_again(seed:
         disturb(simulation, chance)
         simulation.check()
     simulation.check_all()
-    assert not [each for each in simulation.nodes if each.machine.state is State.STOPPED]
+    assert not [each for each in simulation.nodes if each.lacks and not each.has_lost]
     leader = simulation.heal()
     assert leader is not None, f"expected somebody to lead again: {simulation.nodes}"
     before = len(simulation.confirmed)

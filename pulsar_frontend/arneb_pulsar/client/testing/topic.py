@@ -58,6 +58,8 @@ class FakeTopic:
         """``is_open`` says whether messages of a transaction are taken."""
         self.name = name
         self.entries: list[Entry] = []
+        self.trimmed = 0
+        """So many of the first entries are kept in this list only: nobody gets them."""
         self.aborted: set[int] = set()
         """Places of entries that never counted."""
         self.subscriptions: dict[str, FakeSubscription] = {}
@@ -179,7 +181,7 @@ class FakeTopic:
     @property
     def last(self) -> Entry | None:
         """The last entry that anybody may get."""
-        indexes = range(self.end - 1, -1, -1)
+        indexes = range(self.end - 1, self.trimmed - 1, -1)
         return next((self.entries[each] for each in indexes if each not in self.aborted), None)
 
     def settle(self, transaction: TransactionId, *, commit: bool) -> None:
@@ -202,29 +204,40 @@ class FakeTopic:
             self._ledger += 1
             self._first_of_ledger = len(self.entries)
 
+    def trim(self) -> None:
+        """The ledger is closed, as when a broker dies; whole ledgers go that no durable
+        subscription needs, and without one all of them."""
+        self.new_ledger()
+        durable = [each for each in self.subscriptions.values() if each.is_durable]
+        needed = min((each.mark_delete for each in durable), default=len(self.entries))
+        ledgers = {self._ledger, *(each.id[0] for each in self.entries[needed:])}
+        while self.trimmed < needed and self.entries[self.trimmed].id[0] not in ledgers:
+            self.trimmed += 1
+
     def index_of(self, entry: EntryId) -> int:
         """Where an entry is, or where the first behind it is or would be."""
-        for index, each in enumerate(self.entries):
-            if each.id >= entry:
+        for index in range(self.trimmed, len(self.entries)):
+            if self.entries[index].id >= entry:
                 return index
         return len(self.entries)
 
     def place_of(self, message: MessageId) -> int:
         """Where to begin for a message id, ends of the log included."""
         if message.entry == EARLIEST.entry:
-            return 0
+            return self.trimmed
         is_latest = message.entry == LATEST.entry
         return len(self.entries) if is_latest else self.index_of(message.entry)
 
     @property
     def before_first(self) -> EntryId:
         """Where everything stands behind."""
-        return (self.entries[0].id[0] if self.entries else self._ledger), -1
+        kept = self.entries[self.trimmed :]
+        return (kept[0].id[0] if kept else self._ledger), -1
 
     def index_at(self, publish_time_ms: int) -> int:
         """The first entry that was published then or later."""
-        for index, each in enumerate(self.entries):
-            if each.publish_time_ms >= publish_time_ms:
+        for index in range(self.trimmed, len(self.entries)):
+            if self.entries[index].publish_time_ms >= publish_time_ms:
                 return index
         return len(self.entries)
 
@@ -234,7 +247,9 @@ class FakeTopic:
         self, command: CommandSubscribe, consumer: FakeConsumer, now_ms: int
     ) -> FakeSubscription:
         """Let a consumer in. Raises :class:`ConsumerBusy`."""
-        start = 0 if command.initialPosition == CommandSubscribe.Earliest else len(self.entries)
+        start = len(self.entries)
+        if command.initialPosition == CommandSubscribe.Earliest:
+            start = self.trimmed
         if command.HasField("start_message_id"):
             start = self.place_of(MessageId.from_wire(command.start_message_id))
         if not command.durable and (ago_s := command.start_message_rollback_duration_sec):

@@ -1,0 +1,203 @@
+"""Membership: a node tells what it has on disk, and a leader trims the topic by what it is told.
+
+The rule: reports go by a topic of their own, which nobody holds, so that they pin nothing and may
+be lost: each is followed by the next. What is decided by them is the protocol's
+(:mod:`.protocol.trimming`).
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol
+from uuid import uuid4
+
+import trio
+
+from arneb_cluster.commit_log import Applied
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.members import Members, Report, pack_report, parse_report
+from arneb_cluster.protocol.node import Node
+from arneb_cluster.protocol.trimming import Trim, Trimming, Write
+from arneb_cluster.pulsar.log_topic import LogTopic
+from arneb_cluster.replica import MEMBERS_ROW, Replica
+from arneb_cluster.settings import ShardSettings
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit_record import encode_changes
+from arneb_pulsar.client import Client
+from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.ids import LATEST
+
+RETRY_S: Final = 1.0
+"""After Pulsar could not be reached."""
+
+CLOSE_S: Final = 1.0
+"""How long who stops waits for a broker to hear it."""
+
+LOOK_S: Final = 0.5
+"""How often a leader looks what is to be done: rarely enough to cost nothing."""
+
+logger = logging.getLogger(__name__)
+
+
+class Leading(Protocol):
+    """What a leader has stored goes by."""
+
+    def commit(self, body: bytes, changes: Changes, ended: Applied) -> bool:
+        """Have it stored and applied; False: this node leads no more."""
+        ...
+
+
+class Closes(Protocol):
+    """What is given up."""
+
+    async def close(self) -> None:
+        """Give it up."""
+        ...
+
+
+class Membership:
+    """One node's, in one shard."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ShardSettings,
+        topic: LogTopic,
+        replica: Replica,
+        node: Node,
+        leading: Leading,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._topic = topic
+        self._replica = replica
+        self._node = node
+        self._leading = leading
+        self._now_ms = now_ms
+        self._trimming: Trimming | None = None
+        self.run_id = str(uuid4())
+        """Of this run, as its reports name it."""
+
+    def __repr__(self) -> str:
+        return f"<Membership of {self._settings.node}, {self._trimming or 'follows'}>"
+
+    @property
+    def members(self) -> Members:
+        """As this node knows them: a leader by what it is told, another by its directory, a minute
+        late."""
+        return self._replica.members if self._trimming is None else self._trimming.members
+
+    @property
+    def alarm(self) -> str:
+        """Why the topic is not trimmed any more; empty if nothing is wrong."""
+        now_ms = self._now_ms()
+        if self._trimming is not None:
+            return self._trimming.alarm(now_ms)
+        if not self._replica.members.by_node:
+            return ""  # nobody has written the list yet
+        return self._replica.members.missing(now_ms, self._settings.copies)
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell)
+            nursery.start_soon(self._lead)
+
+    # As a member
+
+    async def _tell(self) -> None:
+        settings = self._settings
+        while True:
+            try:
+                producer = await self._client.create_producer(settings.members_topic)
+                try:
+                    while True:
+                        await producer.send(pack_report(self.report()))
+                        await trio.sleep(settings.copies.report_s)
+                finally:
+                    await _close(producer)
+            except PulsarError as error:
+                logger.warning("%s: %s", settings.members_topic, error)
+                await trio.sleep(RETRY_S)
+
+    def report(self) -> Report:
+        """What this node has on disk."""
+        flushed, settings = self._replica.flushed, self._settings
+        internal = settings.addresses.get("internal", "")
+        return Report(
+            settings.node, self.run_id, flushed.link.number, flushed.place, internal=internal
+        )  # fmt: skip
+
+    # As a leader
+
+    async def _lead(self) -> None:
+        while True:
+            await trio.sleep(LOOK_S)
+            if self._node.state is not State.LEADING:
+                continue
+            settings, epoch = self._settings, self._node.reader.epoch
+            self._trimming = trimming = Trimming(
+                settings.node, self._replica.members, settings.copies, self._now_ms()
+            )
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._hear, trimming)
+                    while self._leads(epoch):
+                        await self._look(trimming)
+                        await trio.sleep(LOOK_S)
+                    nursery.cancel_scope.cancel()
+            finally:
+                self._trimming = None
+
+    def _leads(self, epoch: int) -> bool:
+        node = self._node
+        return node.state is State.LEADING and node.reader.epoch == epoch
+
+    async def _hear(self, trimming: Trimming) -> None:
+        """What is told from now on: what was told before is old, and every member tells again."""
+        topic = self._settings.members_topic
+        while True:
+            try:
+                reader = await self._client.create_reader(topic, LATEST)
+                try:
+                    while True:
+                        message = await reader.read()
+                        try:
+                            trimming.heard(parse_report(message.data), self._now_ms())
+                        except ValueError as error:
+                            logger.warning("%s: %s", topic, error)
+                finally:
+                    await _close(reader)
+            except PulsarError as error:
+                logger.warning("%s: %s", topic, error)
+                await trio.sleep(RETRY_S)
+
+    async def _look(self, trimming: Trimming) -> None:
+        window = self._node.window
+        if window is None:
+            return
+        for asked in trimming.tick(self._now_ms(), window.link.number, window.stored):
+            if isinstance(asked, Write):
+                changes = Changes(puts=[(*MEMBERS_ROW, asked.members.pack())])
+                self._leading.commit(
+                    encode_changes(changes), changes, lambda _report: trimming.written()
+                )
+            else:
+                await self._trim(trimming, asked)
+
+    async def _trim(self, trimming: Trimming, asked: Trim) -> None:
+        try:
+            await self._topic.trim(asked.place)
+        except (PulsarError, StoreUnusable) as error:
+            logger.warning("%r is not trimmed up to %s: %s", self._topic, asked.place, error)
+            trimming.failed()
+        else:
+            logger.info("%r is trimmed up to %s", self._topic, asked.place)
+
+
+async def _close(used: Closes) -> None:
+    """Give it up, within a time: there may be no broker that hears it."""
+    with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):
+        await used.close()

@@ -1,0 +1,62 @@
+"""What a member tells of itself, and what it knows of the others."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.cluster.test_replica import applied, steps_of
+
+from arneb_cluster.membership import Membership
+from arneb_cluster.protocol.members import Members, Report
+from arneb_cluster.protocol.values import Place
+from arneb_cluster.replica import MEMBERS_ROW, Replica, Step
+from arneb_cluster.settings import ShardSettings
+from arneb_core.store.changes import Changes
+from arneb_core.store.environment import Store
+from arneb_core.store.schema import Table
+
+SETTINGS = ShardSettings("s", "n1", "persistent://a/b/s", {"internal": "n1:7650"})
+HOUR_MS = 3_600_000
+
+
+def membership_of(replica: Replica, now_ms: int = 0) -> Membership:
+    """Of a node that follows, and does nothing."""
+    nothing = cast(Any, SimpleNamespace())
+    return Membership(nothing, SETTINGS, nothing, replica, nothing, nothing, lambda: now_ms)
+
+
+def listed(*nodes: str, heard_ms: int = 0) -> Members:
+    made = Members({})
+    for each in nodes:
+        made = made.heard(Report(each, f"{each}.1", 5, Place(1, 5)), heard_ms)
+    return made
+
+
+def test_a_member_tells_of_what_is_on_its_disk_and_where_it_is_reached(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        replica = Replica(store)
+        membership = membership_of(replica)
+        commit = Changes(puts=[(Table.CATALOG, b"topic/a", b"1")])
+        replica.apply([*steps_of([commit]), Step(Changes(), applied(2))])
+        assert replica.applied.link.number == 2
+        replica.apply([Step(Changes(), applied(3))])
+        said = membership.report()
+        assert (said.node, said.number, said.place) == ("n1", 2, Place(1, 2))
+        assert (said.run, said.internal) == (membership.run_id, "n1:7650")
+        assert membership_of(replica).run_id != membership.run_id
+
+
+def test_a_node_that_follows_knows_the_members_by_its_directory(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        replica = Replica(store)
+        membership = membership_of(replica, 2 * HOUR_MS)
+        assert (membership.members, membership.alarm) == (Members({}), "")
+        written = listed("n1")
+        replica.apply(steps_of([Changes(puts=[(*MEMBERS_ROW, written.pack())])]))
+        assert membership.members == written == Replica(store).members
+        said = "the log topic is not trimmed: 1 of 2 nodes (n1) have a copy"
+        assert membership.alarm == said
+        both = listed("n1", "n2", heard_ms=HOUR_MS)
+        step = Step(Changes(puts=[(*MEMBERS_ROW, both.pack())]), applied(2), 10)
+        replica.apply([step])
+        assert membership.alarm == ""

@@ -1,0 +1,154 @@
+"""The mutant list, continued: mistakes about who has a copy of a shard, what of its topic may go,
+and copies that are made. Each rule has one.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+PROTOCOL: Final = "cluster/arneb_cluster/protocol/"
+TESTS: Final = "tests/cluster/protocol/"
+MEMBERS_TESTS: Final = (TESTS + "test_members.py",)
+TRIMMING_TESTS: Final = (TESTS + "test_trimming.py",)
+READER_TESTS: Final = (TESTS + "test_reader.py",)
+MEMBERSHIP_TESTS: Final = ("tests/cluster/test_membership.py",)
+SHARD_TESTS: Final = ("tests/cluster/test_shard.py",)
+
+COPIES_MUTANTS: Final = (
+    Mutant(
+        "a topic is trimmed by the lowest number, though its member reads on from before",
+        PROTOCOL + "members.py",
+        "        lowest = min(each.report.place for each in self.by_node.values())\n",
+        "        lowest = min((each.report.number, each.report.place) for each in"
+        " self.by_node.values())[1]\n",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "a topic is trimmed though too few have copies",
+        PROTOCOL + "members.py",
+        "        if sum(each.is_copy for each in self.by_node.values()) < copies_min:\n",
+        "        if not self.by_node:\n",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "who is being given a copy counts as one who has it",
+        PROTOCOL + "members.py",
+        "        return not self.report.is_copying and self.report.place != NOWHERE\n",
+        "        return self.report.place != NOWHERE\n",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "a member that is gone is dropped though too few are left",
+        PROTOCOL + "members.py",
+        "            if _is_gone(member, now_ms, asked) and copies >= asked.copies_min:\n",
+        "            if _is_gone(member, now_ms, asked):\n",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "a report that comes late takes a member's number back",
+        PROTOCOL + "members.py",
+        "            and known.report.place > report.place\n",
+        "            and known.report.place < report.place\n",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "a member that comes back with less is taken for what it had",
+        PROTOCOL + "members.py",
+        "            and known.report.run == report.run\n",
+        "",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "who writes to the topic of reports makes the list grow",
+        PROTOCOL + "members.py",
+        "        if known is None and len(self.by_node) >= MEMBERS_MAX:\n",
+        "        if known is None and len(self.by_node) < 0:\n",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "a leader writes what it reads itself",
+        PROTOCOL + "members.py",
+        "return min((each.report.reads for",
+        "return max((each.report.reads for",
+        MEMBERS_TESTS,
+    ),
+    Mutant(
+        "a new leader trims by what members had long ago",
+        PROTOCOL + "trimming.py",
+        "        if {*members.by_node, self._node} - self._heard or members",
+        "        if members",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "a leader trims what it may have to read again itself",
+        PROTOCOL + "trimming.py",
+        "        if {*members.by_node, self._node} - self._heard or members",
+        "        if {*members.by_node} - self._heard or members",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "a topic is trimmed before the next leader would know who is waited for",
+        PROTOCOL + "trimming.py",
+        " or members.runs != self._written.runs:\n",
+        ":\n",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "a topic is trimmed though no record in it says what was stored",
+        PROTOCOL + "trimming.py",
+        "        if decided is not None and stored > decided.number:\n",
+        "        if decided is not None:\n",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "the list of members is written when one comes or goes only",
+        PROTOCOL + "trimming.py",
+        "        return is_due and self.members != self._written\n",
+        "        return False\n",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "who lives is dropped by a new leader before it could tell of itself",
+        PROTOCOL + "trimming.py",
+        "        if self.is_settled(now_ms):\n            self.members",
+        "        if True:\n            self.members",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "what Pulsar did not trim is never trimmed",
+        PROTOCOL + "trimming.py",
+        "        self.trimmed = NOWHERE\n\n    def _is",
+        "        pass\n\n    def _is",
+        TRIMMING_TESTS,
+    ),
+    Mutant(
+        "a reader passes over records whose TAKE was trimmed",
+        PROTOCOL + "reader.py",
+        "        if record.epoch > self.epoch and not self._saw_foreign:\n",
+        "        if record.epoch < 0:\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "a leader that is never idle does not say in which history it is",
+        PROTOCOL + "node.py",
+        "            if self._beats and (is_idle or now >= self._said_at + HISTORY_S):\n",
+        "            if self._beats and is_idle:\n",
+        (TESTS + "test_node.py",),
+    ),
+    Mutant(
+        "a member tells of what is not on its disk yet",
+        "cluster/arneb_cluster/membership.py",
+        "        flushed, settings = self._replica.flushed, self._settings\n",
+        "        flushed, settings = self._replica.applied, self._settings\n",
+        MEMBERSHIP_TESTS,
+    ),
+    Mutant(
+        "the log topic is held by nobody",
+        "cluster/arneb_cluster/shard.py",
+        "        await self._topic.hold()\n",
+        "        await trio.lowlevel.checkpoint()\n",
+        SHARD_TESTS,
+    ),
+)
