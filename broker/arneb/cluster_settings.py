@@ -23,6 +23,9 @@ EVERYWHERE: Final = ("*", "0.0.0.0", "::")
 GONE_AFTER_S_MIN: Final = 60.0
 """A node that is started again is not gone."""
 
+COPY_BYTES_PER_S_MIN: Final = 1 << 20
+"""A chunk: who takes a copy waits for each."""
+
 PULSAR_SCHEMES: Final = ("pulsar://", "pulsar+ssl://")
 HTTP_SCHEMES: Final = ("http://", "https://")
 
@@ -136,6 +139,8 @@ class ClusterTable:
     member_gone_after_s: float = 86_400.0
     """The log topic waits so long for a node that is away; then it is trimmed without it, if enough
     others have a copy, and the node needs one when it comes back."""
+    copy_bytes_per_s: int = 64 << 20
+    """How fast this node gives another one a copy of what it has, at the most."""
     pulsar: ClusterPulsarTable = ClusterPulsarTable()
     internal: ClusterInternalTable = ClusterInternalTable()
     told: ClusterToldTable = ClusterToldTable()
@@ -146,6 +151,9 @@ class ClusterTable:
         if self.member_gone_after_s < GONE_AFTER_S_MIN:
             text = f"expected {GONE_AFTER_S_MIN} or more, got {self.member_gone_after_s}"
             raise ValueError(f"member_gone_after_s: {text}")
+        if self.copy_bytes_per_s < COPY_BYTES_PER_S_MIN:
+            text = f"expected {COPY_BYTES_PER_S_MIN} or more, got {self.copy_bytes_per_s}"
+            raise ValueError(f"copy_bytes_per_s: {text}")
         if not self.node:
             return
         for name, value in (("node", self.node), ("shard", self.shard)):

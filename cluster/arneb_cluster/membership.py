@@ -26,7 +26,7 @@ from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import encode_changes
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
-from arneb_pulsar.client.ids import LATEST
+from arneb_pulsar.client.ids import EARLIEST, LATEST
 
 RETRY_S: Final = 1.0
 """After Pulsar could not be reached."""
@@ -108,26 +108,15 @@ class Membership:
     # As a member
 
     async def _tell(self) -> None:
-        settings = self._settings
-        while True:
-            try:
-                producer = await self._client.create_producer(settings.members_topic)
-                try:
-                    while True:
-                        await producer.send(pack_report(self.report()))
-                        await trio.sleep(settings.copies.report_s)
-                finally:
-                    await _close(producer)
-            except PulsarError as error:
-                logger.warning("%s: %s", settings.members_topic, error)
-                await trio.sleep(RETRY_S)
+        await tell(self._client, self._settings, self.report)
 
     def report(self) -> Report:
         """What this node has on disk."""
         flushed, settings = self._replica.flushed, self._settings
         internal = settings.addresses.get("internal", "")
         return Report(
-            settings.node, self.run_id, flushed.link.number, flushed.place, internal=internal
+            settings.node, self.run_id, flushed.link.number, flushed.place, internal=internal,
+            leads=self._trimming is not None,
         )  # fmt: skip
 
     # As a leader
@@ -195,6 +184,36 @@ class Membership:
             trimming.failed()
         else:
             logger.info("%r is trimmed up to %s", self._topic, asked.place)
+
+
+async def tell(client: Client, settings: ShardSettings, report: Callable[[], Report]) -> None:
+    """Tell what a node has, again and again, until cancelled."""
+    while True:
+        try:
+            producer = await client.create_producer(settings.members_topic)
+            try:
+                while True:
+                    await producer.send(pack_report(report()))
+                    await trio.sleep(settings.copies.report_s)
+            finally:
+                await _close(producer)
+        except PulsarError as error:
+            logger.warning("%s: %s", settings.members_topic, error)
+            await trio.sleep(RETRY_S)
+
+
+async def newest_reports(client: Client, settings: ShardSettings) -> dict[str, Report]:
+    """What every node told last, as far as Pulsar still knows it. Raises :class:`PulsarError`."""
+    found: dict[str, Report] = {}
+    reader = await client.create_reader(settings.members_topic, EARLIEST)
+    try:
+        while await reader.has_message_available():
+            with suppress(ValueError):
+                report = parse_report((await reader.read()).data)
+                found[report.node] = report
+    finally:
+        await _close(reader)
+    return found
 
 
 async def _close(used: Closes) -> None:

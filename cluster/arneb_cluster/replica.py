@@ -27,6 +27,7 @@ from arneb_core.store.schema import (
     Table,
     frontend_key,
 )
+from arneb_core.store.snapshot import open_snapshot_environment
 
 TOGETHER_BYTES_MAX: Final = 16 << 20
 """Of entries in one transaction: LMDB keeps its pages in memory until it is written."""
@@ -239,6 +240,14 @@ def unpack_applied(value: bytes) -> Applied:
         return Applied(**found)
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"expected where a directory is, got {value[:200]!r}") from error
+
+
+def applied_in(path: Path) -> Applied | None:
+    """What a directory has that nobody writes to; None: nothing of any topic. Raises
+    :class:`StoreUnusable` and :class:`ValueError`."""
+    with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
+        row = snapshot.get(Table.META, META_REPLICA)
+    return None if row is None else unpack_applied(row)
 
 
 def _row(applied: Applied) -> tuple[Table, bytes, bytes]:

@@ -200,12 +200,13 @@ async def service_of(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
 
 @asynccontextmanager
 async def cluster_of(
-    path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 2
+    path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 2, *, start: bool = True
 ) -> AsyncIterator[Cluster]:
     """Nodes that run."""
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
         cluster = Cluster(path, service, nursery, count)
-        cluster.start()
+        if start:
+            cluster.start()
         yield cluster
         for each in cluster.nodes:
             await each.stop()

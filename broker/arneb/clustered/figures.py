@@ -5,9 +5,11 @@ from dataclasses import asdict
 from typing import Any, Final, Protocol, TypeVar
 
 from arneb.metrics.text import Metric, labelled
+from arneb_cluster.copies.taker import CopyStatistics
 from arneb_cluster.observing import ShardStatistics
 from arneb_cluster.routing.internal_port import InternalPort
 from arneb_cluster.routing.relaying import Relays
+from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
 
 ShownT = TypeVar("ShownT")
@@ -73,6 +75,13 @@ def cluster_figures(shard: Shard, relays: Relays, internal: InternalPort) -> str
 def about(shard: Shard, ports: HasRelays) -> Mapping[str, Any]:
     """The same for people and JSON."""
     return {**asdict(shard.statistics()), "carried": len(ports.relays.carried)}
+
+
+def about_copy(found: CopyStatistics, settings: ShardSettings) -> Mapping[str, Any]:
+    """Of a node that takes a copy before it takes part."""
+    return {
+        "node": settings.node, "shard": settings.shard, "state": "copying", **asdict(found),
+    }  # fmt: skip
 
 
 def _lines(

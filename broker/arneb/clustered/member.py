@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from arneb import __version__
-from arneb.clustered.figures import about
+from arneb.clustered.figures import about, about_copy
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.ports import INTERNAL, Ports
 from arneb.clustered.pulsar_service import (
@@ -30,8 +30,14 @@ from arneb.listeners import Listeners
 from arneb.reloading import Hook
 from arneb.run import serve_all
 from arneb.shared import OwnNode, Say, Shared
+from arneb.store_check import check_store
 from arneb_amqp.server.admitted import Admitting
+from arneb_cluster.copies.need import needs_copy
+from arneb_cluster.copies.source import CopySource
+from arneb_cluster.copies.taker import Taker
+from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
+from arneb_cluster.protocol.values import Applied
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.replica import Replica
 from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
@@ -41,10 +47,14 @@ from arneb_core.api.placement import NodeAddresses
 from arneb_core.api.supervision import shielded_nursery, supervise
 from arneb_core.engine.engine import Engine
 from arneb_pulsar.client import Client, connect
+from arneb_pulsar.client.errors import PulsarError
 
 RESIGN_S: Final = 3.0
 """How long a stop waits for a leader to hand on, within what a stop may take: goodbyes, what is to
 be written, and one record. Else the next leader waits for silence."""
+
+RETRY_S: Final = 1.0
+"""After Pulsar could not be reached."""
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -137,33 +147,63 @@ class Member:
         try:
             self._say(f"arneb {__version__}, data in {path}")
             async with connect(table.pulsar.url, client_options(table.pulsar)) as client:
-                await check_directory(LogTopic(client, table.topic), replica)
-                await self._take_part(client, replica)
+                topic = LogTopic(client, table.topic)
+                await check_directory(topic, replica)
+                settings = self._shard_settings()
+                while await self._needs_copy(client, topic, settings, replica.applied):
+                    replica.store.close()
+                    await self._take_copy(client, settings, replica.applied)
+                    replica = await trio.to_thread.run_sync(Replica.open, path)
+                await self._take_part(client, replica, settings)
         finally:
             self._node.cluster = None
             replica.store.close()
+
+    async def _needs_copy(
+        self, client: Client, topic: LogTopic, settings: ShardSettings, applied: Applied
+    ) -> bool:
+        while True:
+            try:
+                return await needs_copy(client, topic, settings, applied)
+            except PulsarError as error:
+                LOGGER.warning("%r: %s", topic, error)
+                await trio.sleep(RETRY_S)
+
+    async def _take_copy(self, client: Client, settings: ShardSettings, applied: Applied) -> None:
+        path = self._config.data_dir.absolute()
+        taker = Taker(client, self._internal, settings, path, applied, check_store)
+        self._say(f"{path} lacks what {settings.topic} has no more, or is empty: takes a copy")
+        self._node.cluster = lambda: about_copy(taker.statistics, settings)
+        await taker.take()
+        self._node.cluster = None
+        self._say(f"{path} has a copy of what node {taker.statistics.source} has")
 
     async def stop(self) -> None:
         """Hand on what this node leads, as far as that is possible in time."""
         if self.shard is not None:
             await self.shard.resign("its node stops", RESIGN_S)
 
-    async def _take_part(self, client: Client, replica: Replica) -> None:
+    def _shard_settings(self) -> ShardSettings:
         table = self._config.cluster
-        addresses = self._addresses()
-        told = asdict(addresses)
+        told = asdict(self._addresses())
         del told["node"]
-        users = FollowedUsers(replica)
         copies = Copies(table.copies_min, table.member_gone_after_s)
-        settings = ShardSettings(table.shard, table.node, table.topic, told, copies)
+        return ShardSettings(table.shard, table.node, table.topic, told, copies)
+
+    async def _take_part(self, client: Client, replica: Replica, settings: ShardSettings) -> None:
+        table, addresses = self._config.cluster, self._addresses()
+        users = FollowedUsers(replica)
         shard = Shard(
             client, settings, replica, self._lead,
             placed=lambda placement: self._leaders.say(table.shard, placement),
             applied=users.applied,
         )  # fmt: skip
+        source = CopySource(
+            table.shard, replica, lambda: shard.state is not State.STOPPED, table.copy_bytes_per_s
+        )
         ports = Ports(
             self._config, self._listeners, self._internal, self._leaders, self._handed, users,
-            addresses, shard, lambda: self._node.is_ready,
+            addresses, shard, source, lambda: self._node.is_ready,
         )  # fmt: skip
         self.shard, self.ports = shard, ports
         self._node.cluster = lambda: about(shard, ports)
@@ -172,6 +212,7 @@ class Member:
             self._tell_ready()
             await nursery.start(ports.serve)
             nursery.start_soon(shard.run)
+            nursery.start_soon(source.run)
             self._node.is_up()
 
     async def _lead(self, core: Engine) -> None:

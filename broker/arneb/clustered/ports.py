@@ -45,6 +45,7 @@ from arneb.logins.backends import Backends
 from arneb_amqp.config import Adjustable
 from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.server.tls import SecuredListener
+from arneb_cluster.copies.source import COPY, CopySource
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.leaders import Leaders
@@ -77,6 +78,7 @@ class Ports:
         users: FollowedUsers,
         addresses: NodeAddresses,
         shard: Shard,
+        source: CopySource,
         is_ready: Callable[[], bool],
     ) -> None:
         self._config = config
@@ -104,7 +106,7 @@ class Ports:
             for name in (HTTP, HTTP_PULSAR)
         }
         self.internal = InternalPort(
-            settings, {AMQP: self._amqp, PULSAR: self._pulsar, **self._http}
+            settings, {AMQP: self._amqp, PULSAR: self._pulsar, COPY: source, **self._http}
         )
 
     def __repr__(self) -> str:

@@ -11,6 +11,8 @@ from arneb.ctl.exits import ExitCode, Failed
 from arneb.ctl.session import Command, Misused, Session
 
 STATUS: Final = "status"
+COPYING: Final = "copying"
+"""The state of a node that takes a copy before it takes part."""
 
 
 def _cluster(session: Session) -> None:
@@ -24,6 +26,14 @@ def _cluster(session: Session) -> None:
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
+    if found["state"] == COPYING:
+        return [
+            f"Node: {found['node']}",
+            f"Shard: {found['shard']}",
+            f"State: {COPYING}, {found['step']}",
+            f"From: {found['source'] or '(nobody yet)'}",
+            f"Copied: {found['bytes_done']} of {found['bytes_total']} bytes",
+        ]
     leader = found["leader"] or "(nobody yet)"
     lines = [
         f"Node: {found['node']}",

@@ -52,6 +52,8 @@ class Report:
     """It has nothing yet and is being given a copy, which has at least this number."""
     internal: str = ""
     """Where other nodes reach it."""
+    leads: bool = False
+    """It has clients to serve: others give copies first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +190,8 @@ def _report_of(found: Any) -> Report:
         raise TypeError(f"expected texts of at most {TEXT_BYTES_MAX} bytes")
     if not made.node or not all(type(each) is int for each in numbers):
         raise TypeError("expected a name, and numbers")
-    if type(made.is_copying) is not bool:
-        raise TypeError("expected whether it is copying")
+    if not all(type(each) is bool for each in (made.is_copying, made.leads)):
+        raise TypeError("expected whether it is copying, and whether it leads")
     return made
 
 

@@ -21,6 +21,7 @@ from arneb_core.store.copying import copy_store
 from arneb_core.store.creating import create_store
 from arneb_core.store.directory import Content, DirectoryLock
 from arneb_core.store.opening import MAP_BYTES, allocate_lock_file, open_lmdb
+from arneb_core.store.replacing import finish_replacing
 from arneb_core.store.snapshot import Snapshot
 
 
@@ -81,6 +82,7 @@ class Store(Commits):
         try:
             if directory.content is Content.NOTHING:
                 create_store(directory.path)
+            finish_replacing(directory.path)
             shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)
             allocate_lock_file(directory.path)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)

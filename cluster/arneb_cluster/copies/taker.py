@@ -1,0 +1,359 @@
+"""The taker: this node takes a copy of another's directory in the place of its own.
+
+The rule: what it has stays until the copy is whole, checked and on disk. It says that it is waited
+for before anything is copied, and goes on saying it; a copy that was cut off goes on where it was.
+Whatever goes wrong with one node is tried with another, until one has given a copy.
+"""
+
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import trio
+
+from arneb_cluster.copies.source import COPY
+from arneb_cluster.membership import newest_reports, tell
+from arneb_cluster.protocol.copying import (
+    CopyBroken,
+    CopyRefused,
+    Frames,
+    Kind,
+    Made,
+    Standing,
+    Taking,
+    Wanted,
+    frame,
+    need_frame,
+    parse_made,
+    parse_standing,
+)
+from arneb_cluster.protocol.members import Report
+from arneb_cluster.protocol.values import Applied
+from arneb_cluster.replica import UNFOUNDED, applied_in
+from arneb_cluster.routing.calling import NotTaken, call
+from arneb_cluster.routing.internal_protocol import Request
+from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.settings import ShardSettings
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.placement import NodeAddresses
+from arneb_core.store.check_apart import check_apart
+from arneb_core.store.directory import DirectoryLock
+from arneb_core.store.findings import Finding
+from arneb_core.store.opening import LMDB_LOCK_NAME
+from arneb_core.store.replacing import FILES, begin_replacing, mark_whole
+from arneb_pulsar.client import Client
+from arneb_pulsar.client.errors import PulsarError
+
+RETRY_S: Final = 3.0
+"""After no node gave a copy."""
+
+HEARD_S: Final = 60.0
+"""Who gives a copy says something within that time, six times over."""
+
+SAVED_CHUNKS: Final = 32
+"""After so many, what was written is on disk and known to be: a node that was killed goes on from
+there."""
+
+SAID_S: Final = 10.0
+"""Between two lines of the log about how far it is."""
+
+PROGRESS_NAME: Final = "progress"
+
+FindingsOf = Callable[[Path], Iterator[Finding]]
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CopyStatistics:
+    """How far a copy is."""
+
+    step: str = "looks for a node that gives a copy"
+    source: str = ""
+    bytes_done: int = 0
+    bytes_total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A part of a copy, that was left by a cut or a kill."""
+
+    source: str
+    run: str
+    taking: Taking
+
+    def pack(self) -> bytes:
+        head = json.dumps([self.source, self.run]).encode()
+        return head + b"\n" + self.taking.pack()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "_Kept":
+        head, _, rest = data.partition(b"\n")
+        try:
+            source, run = json.loads(head)
+        except (ValueError, TypeError) as error:
+            raise CopyBroken(f"expected how far a copy is, got {head[:100]!r}") from error
+        return cls(str(source), str(run), Taking.unpack(rest, FILES))
+
+
+class Taker:
+    """Takes one copy."""
+
+    def __init__(
+        self,
+        client: Client,
+        internal: InternalSettings,
+        settings: ShardSettings,
+        path: Path,
+        applied: Applied,
+        findings_of: FindingsOf = check_apart,
+    ) -> None:
+        """``path``: the data directory, which nobody has open, and which has ``applied``."""
+        self._client = client
+        self._internal = internal
+        self._settings = settings
+        self._path = path
+        self._applied = applied
+        self._findings_of = findings_of
+        self._pinned: Standing | None = None
+        self._is_told = trio.Event()
+        self._run = str(uuid4())
+        self.statistics = CopyStatistics()
+
+    def __repr__(self) -> str:
+        said = self.statistics
+        return f"<Taker {said.step}, {said.bytes_done} of {said.bytes_total} bytes>"
+
+    async def take(self) -> None:
+        """Have the directory hold a copy when it is opened next. Raises
+        :class:`StoreUnusable`."""
+        lock = await trio.to_thread.run_sync(DirectoryLock.take, self._path)
+        try:
+            making = begin_replacing(self._path)
+            kept = await trio.to_thread.run_sync(_kept_in, making)
+            if kept is not None:
+                self._run = kept.run  # by which it is waited for
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._tell)
+                while not await self._take_from_any(making, kept):
+                    await trio.sleep(RETRY_S)
+                    kept = await trio.to_thread.run_sync(_kept_in, making)
+                nursery.cancel_scope.cancel()
+        finally:
+            lock.release()
+
+    async def _tell(self) -> None:
+        await self._is_told.wait()
+        await tell(self._client, self._settings, self._report)
+
+    def _report(self) -> Report:
+        pinned, settings = self._pinned, self._settings
+        assert pinned is not None, "it is told of nothing else"
+        return Report(
+            settings.node, self._run, pinned.number, pinned.place, is_copying=True,
+            internal=settings.addresses.get("internal", ""),
+        )  # fmt: skip
+
+    async def _take_from_any(self, making: Path, kept: _Kept | None) -> bool:
+        said = self.statistics
+        said.step, said.source = CopyStatistics().step, ""
+        try:
+            known = await newest_reports(self._client, self._settings)
+        except PulsarError as error:
+            LOGGER.warning("%s: %s", self._settings.members_topic, error)
+            return False
+        may = [each for each in known.values() if self._may_give(each)]
+        may.sort(key=lambda each: (kept is None or each.node != kept.source, each.leads,
+                                   -each.number))  # fmt: skip
+        if not may:
+            LOGGER.warning("no other node of %s has a copy to give", self._settings.shard)
+        for report in may:
+            said.source = report.node
+            try:
+                await self._take_from(report, making, kept)
+            except (
+                NotTaken, CopyBroken, CopyRefused, trio.BrokenResourceError, trio.TooSlowError,
+                OSError,
+            ) as error:  # fmt: skip
+                LOGGER.warning("no copy from node %s: %s", report.node, str(error) or "no answer")
+            else:
+                return True
+        return False
+
+    def _may_give(self, report: Report) -> bool:
+        is_other = report.node != self._settings.node
+        has_more = report.number > self._applied.link.number
+        return is_other and has_more and not report.is_copying and bool(report.internal)
+
+    async def _take_from(self, report: Report, making: Path, kept: _Kept | None) -> None:
+        name = kept.taking.made.copy if kept is not None and kept.source == report.node else ""
+        wanted = Wanted(self._settings.node, self._run, name)
+        asked = Request(COPY, self._settings.shard, wanted.pack())
+        leader = NodeAddresses(report.node, internal=report.internal)
+        async with _conversation(self._internal, leader, asked) as conversation:
+            made = await self._made(conversation)
+            taking = Taking(made)
+            if kept is not None and kept.taking.made == made:
+                taking = kept.taking
+                LOGGER.info("the copy goes on at %d bytes", taking.bytes_done)
+            else:
+                # What is there is of another copy, and so is what says how far it is.
+                await trio.to_thread.run_sync(_clear, making)
+            await self._copy(conversation, taking, report.node, making)
+            await conversation.say(frame(Kind.DONE))
+        self.statistics.step = "checks the copy"
+        await trio.to_thread.run_sync(self._finish, making, made)
+        LOGGER.info("there is a copy of what node %s has", report.node)
+
+    async def _made(self, conversation: "_Conversation") -> Made:
+        said = self.statistics
+        said.step = "waits until the leader knows that it is waited for, and a copy is made"
+        while True:
+            kind, body = await conversation.hear()
+            if kind is Kind.MADE:
+                return parse_made(body, FILES)
+            if kind is not Kind.STANDING:
+                raise CopyBroken(f"expected STANDING or MADE, got {kind.name}")
+            standing = parse_standing(body)
+            if self._applied != UNFOUNDED and standing.history != self._applied.history:
+                raise CopyRefused("it is of another history")
+            self._pinned = standing
+            self._is_told.set()
+
+    async def _copy(
+        self, conversation: "_Conversation", taking: Taking, source: str, making: Path
+    ) -> None:
+        said = self.statistics
+        said.step, said.bytes_total = "copies", taking.bytes_total
+        try:
+            await self._chunks(conversation, taking, source, making)
+        except (CopyBroken, trio.BrokenResourceError, trio.TooSlowError):
+            await trio.to_thread.run_sync(_keep, making, _Kept(source, self._run, taking))
+            raise
+
+    async def _chunks(
+        self, conversation: "_Conversation", taking: Taking, source: str, making: Path
+    ) -> None:
+        said, said_at, written = self.statistics, trio.current_time(), 0
+        while (asked := taking.need()) is not None:
+            await conversation.say(need_frame(*asked))
+            kind, body = await conversation.hear()
+            if kind is not Kind.CHUNK:
+                raise CopyBroken(f"expected CHUNK, got {kind.name}")
+            name, at, chunk = taking.take(body)
+            await trio.to_thread.run_sync(_write, making / name, at, chunk)
+            taking.written()
+            written += 1
+            said.bytes_done = taking.bytes_done
+            if written % SAVED_CHUNKS == 0:
+                kept = _Kept(source, self._run, taking)
+                await trio.to_thread.run_sync(_keep, making, kept)
+            if trio.current_time() >= said_at + SAID_S:
+                said_at = trio.current_time()
+                LOGGER.info("%d of %d bytes are copied", said.bytes_done, said.bytes_total)
+
+    def _finish(self, making: Path, made: Made) -> None:
+        """Raises :class:`CopyBroken`, and then nothing of it is left."""
+        try:
+            (making / PROGRESS_NAME).unlink(missing_ok=True)
+            findings = [each for each in self._findings_of(making) if not each.is_doubt]
+            if findings:
+                raise CopyBroken(f"expected a copy without findings, got {findings[0]}")
+            found = applied_in(making)
+            pinned, own = self._pinned, self._applied
+            if found is None or found.link.number < max(made.number, own.link.number):
+                raise CopyBroken(f"expected a copy up to {made.number} or more, got {found}")
+            if own != UNFOUNDED and found.history != own.history:
+                raise CopyBroken(f"expected a copy of history {own.history}, got {found.history}")
+            if pinned is not None and found.place < pinned.place:
+                raise CopyBroken(f"expected a copy that reads on behind {pinned.place}")
+            (making / LMDB_LOCK_NAME).unlink(missing_ok=True)
+            mark_whole(self._path, made.files)
+        except (CopyBroken, StoreUnusable, ValueError) as error:
+            _clear(making)
+            raise CopyBroken(str(error)) from error
+
+
+class _Conversation:
+    """With the node that gives a copy."""
+
+    def __init__(self, stream: trio.abc.Stream, early: bytes) -> None:
+        self._stream = stream
+        self._frames = Frames(early)
+
+    async def say(self, data: bytes) -> None:
+        with trio.fail_after(HEARD_S):
+            await self._stream.send_all(data)
+
+    async def hear(self) -> tuple[Kind, bytes]:
+        with trio.fail_after(HEARD_S):
+            while (found := self._frames.next()) is None:
+                data = await self._stream.receive_some()
+                if not data:
+                    raise trio.BrokenResourceError("it was cut off")
+                self._frames.receive(data)
+            return found
+
+
+@asynccontextmanager
+async def _conversation(
+    settings: InternalSettings, leader: NodeAddresses, asked: Request
+) -> AsyncIterator[_Conversation]:
+    called = await call(settings, leader, asked)
+    try:
+        yield _Conversation(called.stream, called.early)
+    finally:
+        await trio.aclose_forcefully(called.stream)
+
+
+def _kept_in(making: Path) -> _Kept | None:
+    """What is there of a copy; without that, nothing is left of any."""
+    try:
+        return _Kept.unpack((making / PROGRESS_NAME).read_bytes())
+    except FileNotFoundError:
+        pass
+    except (OSError, CopyBroken) as error:
+        LOGGER.warning("%s: the copy is begun anew: %s", making, error)
+    _clear(making)
+    return None
+
+
+def _clear(making: Path) -> None:
+    for each in making.iterdir():
+        each.unlink()
+
+
+def _keep(making: Path, kept: _Kept) -> None:
+    for name in kept.taking.done:
+        _sync(making / name)
+    new = making / f"{PROGRESS_NAME}.new"
+    new.write_bytes(kept.pack())
+    _sync(new)
+    os.replace(new, making / PROGRESS_NAME)
+
+
+def _write(path: Path, at: int, chunk: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        if at == 0:
+            os.ftruncate(fd, 0)
+        view = memoryview(chunk)
+        while view:
+            count = os.pwrite(fd, view, at)
+            view, at = view[count:], at + count
+    finally:
+        os.close(fd)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,190 @@
+"""Copies: a node that is new, or lacks what the topic has no more, takes one and reads on."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
+from tests.cluster.test_member import consume, publish, status
+
+from arneb.clustered import member
+from arneb_cluster.copies import source as source_module
+from arneb_cluster.copies import taker as taker_module
+from arneb_cluster.protocol import copying
+from arneb_cluster.protocol.members import Copies
+from arneb_core.store.check import check
+from arneb_core.store.replacing import COPY_NAME
+
+pytestmark = pytest.mark.real_time
+
+TOPIC = "persistent://public/arneb/main"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members tell of themselves often, and chunks are small."""
+    monkeypatch.setattr(member, "Copies", partial(Copies, report_s=0.1))
+    monkeypatch.setattr(taker_module, "RETRY_S", 0.1)
+    for each in (copying, source_module):
+        monkeypatch.setattr(each, "CHUNK_BYTES", 8_192)
+
+
+async def trimmed(cluster: Cluster, more_than: int = 0) -> int:
+    """Wait until so much of the topic is gone."""
+    topic = cluster.service.broker.topic(TOPIC)
+
+    def look() -> bool:
+        topic.trim()
+        return topic.trimmed > more_than
+
+    await until(look)
+    return topic.trimmed
+
+
+async def trimmed_after(cluster: Cluster, more: int) -> int:
+    """How much is gone when the topic has so many more entries."""
+    topic = cluster.service.broker.topic(TOPIC)
+    end = len(topic.entries)
+    await until(lambda: len(topic.entries) > end + more)
+    topic.trim()
+    return topic.trimmed
+
+
+async def start_two(cluster: Cluster) -> tuple[OneNode, OneNode]:
+    """Two nodes with three messages, and a topic that begins behind those."""
+    for each in cluster.nodes[:2]:
+        cluster.nursery.start_soon(each.run)
+    leader = await cluster.leader()
+    await blocking(publish, leader, b"a", b"b", b"c")
+    await trimmed(cluster, 5)
+    return leader, cluster.other(leader)
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[trio.Event, Callable[[], int]]:
+    """What is copied is held up at the third chunk until the event is set."""
+    going, written = trio.Event(), 0
+    take = copying.Taking.written
+
+    def count(self: copying.Taking) -> None:
+        nonlocal written
+        written += 1
+        take(self)
+
+    chunk = source_module.CopySource._chunk
+
+    async def slowly(self: Any, *arguments: Any) -> bytes:
+        if written >= 2:
+            await going.wait()
+        return await chunk(self, *arguments)
+
+    monkeypatch.setattr(copying.Taking, "written", count)
+    monkeypatch.setattr(source_module.CopySource, "_chunk", slowly)
+    return going, lambda: written
+
+
+async def test_a_new_node_takes_a_copy_from_a_follower_and_reads_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        leader, follower = await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: new.node is not None and new.node.is_ready)
+        assert any(f"a copy of what node {follower.name} has" in line for line in new.said)
+        await blocking(publish, new, b"d")
+        gone = await trimmed(cluster)
+        await trimmed(cluster, gone + 5)  # the new one is a member now, and is waited for no more
+        said = await blocking(status, leader)
+        assert f"Member: {new.name}, has on disk up to record " in said
+        assert await blocking(consume, new, 4) == [b"a", b"b", b"c", b"d"]
+        assert not (new.config().data_dir / COPY_NAME).exists()
+        assert not list((follower.config().data_dir / source_module.GIVEN_NAME).iterdir())
+    for each in cluster.nodes:
+        assert check(each.config().data_dir) == []
+
+
+async def test_a_node_that_was_dropped_and_lacks_what_is_gone_takes_a_copy_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = partial(Copies, report_s=0.1)
+    monkeypatch.setattr(member, "Copies", lambda copies_min, _: made(copies_min, 1.5))
+    async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
+        leader = await cluster.leader()
+        await blocking(publish, leader, b"a")
+        away = cluster.other(leader)
+        await until(lambda: len(members_of(leader)) == 3)
+        await away.stop()
+        before = await trimmed(cluster)
+        await blocking(publish, leader, b"b", b"c")
+        await until(lambda: away.name not in members_of(leader))
+        await trimmed(cluster, before + 10)
+        cluster.nursery.start_soon(away.run)
+        await until(lambda: away.node is not None and away.node.is_ready)
+        assert any("takes a copy" in line for line in away.said)
+        assert await blocking(consume, away, 3) == [b"a", b"b", b"c"]
+    for each in cluster.nodes:
+        assert check(each.config().data_dir) == []
+
+
+def members_of(leader: OneNode) -> set[str]:
+    """As a leader knows them."""
+    assert leader.node is not None
+    about = leader.node.about()["cluster"]
+    return {each["node"] for each in about["members"]}
+
+
+async def test_a_copy_that_is_cut_goes_on_where_it_was_and_is_waited_for_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going, written = held_up(monkeypatch)
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        leader, _ = await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: written() == 2)
+        said = await blocking(status, new)
+        assert "State: copying, copies\n" in said
+        assert "Copied: 16384 of " in said
+        await new.kill()
+        await blocking(publish, leader, b"d")
+        before = await trimmed_after(cluster, 2)
+        assert await trimmed_after(cluster, 3) == before  # as far as its copy goes
+        going.set()
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: new.node is not None and new.node.is_ready)
+        total = sum(-(-size // 8_192) for size in sizes_in(new))
+        assert written() < 2 * total
+        assert await blocking(consume, new, 4) == [b"a", b"b", b"c", b"d"]
+    assert check(new.config().data_dir) == []
+
+
+def sizes_in(node: OneNode) -> list[int]:
+    return [(node.config().data_dir / "data.mdb").stat().st_size]
+
+
+async def test_a_chunk_that_is_damaged_on_its_way_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = 0
+    make = source_module.chunk_frame
+
+    def damage(chunk: bytes) -> bytes:
+        nonlocal damaged
+        made = make(chunk)
+        if damaged < 2:
+            damaged += 1
+            return made[:-1] + bytes([made[-1] ^ 1])
+        return made
+
+    monkeypatch.setattr(source_module, "chunk_frame", damage)
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: new.node is not None and new.node.is_ready)
+        assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
+    assert damaged == 2
+    assert check(new.config().data_dir) == []
