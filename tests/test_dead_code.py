@@ -91,7 +91,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     **{
         f"cluster/arneb_cluster/protocol/{each}": PROTOCOL
         for each in (
-            "members.py: trim_place", "members.py: without_gone",
         )
     },
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from tests.cluster.member_kit import until
 from tests.cluster.test_replica import applied, steps_of
 
 from arneb_cluster.copies import source as source_module
@@ -222,6 +223,4 @@ async def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
         left = tmp_path / GIVEN_NAME / "x"
         left.mkdir(parents=True)
         given.nursery.start_soon(given.source.run)
-        with trio.fail_after(20):
-            while left.exists():  # noqa: ASYNC110 - a thread removes it
-                await trio.sleep(0.01)
+        await until(lambda: not left.exists())

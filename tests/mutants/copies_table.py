@@ -14,6 +14,11 @@ MEMBERS_TESTS: Final = (TESTS + "test_members.py",)
 TRIMMING_TESTS: Final = (TESTS + "test_trimming.py",)
 READER_TESTS: Final = (TESTS + "test_reader.py",)
 MEMBERSHIP_TESTS: Final = ("tests/cluster/test_membership.py",)
+COPIES: Final = "cluster/arneb_cluster/copies/"
+COPYING_TESTS: Final = (TESTS + "test_copying.py",)
+SOURCE_TESTS: Final = ("tests/cluster/test_copy_source.py",)
+COPIES_TESTS: Final = ("tests/cluster/test_copies.py",)
+REPLACING_TESTS: Final = ("tests/core/store/test_replacing.py",)
 SHARD_TESTS: Final = ("tests/cluster/test_shard.py",)
 
 COPIES_MUTANTS: Final = (
@@ -150,5 +155,83 @@ COPIES_MUTANTS: Final = (
         "        await self._topic.hold()\n",
         "        await trio.lowlevel.checkpoint()\n",
         SHARD_TESTS,
+    ),
+    Mutant(
+        "a chunk is taken as it comes",
+        PROTOCOL + "copying.py",
+        "        if sha256(chunk).digest() != body[:HASH_BYTES]:\n",
+        "        if len(body) < HASH_BYTES:\n",
+        COPYING_TESTS,
+    ),
+    Mutant(
+        "a copy is whole one chunk early",
+        PROTOCOL + "copying.py",
+        "            if index * CHUNK_BYTES < size:\n",
+        "            if (index + 1) * CHUNK_BYTES < size:\n",
+        COPYING_TESTS,
+    ),
+    Mutant(
+        "a copy writes wherever its giver likes",
+        PROTOCOL + "copying.py",
+        " or not names.issuperset(files):\n",
+        ":\n",
+        COPYING_TESTS,
+    ),
+    Mutant(
+        "a copy is given that no leader waits for",
+        COPIES + "source.py",
+        "        if not self._is_waited_for(wanted):\n            raise",
+        "        if not wanted.node:\n            raise",
+        SOURCE_TESTS,
+    ),
+    Mutant(
+        "a copy is given to who is waited for no more, since it was started again",
+        COPIES + "source.py",
+        " and known.report.is_copying and known.report.run == wanted.run\n",
+        " and known.report.is_copying\n",
+        SOURCE_TESTS,
+    ),
+    Mutant(
+        "a copy is begun anew after each cut",
+        COPIES + "source.py",
+        "        if given is not None and given.made.copy == wanted.copy and given.wanted.run",
+        "        if given is not None and given.wanted.node == wanted.copy and given.wanted.run",
+        SOURCE_TESTS,
+    ),
+    Mutant(
+        "two nodes are given one copy",
+        COPIES + "source.py",
+        "        if self._taker is not None and self._taker[0].node != wanted.node:\n",
+        "        if self._taker is not None and not wanted.node:\n",
+        SOURCE_TESTS,
+    ),
+    Mutant(
+        "a copy fills the disk of who gives it",
+        COPIES + "source.py",
+        "        if room < store.size_bytes + ROOM_BYTES_MIN:\n",
+        "        if room < 0:\n",
+        SOURCE_TESTS,
+    ),
+    Mutant(
+        "a node that lacks what was trimmed reads on",
+        COPIES + "need.py",
+        "            if verdict is Verdict.LACKING:\n                return True\n",
+        "            if verdict is Verdict.LACKING:\n                return False\n",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "a store is replaced by one that is not marked as whole",
+        "core/arneb_core/store/replacing.py",
+        "    except FileNotFoundError:\n        return False\n",
+        "    except FileNotFoundError:\n        names = []\n",
+        REPLACING_TESTS,
+    ),
+    Mutant(
+        "a store that is replaced has its data before the rest is done",
+        "core/arneb_core/store/replacing.py",
+        "    if (making / DATA_NAME).exists():\n",
+        "    if (making / DATA_NAME).exists():\n"
+        "        os.replace(making / DATA_NAME, directory / DATA_NAME)\n",
+        REPLACING_TESTS,
     ),
 )

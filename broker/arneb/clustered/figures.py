@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from arneb.metrics.text import Metric, labelled
 from arneb_cluster.copies.taker import CopyStatistics
-from arneb_cluster.observing import ShardStatistics
+from arneb_cluster.observing import MemberStatistics, ShardStatistics
 from arneb_cluster.routing.internal_port import InternalPort
 from arneb_cluster.routing.relaying import Relays
 from arneb_cluster.settings import ShardSettings
@@ -44,6 +44,12 @@ SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]
     ),
 )
 
+MEMBER_FIGURES: Final[Sequence[tuple[Metric, Callable[[MemberStatistics], float]]]] = (
+    (Metric("member_number", "Last record a member has on disk"), lambda member: member.number),
+    (Metric("member_heard_seconds", "Since a member was heard of"), lambda member: member.heard_s),
+    (Metric("member_copying", "1 while given a copy"), lambda member: member.is_copying),
+)
+
 RELAY_FIGURES: Final[Sequence[tuple[Metric, Callable[[Relays], float]]]] = (
     (Metric("carried", "Clients that are carried to another node"), lambda all_: len(all_.carried)),
     (Metric("carried_total", "Clients that were carried"), lambda all_: all_.carried_total),
@@ -66,6 +72,7 @@ def cluster_figures(shard: Shard, relays: Relays, internal: InternalPort) -> str
     return "".join(
         (
             *_lines(SHARD_FIGURES, found, labels),
+            *_member_lines(found),
             *_lines(RELAY_FIGURES, relays, node),
             *_lines(INTERNAL_FIGURES, internal, node),
         )
@@ -82,6 +89,15 @@ def about_copy(found: CopyStatistics, settings: ShardSettings) -> Mapping[str, A
     return {
         "node": settings.node, "shard": settings.shard, "state": "copying", **asdict(found),
     }  # fmt: skip
+
+
+def _member_lines(found: ShardStatistics) -> Iterator[str]:
+    """A head is said once, before those of all members."""
+    for metric, value_of in MEMBER_FIGURES:
+        yield metric.head(PREFIX)
+        for each in found.members:
+            labels = labelled(shard=found.shard, node=found.node, member=each.node)
+            yield f"{PREFIX}{metric.name}{labels} {float(value_of(each)):g}\n"
 
 
 def _lines(

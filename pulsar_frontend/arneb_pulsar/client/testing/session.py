@@ -21,12 +21,7 @@ from arneb_pulsar.client.errors import (
 from arneb_pulsar.client.ids import EntryId, MessageId
 from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.testing.answers import Broker, answer_of
-from arneb_pulsar.client.testing.subscription import (
-    SHARING,
-    Entry,
-    FakeConsumer,
-    FakeSubscription,
-)
+from arneb_pulsar.client.testing.subscription import Entry, FakeConsumer, FakeSubscription
 from arneb_pulsar.client.testing.topic import FakeProducer, FakeTopic
 from arneb_pulsar.client.testing.transactions import coordinated
 from arneb_pulsar.client.testing.watchers import FakeWatchers
@@ -339,8 +334,6 @@ class FakeSession:
                 raise TransactionNotFound(f"no transaction {transaction}")
             claim = subscription.claim_up_to if is_cumulative else subscription.claim
             claim(transaction, index, left if is_there else -1)
-        elif is_cumulative and subscription.kind in SHARING:
-            pass  # Pulsar leaves it out, too, and says that it is done
         elif is_cumulative:
             subscription.acknowledge_up_to(index, left if is_there else -1)
         elif is_there:

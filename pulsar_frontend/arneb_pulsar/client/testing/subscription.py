@@ -168,7 +168,9 @@ class FakeSubscription:
 
     def acknowledge_up_to(self, index: int, left: int) -> None:
         """Every entry before ``index`` is done, and its messages that are not in ``left``; -1:
-        all of them are left."""
+        all of them are left. Of a shared one Pulsar leaves that out, and says that it is done."""
+        if self.kind in SHARING:
+            return
         for each in range(self._done_before, index):
             self.acknowledge(each, 0)
         if left != -1 and index < len(self._entries):
