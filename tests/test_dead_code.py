@@ -85,14 +85,8 @@ TESTING: Final = "core/arneb_core/testing/"
 LIBRARY: Final = "pulsar_frontend/arneb_pulsar/client/"
 """A library: what it offers is used by its applications, and by the tests, all of it."""
 
-PROTOCOL: Final = "asked of the cluster's protocol, which is pure, by whoever carries it out"
 
 SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
-    **{
-        f"cluster/arneb_cluster/protocol/{each}": PROTOCOL
-        for each in (
-        )
-    },
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
