@@ -1,7 +1,7 @@
 """Following: the log topic is read into the protocol's machine, and asked where it ends.
 
-The rule: it reads only while this node follows, on from where the directory is, and never further
-ahead of that than there is room. Whatever goes wrong with Pulsar is tried again.
+The rule: a follower reads on from where its directory is, and never further ahead of that than
+there is room; a leader, from its own TAKE on. Whatever goes wrong with Pulsar is tried again.
 """
 
 import logging
@@ -47,31 +47,33 @@ class Following:
         self._gather = gather
         self._room = room
         self._reader: Reader[bytes] | None = None
-        self._follows = trio.Event()
-        self._follows.set()
+        self._reads = trio.CancelScope()
 
     def __repr__(self) -> str:
         return f"<Following {self._topic!r}, {'reads' if self._reader else 'rests'}>"
 
     def begin(self) -> None:
         """This node follows again: read on from where its directory is."""
-        self._follows.set()
+        self._reads.cancel()
 
     async def run(self) -> None:
-        """Read whenever this node follows, until cancelled."""
-        while True:
-            await self._follows.wait()
-            try:
-                self._reader = await self._topic.reader(self._node.reader.place)
-                await self._read(self._reader)
-            except PulsarError as error:
-                logger.warning("%r: %s", self._topic, error)
-                await trio.sleep(RETRY_S)
-            finally:
-                reader, self._reader = self._reader, None
-                if reader is not None:
-                    with trio.CancelScope(shield=True), suppress(PulsarError):
-                        await reader.close()
+        """Read until cancelled, or the node has stopped."""
+        while self._node.state is not State.STOPPED:
+            with trio.CancelScope() as self._reads:
+                await self._read_on()
+
+    async def _read_on(self) -> None:
+        try:
+            self._reader = await self._topic.reader(self._node.reader.place)
+            await self._read(self._reader)
+        except PulsarError as error:
+            logger.warning("%r: %s", self._topic, error)
+            await trio.sleep(RETRY_S)
+        finally:
+            reader, self._reader = self._reader, None
+            if reader is not None:
+                with trio.CancelScope(shield=True), suppress(PulsarError):
+                    await reader.close()
 
     async def probe(self) -> None:
         """Tell the machine where the topic ends."""
@@ -103,7 +105,6 @@ class Following:
             except UnknownVersion as error:
                 self._node.apply_failed(str(error), self._now())
             self._gather()
-            if self._node.state in (State.OPENING, State.LEADING, State.STOPPED):
-                self._follows = trio.Event()
+            if self._node.state is State.STOPPED:
                 return
             await self._room()

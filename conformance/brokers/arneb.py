@@ -76,7 +76,7 @@ class Arneb(OwnProcess):
 
     ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment;
     ``ports`` of listeners that must come back where they were, ``settings`` its configuration
-    file, ``checkout`` the code that it runs.
+    file, ``checkout`` the code that it runs, ``command`` what is run in the place of ``arneb``.
     """
 
     name = "arneb"
@@ -91,6 +91,7 @@ class Arneb(OwnProcess):
         ports: Mapping[str, int] | None = None,
         settings: str = "",
         checkout: Path = REPOSITORY,
+        command: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
@@ -100,6 +101,7 @@ class Arneb(OwnProcess):
         self._ports = dict(ports or {})
         self._settings = settings
         self._checkout = checkout
+        self._command = list(command)
         self._addresses: dict[str, Address] = {}
         self._log_offset = 0
 
@@ -165,7 +167,8 @@ class Arneb(OwnProcess):
         """Start the process only, for who wants to do something before it is ready."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
-        command = [*self._prefix, *arneb_command(), "serve", "--data-dir", str(self.data)]
+        program = self._command or arneb_command()
+        command = [*self._prefix, *program, "serve", "--data-dir", str(self.data)]
         for protocol in ALL_PROTOCOLS:
             wanted = f"127.0.0.1:{self._ports.get(protocol, 0)}"
             command += [f"--{protocol}", wanted if protocol in self._listeners else "off"]

@@ -268,6 +268,8 @@ def _broker_fields(metadata: Address, quorum: int) -> dict[str, object]:
         "bindAddress": "127.0.0.1",
         "advertisedAddress": "127.0.0.1",
         "managedLedgerCacheSizeMB": 64,
+        # By default readers that have read all wait for so long before they are told of more.
+        "managedLedgerNewEntriesCheckDelayInMillis": 0,
         "managedLedgerDefaultEnsembleSize": quorum,
         "managedLedgerDefaultWriteQuorum": quorum,
         "managedLedgerDefaultAckQuorum": quorum,

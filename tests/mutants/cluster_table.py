@@ -14,6 +14,7 @@ READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
+NODE_TESTS: Final = (TESTS + "test_node.py",)
 CHECKS_TESTS: Final = (TESTS + "test_checks.py",)
 ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
 
@@ -22,6 +23,48 @@ MEMBER_TESTS: Final = ("tests/cluster/test_member.py",)
 CLUSTERED: Final = "broker/arneb/clustered/"
 
 CLUSTER_MUTANTS: Final = (
+    Mutant(
+        "what has a receipt is told of before it was read",
+        PROTOCOL + "node.py",
+        "            if self._unread[0].place > self.reader.place:\n",
+        "            if False:\n",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "a leader passes over the TAKE of another",
+        PROTOCOL + "node.py",
+        "        elif self.reader.read(place, data)[0] is Verdict.TAKEN:\n",
+        "        elif False:\n",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "what has a receipt is told of before it was read, in whatever may happen",
+        PROTOCOL + "node.py",
+        "            if self._unread[0].place > self.reader.place:\n",
+        "            if False:\n",
+        (TESTS + "test_simulation.py",),
+    ),
+    Mutant(
+        "a leader that cannot read waits for ever",
+        PROTOCOL + "node.py",
+        "            if self._unread and now >= self._unread[0].told_at + UNREAD_S:\n",
+        "            if False:\n",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "what one leadership had stored is told of in the next",
+        PROTOCOL + "node.py",
+        "        self._unread.clear()\n",
+        "",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "a publish is refused that another node may have stored",
+        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
+        "        if error is not None and error.reply_code is ReplyCode.CONNECTION_FORCED:\n",
+        "        if error is not None and False:\n",
+        ("tests/amqp_frontend/session/publish/test_publisher.py",),
+    ),
     Mutant(
         "a follower compares its clock with that of the leader before",
         PROTOCOL + "node.py",
@@ -327,10 +370,10 @@ CLUSTER_MUTANTS: Final = (
     ),
     Mutant(
         "a lease counts from when the receipt came",
-        PROTOCOL + "window.py",
-        "                item.stored(item.link, *self._base, item.sent_at)\n",
-        "                item.stored(item.link, *self._base, now)\n",
-        WINDOW_TESTS,
+        PROTOCOL + "node.py",
+        "_Unread(item.place, item.sent_at, now, apply)",
+        "_Unread(item.place, now, now, apply)",
+        NODE_TESTS,
     ),
     Mutant(
         "a lease counts from when a record was sent last",

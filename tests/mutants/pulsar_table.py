@@ -68,6 +68,13 @@ PULSAR_MUTANTS: Final = (
         ACCESS_TESTS,
     ),
     Mutant(
+        "a producer that was fenced out never hears what became of what it had sent",
+        PULSAR + "session/producers.py",
+        "            self._fenced_out[producer.key] = producer\n",
+        "            pass\n",
+        ("tests/pulsar_frontend/session/test_producers.py",),
+    ),
+    Mutant(
         "a producer that was fenced out may come back",
         PULSAR + "producers/access.py",
         "        if claim.epoch is not None and claim.epoch < self.epoch:\n",

@@ -142,7 +142,8 @@ class Member:
         config, table = self._config, self._config.cluster
         path = config.data_dir.absolute()
         self._say(DEMAND)
-        await check_service(table.pulsar)
+        for line in await check_service(table.pulsar):
+            self._say(line)
         replica = await trio.to_thread.run_sync(Replica.open, path)
         try:
             self._say(f"arneb {__version__}, data in {path}")

@@ -15,7 +15,7 @@ import trio
 from arneb.cluster_settings import ClusterPulsarTable, ClusterTable
 from arneb.tls import NO_FILE
 from arneb_cluster.protocol.fitness import judge
-from arneb_cluster.protocol.requirements import unmet
+from arneb_cluster.protocol.requirements import advice, unmet
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.replica import UNFOUNDED, Replica
 from arneb_cluster.routing.internal_protocol import Secret
@@ -75,15 +75,16 @@ def internal_settings(table: ClusterTable) -> InternalSettings:
         raise StoreUnusable(f"cluster.internal: {error}") from error
 
 
-async def check_service(table: ClusterPulsarTable) -> None:
-    """Look whether the namespace is set as it must be. Raises :class:`StoreUnusable` with what is
-    to be set; waits while nobody answers."""
+async def check_service(table: ClusterPulsarTable) -> list[str]:
+    """Look whether the namespace is set as it must be; what might be set better. Raises
+    :class:`StoreUnusable` with what is to be set; waits while nobody answers."""
     tls = _tls(table)
     async with administer(table.admin_url, _authentication(table), tls) as admin:
         policies = await _answered(admin, lambda: admin.policies(table.namespace), table)
         broker = await _answered(admin, admin.broker_settings, table)
     if found := "; ".join(str(each) for each in unmet(policies, broker)):
         raise StoreUnusable(f"cluster: namespace {table.namespace} at {table.admin_url}: {found}")
+    return [f"cluster: {each}" for each in advice(broker)]
 
 
 async def check_directory(topic: LogTopic, replica: Replica) -> None:

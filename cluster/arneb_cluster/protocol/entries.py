@@ -31,6 +31,7 @@ VERSION: Final = 1
 
 HEAD: Final = Struct(">3sBIB")
 CHECKED_AT: Final = 8
+KIND_AT: Final = 8
 RECORD: Final = Struct(">QQIQQqq")
 """Epoch, number, checksum of the record before, number that is stored, stamp, ledger and entry of
 the TAKE."""
@@ -52,6 +53,10 @@ class Kind(IntEnum):
     HEARTBEAT = 4
     RESIGNATION = 5
     """The leader writes nothing more."""
+
+
+_RECORD_HEAD: Final = MAGIC + bytes([VERSION])
+_RECORDS: Final = frozenset(Kind) - {Kind.TAKE}
 
 
 class EntryCorrupt(ValueError):
@@ -138,6 +143,12 @@ def parse_entry(data: bytes) -> Take | Record:
     epoch, number, before, stored, stamp_ms = fields
     take_place = Place(ledger, entry)
     return Record(kind, epoch, number, before, stored, stamp_ms, take_place, body, checksum)
+
+
+def is_record(data: bytes) -> bool:
+    """Whether it is a record of this version's, as its head says; one that is damaged is taken for
+    one too."""
+    return data.startswith(_RECORD_HEAD) and len(data) > KIND_AT and data[KIND_AT] in _RECORDS
 
 
 def history_in(data: bytes) -> str | None:

@@ -2,20 +2,31 @@
 
 The rule: what it asks for is in :attr:`Node.effects`, in order; the shell carries it out and says
 what came of it, however late. What was asked for before leadership was lost and is told of
-afterwards changes nothing.
+afterwards changes nothing. A leader reads its own topic: what has a receipt is told of as stored
+only when everything up to it was read, and no other node's TAKE stands there.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_cluster.protocol.entries import EntryCorrupt, Record, encode_take, parse_entry
+from arneb_cluster.protocol.entries import EntryCorrupt, Record, encode_take, is_record, parse_entry
 from arneb_cluster.protocol.leadership import Act, Leadership, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, Silence
 from arneb_cluster.protocol.reader import Commit, LogReader, Verdict
 from arneb_cluster.protocol.stamps import SkewWatch, Stamps
 from arneb_cluster.protocol.values import Applied, Link, Place
-from arneb_cluster.protocol.window import Lost, ReadBack, Reattach, Send, SendError, Window
+from arneb_cluster.protocol.window import (
+    Item,
+    Lost,
+    ReadBack,
+    Reattach,
+    Send,
+    SendError,
+    Stored,
+    Window,
+)
 
 TAKE_SEQUENCE: Final = 0
 """The TAKE is the first that a fencing producer sends."""
@@ -23,6 +34,10 @@ TAKE_SEQUENCE: Final = 0
 HISTORY_S: Final = 30.0
 """A leader that is never idle says all the same in which history it is: who looks from where a
 topic was trimmed reads no more than this until it knows."""
+
+UNREAD_S: Final = 10.0
+"""A leader that cannot read for so long what it has stored gives up: it serves nobody, and its
+heartbeats keep others from leading."""
 
 Ended = Callable[[], None]
 """Told that a commit is stored and applied."""
@@ -34,6 +49,16 @@ class Apply:
 
     commit: Commit
     ended: Ended | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A record with its receipt, until everything up to it is read."""
+
+    place: Place
+    sent_at: float
+    told_at: float
+    apply: Apply
 
 
 Effect = Act | Send | ReadBack | Reattach | Apply
@@ -62,6 +87,7 @@ class Node:
         self._entry_bytes_max = 0
         self._attached = False
         self._sent_at = self._said_at = now
+        self._unread: deque[_Unread] = deque()
 
     def __repr__(self) -> str:
         return f"<Node {self.leadership!r}, {self.window or self.reader!r}>"
@@ -73,10 +99,13 @@ class Node:
     # The topic
 
     def read(self, place: Place, data: bytes, now: float, clock_ms: int | None = None) -> None:
-        """An entry, in order. Raises :class:`.UnknownVersion`. What comes while this node leads is
-        left out: it wrote that itself, or is about to learn that it leads no more. ``clock_ms``:
-        when it came, if it may be compared with its leader's stamp."""
-        if self.window is not None or self.state in (State.CLOSING, State.STOPPED):
+        """An entry, in order. Raises :class:`.UnknownVersion`. ``clock_ms``: when it came, if it
+        may be compared with its leader's stamp."""
+        if self.state in (State.CLOSING, State.STOPPED):
+            return
+        if self.window is not None:
+            self._read_own(place, data, self.window)
+            self._gather()
             return
         verdict, commit = self.reader.read(place, data)
         try:
@@ -197,6 +226,7 @@ class Node:
         """The engine is given up, and the producer; the directory has this."""
         self.window = None
         self._attached = False
+        self._unread.clear()
         self.reader = LogReader(self._shard, applied)
         self.leadership.closed(now)
 
@@ -216,6 +246,8 @@ class Node:
         window = self.window
         if window is not None:
             window.tick(now)
+            if self._unread and now >= self._unread[0].told_at + UNREAD_S:
+                window.ended(f"what it has stored could not be read for {UNREAD_S} s")
             is_idle = window.is_empty and now >= self._sent_at + HEARTBEAT_S
             if self._beats and (is_idle or now >= self._said_at + HISTORY_S):
                 self._sent_at = self._said_at = now
@@ -244,22 +276,44 @@ class Node:
             self.window.attached(now)
         self._sent_at = now - HEARTBEAT_S  # the first heartbeat is due
 
-    def _stored(
-        self, body: bytes, stamp_ms: int, ended: Ended | None
-    ) -> Callable[[Link, Place, Link, float], None]:
+    def _stored(self, body: bytes, stamp_ms: int, ended: Ended | None) -> Stored:
         assert self.window is not None, "it makes records"
         standing = self.window.standing
 
-        def stored(link: Link, place: Place, base: Link, sent_at: float) -> None:
-            self.leadership.lease.renewed(sent_at)
+        def stored(item: Item, base_place: Place, base: Link, now: float) -> None:
             take, at = standing.take, standing.place
             applied = Applied(
-                take.history, link, place, base, take.epoch, at, stamp_ms, take.node,
+                take.history, item.link, base_place, base, take.epoch, at, stamp_ms, take.node,
                 standing.addresses,
             )  # fmt: skip
-            self.effects.append(Apply(Commit(body, applied), ended))
+            apply = Apply(Commit(body, applied), ended)
+            self._unread.append(_Unread(item.place, item.sent_at, now, apply))
+            self._tell_read()
 
         return stored
+
+    def _read_own(self, place: Place, data: bytes, window: Window) -> None:
+        """An entry, while this node leads. Pulsar lets a producer with a stale epoch in beside one
+        with a newer, if it comes back while that is being written down: it gets receipts behind the
+        other's TAKE, and what has those does not count."""
+        if is_record(data):
+            self.reader.pass_by(place)
+        elif self.reader.read(place, data)[0] is Verdict.TAKEN:
+            standing = self.reader.standing
+            assert standing is not None, "a TAKE was read just now"
+            window.ended(f"node {standing.take.node} has taken epoch {standing.take.epoch}")
+            return
+        self._tell_read()
+
+    def _tell_read(self) -> None:
+        """Tell of what is stored, and read with all before it."""
+        window = self.window
+        while window is not None and window.lost is None and self._unread:
+            if self._unread[0].place > self.reader.place:
+                return
+            read = self._unread.popleft()
+            self.leadership.lease.renewed(read.sent_at)
+            self.effects.append(read.apply)
 
     def _send_take(self) -> None:
         assert self.leadership.take is not None, "it was made when the producer was open"

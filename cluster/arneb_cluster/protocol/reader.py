@@ -90,6 +90,10 @@ class LogReader:
             return verdict, None
         return verdict, self._count(place, entry)
 
+    def pass_by(self, place: Place) -> None:
+        """An entry that is no TAKE, while this node leads: what counts it knows itself."""
+        self.place = max(self.place, place)
+
     def _take(self, place: Place, take: Take) -> Verdict:
         if take.shard != self._shard or take.history != (self.history or take.history):
             self._saw_foreign = True

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 ACK_QUORUM_MIN: Final = 2
+READERS_WAIT: Final = "managedLedgerNewEntriesCheckDelayInMillis"
+"""How long a broker waits before it tells a reader that has read all of what has come since."""
+READERS_WAIT_MS: Final = 10
+"""Unless it is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,16 @@ def unmet(policies: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[Un
         quorum = _number(broker.get("managedLedgerDefaultAckQuorum"), 2)
     if quorum < ACK_QUORUM_MIN:
         yield Unmet("the namespace's ack quorum", f"{ACK_QUORUM_MIN} or more", str(quorum))
+
+
+def advice(broker: Mapping[str, Any]) -> Iterator[str]:
+    """What only makes confirms slow."""
+    delay_ms = _number(broker.get(READERS_WAIT), READERS_WAIT_MS)
+    if delay_ms > 0:
+        yield (
+            f"set {READERS_WAIT}=0 at the brokers: it is {delay_ms}, and each confirm may take "
+            "that many milliseconds longer"
+        )
 
 
 def _is_true(value: Any) -> bool:

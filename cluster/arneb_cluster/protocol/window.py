@@ -53,11 +53,6 @@ class SendError(Enum):
     OTHER = "anything else"
 
 
-Stored = Callable[[Link, Place, Link, float], None]
-"""Told its link; a place, and up to where records have counted there; and when it was first
-sent."""
-
-
 @dataclass(slots=True)
 class Item:
     """One record."""
@@ -65,7 +60,7 @@ class Item:
     sequence: int
     data: bytes
     link: Link
-    stored: Stored | None
+    stored: "Stored | None"
     """None: a part, whose commit is told of with its last one."""
     ends_commit: bool
     state: ItemState = ItemState.HELD
@@ -77,6 +72,11 @@ class Item:
     def becomes(self, state: ItemState) -> None:
         assert state in MOVES[self.state], (self, state)
         self.state = state
+
+
+Stored = Callable[[Item, Place, Link, float], None]
+"""Told the record, which has its place; a place, and up to where records have counted there; and
+when that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +349,7 @@ class Window:
             if item.ends_commit and not item.was_resent:
                 self._base = item.place, item.link
             if item.stored is not None:
-                item.stored(item.link, *self._base, item.sent_at)
+                item.stored(item, *self._base, now)
         self._send_held(now)
 
     def _read_back(self) -> None:

@@ -99,6 +99,8 @@ class Producers:
         self._runs: dict[str | tuple[str, TransactionId], AppendRun] = {}
         """By the topic, and the transaction if there is one."""
         self._disconnected: dict[int, float] = {}
+        self._fenced_out: dict[ProducerKey, Producer] = {}
+        """Those that have something to hear yet: what was sent before is stored."""
         self._next_key = 1
 
     def __repr__(self) -> str:
@@ -255,8 +257,9 @@ class Producers:
         self._output.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def lost(self, event: ProducerLost) -> None:
-        """Another has the topic for itself. One that could send already is told nothing: its
-        next SEND ends the connection, and when it comes back it hears why."""
+        """Another has the topic for itself. One that could send already hears what became of what
+        it has sent, as from Apache Pulsar (``Producer.close``), and nothing else: its next SEND
+        ends the connection, and when it comes back it hears why."""
         producer = self._by_key.get(event.key)
         if producer is None:
             return
@@ -268,6 +271,8 @@ class Producers:
             self._output.send(commands.success(producer.close_request))
         elif was is not ProducerState.READY:
             self._output.send(commands.error(producer.request_id, failure.code, failure.text))
+        elif producer.sends:
+            self._fenced_out[producer.key] = producer
 
     def disconnected(self, event: ProducerDisconnected) -> None:
         """The topic is gone: the client is told to come again, and sends all of it again."""
@@ -304,12 +309,16 @@ class Producers:
             else:
                 sent.refused(failure_of(event.error))
             offset += sent.entries
-        for producer_id in {sent.producer_id for sent in event.run.sends}:
-            producer = self._by_id.get(producer_id)
+        for key in {ProducerKey(sent.key) for sent in event.run.sends}:
+            producer = self._waiting(key)
             if producer is not None:
                 self._drain(producer)
 
     # Inside
+
+    def _waiting(self, key: ProducerKey) -> Producer | None:
+        """Who waits to hear what became of what it sent."""
+        return self._by_key.get(key) or self._fenced_out.get(key)
 
     def _drain(self, producer: Producer) -> None:
         """Tell the producer what is settled at the head of its queue."""
@@ -317,6 +326,8 @@ class Producers:
         while sends and (frames := sends[0].frames) is not None:
             sends.popleft()
             self._output.send(frames)
+        if not sends:
+            self._fenced_out.pop(producer.key, None)
         if not sends and producer.state is ProducerState.CLOSING:
             producer.move(ProducerInput.DRAINED)
             self._forget(producer)
@@ -347,7 +358,7 @@ class Producers:
 
     def _replace(self, sent: PendingSends, parts: list[PendingSends]) -> None:
         """Have a producer wait for the parts of what it waited for."""
-        producer = self._by_id.get(sent.producer_id)
+        producer = self._waiting(ProducerKey(sent.key))
         if producer is None:
             return
         queue = producer.sends

@@ -59,6 +59,9 @@ class FakeTopic:
     present: Connection | None = None
     """The producer that has the topic."""
     connections: list[Connection] = field(default_factory=list)
+    lets_in_beside: bool = False
+    """The next that comes back with the epoch before the newest is let in beside whoever has that:
+    it came while the newest was being written down (seen in 1 of 1,000 races, two brokers)."""
     _pending: deque[tuple[Connection, int, bytes]] = field(default_factory=deque)
     _pushed: dict[str, int] = field(default_factory=dict)
     _persisted: dict[str, int] = field(default_factory=dict)
@@ -83,6 +86,12 @@ class FakeTopic:
     def come_back(self, name: str, epoch: int) -> Connection | None:
         """With an epoch of its own: it throws out who is there, and only then is its epoch looked
         at."""
+        if self.lets_in_beside and epoch == self.epoch - 1:
+            self.lets_in_beside = False
+            self.epoch = epoch  # in the broker's memory, until another fences
+            beside = Connection(name, epoch)
+            self.connections.append(beside)
+            return beside
         if self.present is not None:
             self.present.is_fenced = True
             self.present = None

@@ -47,7 +47,10 @@ class Leader:
     def commit(self, name: str, size: int = 4, now: float = 0.0) -> None:
         body = name.encode().ljust(size, b".")
         self.window.commit(
-            body, 5, lambda _, place, base, sent: self.stored.append((name, place, base, sent)), now
+            body,
+            5,
+            lambda item, place, base, _: self.stored.append((name, place, base, item.sent_at)),
+            now,
         )
 
     def effects(self) -> list[object]:

@@ -59,6 +59,8 @@ class SimulatedNode:
         self.runs = 0
         self.connection: Connection | None = None
         self.paused = False
+        self.lags = False
+        """What it reads comes later than all else."""
         self.start()
 
     def __repr__(self) -> str:
@@ -136,6 +138,11 @@ class SimulatedNode:
     def lacks(self) -> bool:
         """It can only go on with a copy."""
         return self.machine.state is State.STOPPED
+
+    @property
+    def is_well(self) -> bool:
+        """It has something, and goes on from there."""
+        return not self.lacks and self.directory.applied != EMPTY
 
     def lose_disk(self) -> None:
         """It starts with nothing."""
@@ -404,7 +411,7 @@ class Simulation:
     def heal(self, turns: int = 400) -> SimulatedNode | None:
         """Nothing goes wrong any more, for so many tenths of a second; who leads then."""
         for node in self.nodes:
-            node.paused = False
+            node.paused = node.lags = False
         for _ in range(turns):
             self.now += 0.1
             while self.topic.is_writing:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.cluster.protocol.kit import EMPTY, at
 
 from arneb_cluster.protocol.fitness import Unfit, judge
-from arneb_cluster.protocol.requirements import unmet
+from arneb_cluster.protocol.requirements import advice, unmet
 from arneb_cluster.protocol.stamps import SAMPLES, SkewWatch, Stamps
 from arneb_cluster.protocol.values import NOWHERE, Applied, Link
 
@@ -114,3 +114,17 @@ def test_what_the_namespace_leaves_open_the_broker_says() -> None:
         "brokerDeduplicationSnapshotIntervalSeconds": "0",
     }
     assert len(list(unmet({}, worse))) == 5
+
+
+@pytest.mark.parametrize(
+    ("broker", "said"),
+    [
+        ({}, "it is 10,"),
+        ({"managedLedgerNewEntriesCheckDelayInMillis": "3"}, "it is 3,"),
+        ({"managedLedgerNewEntriesCheckDelayInMillis": "0"}, None),
+    ],
+)
+def test_brokers_that_let_readers_wait_are_named(broker: dict[str, str], said: str | None) -> None:
+    lines = list(advice(broker))
+    assert len(lines) == (said is not None)
+    assert said is None or said in lines[0]

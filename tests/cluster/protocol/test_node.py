@@ -1,11 +1,12 @@
 """A node as one machine: what it asks for, and what comes too late."""
 
+import pytest
 from tests.cluster.protocol.kit import BYTES_MAX, EMPTY, SHARD, Epoch, at, take_bytes
 
 from arneb_cluster.protocol.entries import Kind, Record, parse_entry
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, SILENCE_S
-from arneb_cluster.protocol.node import HISTORY_S, Apply, Effect, Node
+from arneb_cluster.protocol.node import HISTORY_S, UNREAD_S, Apply, Effect, Node
 from arneb_cluster.protocol.values import NOWHERE, Take
 from arneb_cluster.protocol.window import Send, SendError
 
@@ -71,6 +72,7 @@ def test_a_leader_that_is_never_idle_says_all_the_same_in_which_history_it_is() 
                 assert isinstance(record, Record)
                 kinds.append(record.kind)
                 shell.node.receipt(each.sequence, at(each.sequence), now)
+                shell.node.read(at(each.sequence), each.data, now)
         shell.effects()
         shell.node.commit(b"x", 0, lambda: None, now)
     assert kinds.count(Kind.HEARTBEAT) == 2
@@ -80,10 +82,12 @@ def test_a_leader_says_each_second_that_it_is_there_unless_something_is_under_wa
     shell = Shell()
     shell.lead()
     shell.node.tick(3.0, 0)
-    assert shell.send().sequence == 1
+    first = shell.send()
+    assert first.sequence == 1
     shell.node.tick(9.0, 0)
     assert shell.effects() == []
     shell.node.receipt(1, at(1), 9.1)
+    shell.node.read(at(1), first.data, 9.1)
     assert [type(each) for each in shell.effects()] == [Apply]
     shell.node.tick(9.1, 0)
     assert shell.send().sequence == 2
@@ -98,8 +102,9 @@ def test_a_commit_is_applied_and_then_told_of() -> None:
     shell.lead()
     told: list[str] = []
     assert shell.node.commit(b"body", 50, lambda: told.append("a"), 4.0)
-    shell.effects()
+    sent = shell.send()
     shell.node.receipt(1, at(1), 4.1)
+    shell.node.read(at(1), sent.data, 4.1)
     (effect,) = shell.effects()
     assert isinstance(effect, Apply)
     assert (effect.commit.body, effect.commit.applied.link.number) == (b"body", 1)
@@ -109,6 +114,90 @@ def test_a_commit_is_applied_and_then_told_of() -> None:
     assert told == ["a"]
     assert shell.node.serves(5.9)
     assert not shell.node.serves(6.1)
+
+
+def test_what_has_a_receipt_is_told_of_when_all_up_to_it_is_read() -> None:
+    shell = Shell()
+    shell.lead()
+    for body in (b"a", b"b"):
+        assert shell.node.commit(body, 50, lambda: None, 4.0)
+    first, second = (each.data for each in shell.effects() if isinstance(each, Send))
+    shell.node.receipt(1, at(1), 4.1)
+    assert shell.effects() == []
+    assert not shell.node.serves(4.1), "a lease is renewed by what is read"
+    shell.node.read(at(1), first, 4.2)
+    shell.node.read(at(2), second, 4.2)
+    assert [each.commit.body for each in applied(shell)] == [b"a"]
+    assert shell.node.serves(5.9)
+    assert not shell.node.serves(6.05), "from when it was sent"
+    shell.node.receipt(2, at(2), 4.3)
+    assert [each.commit.body for each in applied(shell)] == [b"b"]
+
+
+def test_nothing_is_told_of_what_has_its_receipt_behind_the_take_of_another() -> None:
+    shell = Shell()
+    shell.lead()
+    for body in (b"a", b"b"):
+        assert shell.node.commit(body, 50, lambda: None, 4.0)
+    first, second = (each.data for each in shell.effects() if isinstance(each, Send))
+    shell.node.receipt(1, at(1), 4.1)
+    shell.node.receipt(2, at(3), 4.1)
+    shell.node.read(at(1), first, 4.2)
+    assert [each.commit.body for each in applied(shell)] == [b"a"]
+    shell.node.read(at(2), take_bytes(2, "n2"), 4.3)
+    shell.node.read(at(3), second, 4.3)
+    assert shell.effects() == [Act.CLOSE]
+    assert "node n2 has taken epoch 2" in shell.node.leadership.why
+    assert not shell.node.serves(4.3)
+
+
+@pytest.mark.parametrize("entry", [take_bytes(1, "n2"), b"garbage", take_bytes(9, history="x")])
+def test_a_leader_passes_over_what_is_no_take_of_a_higher_epoch(entry: bytes) -> None:
+    shell = Shell()
+    shell.lead()
+    assert shell.node.commit(b"a", 50, lambda: None, 4.0)
+    (data,) = (each.data for each in shell.effects() if isinstance(each, Send))
+    shell.node.receipt(1, at(2), 4.1)
+    shell.node.read(at(1), entry, 4.2)
+    assert shell.effects() == []
+    shell.node.read(at(2), data, 4.2)
+    assert len(applied(shell)) == 1
+
+
+def test_a_leader_that_cannot_read_what_it_has_stored_gives_up() -> None:
+    shell = Shell()
+    shell.lead()
+    assert shell.node.commit(b"a", 50, lambda: None, 4.0)
+    shell.effects()
+    shell.node.receipt(1, at(1), 4.0)
+    shell.node.tick(4.0 + UNREAD_S - 0.1, 0)
+    assert Act.CLOSE not in shell.effects()
+    shell.node.tick(4.0 + UNREAD_S, 0)
+    assert Act.CLOSE in shell.effects()
+
+
+def test_nothing_of_one_leadership_is_told_of_in_the_next() -> None:
+    shell = Shell()
+    shell.lead()
+    assert shell.node.commit(b"a", 50, lambda: None, 4.0)
+    shell.effects()
+    shell.node.receipt(1, at(5), 4.0)
+    shell.node.gave_up("fenced", 4.1)
+    assert shell.effects() == [Act.CLOSE]
+    shell.node.closed(EMPTY, 4.2)
+    shell.node.tick(9.0, 0)
+    shell.node.probed(NOWHERE, 9.0)
+    shell.effects()
+    shell.node.fenced(2, BYTES_MAX, "another", 9.0)
+    shell.node.read(at(6), shell.send().data, 9.0)
+    shell.node.opened()
+    shell.node.read(at(7), b"garbage", 9.0)
+    assert applied(shell) == []
+
+
+def applied(shell: Shell) -> list[Apply]:
+    """What is to be applied now."""
+    return [each for each in shell.effects() if isinstance(each, Apply)]
 
 
 def test_nothing_is_taken_in_any_more_once_the_epoch_has_ended() -> None:

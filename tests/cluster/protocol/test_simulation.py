@@ -118,6 +118,10 @@ class ClusterMachine(RuleBasedStateMachine):
     def forget(self) -> None:
         self.simulation.topic.forget()
 
+    @rule()
+    def let_in_beside(self) -> None:
+        self.simulation.topic.lets_in_beside = True
+
     @rule(index=NODES)
     def report(self, index: int) -> None:
         self.simulation.report(self.node(index))
@@ -169,7 +173,8 @@ def go_on(node: SimulatedNode, steps: int) -> None:
         if node.paused:
             return
         node.notice()
-        node.read(3)
+        if not node.lags:
+            node.read(3)
         node.answer(False)
         node.happen()
         node.tick()
@@ -218,14 +223,21 @@ def disturb(simulation: Simulation, chance: Random) -> None:
         node.machine.active(chance.random() < 0.7)
     elif what == 24:
         simulation.now += chance.choice([1.0, 2.1, 3.1])
-    elif what == 26 and not [each for each in simulation.nodes if each.lacks]:
+    elif what == 26 and all(each.is_well for each in simulation.nodes):
         node.lose_disk()
     elif what < 30:
         for each in simulation.nodes:
             simulation.report(each)
             each.ask_for_copy(node)
             each.copy()
-    elif what == 30:
+    elif what < 32:
+        topic.lets_in_beside = True
+    elif what < 34 and len(leaders) > 1:
+        # A leader that was thrown out comes back at once.
+        min(leaders, key=lambda each: each.epoch).lose_connection(chance.randint(0, 4))
+    elif what < 38:
+        leader.lags = not leader.lags
+    elif what == 38:
         for each in simulation.nodes:
             each.paused = False
 
@@ -249,3 +261,31 @@ def test_whatever_happens_what_was_promised_holds_and_somebody_leads_again(seed:
     simulation.check_all()
     # Equal directories, once all have read everything.
     assert len({each.directory.applied.link for each in simulation.nodes}) == 1
+
+
+def test_a_leader_that_is_let_in_beside_another_confirms_nothing_and_serves_nobody() -> None:
+    simulation = Simulation()
+    old = simulation.heal(60)
+    assert old is not None
+    old.paused = old.lags = True
+    others = [each for each in simulation.nodes if each is not old]
+    for each in others:
+        each.machine.active(each is others[0])
+    for _ in range(60):
+        simulation.now += 0.1
+        for each in others:
+            go_on(each, 6)
+    new = others[0]
+    assert new.machine.serves(new.clock)
+    old.paused, simulation.topic.lets_in_beside = False, True
+    old.lose_connection(0)
+    for _ in range(40):
+        simulation.now += 0.1
+        go_on(old, 6)
+        old.publish(0)
+        old.gather()
+        simulation.check()
+    assert not simulation.topic.lets_in_beside, "it came back, and was let in"
+    assert not old.machine.serves(old.clock)
+    simulation.heal(60)
+    simulation.check_all()

@@ -8,13 +8,32 @@ broker shows, by pure functions that name each anomaly.
 import random
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from conformance.brokers.arneb import Arneb
+from conformance.brokers.process import Address
 from conformance.wire.amqp import AmqpClient, AmqpClosed
 from conformance.wire.pulsar import PulsarClient, PulsarClosed
 
 Loop = Coroutine[Any, Any, None]
+
+
+class Reached(Protocol):
+    """A broker, or several that are reached as one."""
+
+    @property
+    def address(self) -> Address:
+        """Where it speaks AMQP."""
+        ...
+
+    @property
+    def pulsar_address(self) -> Address:
+        """Where it speaks Pulsar."""
+        ...
+
+    @property
+    def admin_url(self) -> str:
+        """Where Pulsar's admin API is."""
+        ...
 
 
 class Player:
@@ -23,7 +42,7 @@ class Player:
 
     name: ClassVar[str]
 
-    def __init__(self, broker: Arneb, dice: random.Random) -> None:
+    def __init__(self, broker: Reached, dice: random.Random) -> None:
         self.broker = broker
         self.dice = dice
         self.generation = 0

@@ -177,6 +177,28 @@ def test_a_producer_that_was_fenced_out_hears_of_it_when_it_sends() -> None:
     play.take(Close)
 
 
+def test_a_producer_that_was_fenced_out_hears_what_became_of_what_it_had_sent() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    play >> sends((1, 0, body()))
+    first = play.take(AppendRun)
+    play >> sends((1, 1, body(sequence_id=1)))
+    second = play.take(AppendRun)
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play.over()
+    # Another of the same number on the connection hears nothing of it.
+    open_producer(play)
+    play >> Appended(second, StoreFailed("no"), position(0, 0))
+    play.over()
+    play >> Appended(first, None, position(7, 5))
+    place = pb.MessageIdData(ledgerId=7, entryId=5)
+    play << said(pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=place))
+    play << said(
+        pb.CommandSendError(producer_id=1, sequence_id=1, error=pb.PersistenceError, message="no")
+    )
+    play.over()
+
+
 def test_a_producer_that_was_fenced_out_while_closing_is_closed() -> None:
     play = Playbook()
     key = open_producer(play)

@@ -223,7 +223,10 @@ class Publisher:
         """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
         if self._closed:
             return
-        if self.confirms is not None and last_tag:
+        if error is not None and error.reply_code is ReplyCode.CONNECTION_FORCED:
+            # Another node leads, and only that one knows whether it is stored: a nack were a guess.
+            self._context.failed(self._channel, error.caused_by(BASIC_PUBLISH))
+        elif self.confirms is not None and last_tag:
             self.confirms.complete(last_tag, stored=error is None and not refused)
             self._context.confirming(self)
         elif error is not None:

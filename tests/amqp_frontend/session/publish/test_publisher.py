@@ -16,7 +16,7 @@ from tests.amqp_frontend.session.playbook import (
     sent,
 )
 
-from arneb_amqp.errors import ReplyCode, internal_error, precondition_failed
+from arneb_amqp.errors import ReplyCode, connection_forced, internal_error, precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.routing.router import Router
@@ -80,6 +80,17 @@ def test_a_failed_commit_is_a_nack() -> None:
         play >> publishes(b"a", b"b")
         play >> Committed(play.appended().token, internal_error("no"))
         play << sent(Basic.Nack, delivery_tag=2, multiple=True)
+
+
+def test_nothing_is_said_of_what_another_node_may_have_stored() -> None:
+    with confirming() as play:
+        opened(play, 2)
+        play >> publishes(b"a") >> publishes(b"b", channel=2)
+        first, second = play.appended(), play.appended()
+        play >> Committed(first.token, connection_forced("another node leads"))
+        play << sent(Connection.Close, 0, reply_code=320, class_id=60, method_id=40)
+        play << EndConnection()
+        play >> Committed(second.token, connection_forced("another node leads"))
 
 
 def test_a_failed_commit_without_confirms_closes_the_channel() -> None:

@@ -1,0 +1,325 @@
+"""A cluster of Arneb's: nodes as processes, behind one address that gives each connection to the
+next of them, as a TCP load balancer does.
+
+The rule: to whoever uses it, it is a broker like another; that it has several nodes, of which one
+leads, is seen by who asks for them.
+"""
+
+import http.client
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from conformance.brokers.arneb import ALL_PROTOCOLS, Arneb
+from conformance.brokers.process import Address, BrokerFailed, Memory, free_port
+from conformance.brokers.pulsar_service import NAMESPACE, PulsarService
+from conformance.brokers.splitter import Splitter
+
+LEADS_WITHIN_S: Final = 60.0
+POLL_S: Final = 0.02
+ASK_WITHIN_S: Final = 5.0
+ESTABLISHED: Final = "01"
+SECRET: Final = "a secret of 32 bytes or more, that all nodes of a test have\n"
+
+SETTINGS: Final = """
+[cluster]
+node = "{node}"
+shard = "{shard}"
+[cluster.pulsar]
+url = "{url}"
+admin_url = "{admin_url}"
+namespace = "{namespace}"
+[cluster.internal]
+listen = "127.0.0.1:{internal}"
+secret_file = "secret"
+"""
+
+
+class ClusterNode(Arneb):
+    """One node, at ports that stay."""
+
+    def __init__(
+        self,
+        name: str,
+        shard: str,
+        directory: Path,
+        service: PulsarService,
+        *,
+        listeners: Sequence[str],
+        settings: str = "",
+        command: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self.node = name
+        self.is_still = False
+        """SIGSTOP was sent to it."""
+        table = SETTINGS.format(
+            node=name, shard=shard, url=service.url, admin_url=service.http, namespace=NAMESPACE,
+            internal=free_port(),
+        )  # fmt: skip
+        super().__init__(
+            directory,
+            listeners=listeners,
+            ports={each: free_port() for each in listeners},
+            settings=settings + table,
+            command=command,
+            extra=extra,
+        )
+        directory.mkdir(parents=True)
+        (directory / "secret").write_text(SECRET)
+
+    def __repr__(self) -> str:
+        return f"<ClusterNode {self.node} in {self.directory}>"
+
+    def port(self, listener: str) -> Address:
+        """Where it listens, whether it runs or not."""
+        return Address("127.0.0.1", self._ports[listener])
+
+    def figure(self, name: str) -> float:
+        """One of its metrics of the cluster; -1 while it does not say."""
+        if not self.running or self.is_still:
+            return -1
+        try:
+            connection = http.client.HTTPConnection(
+                "127.0.0.1", self._ports["http"], timeout=ASK_WITHIN_S
+            )
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+            connection.close()
+        except (OSError, http.client.HTTPException):
+            return -1
+        found = re.search(rf"^arneb_cluster_{name}{{.*}} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else -1
+
+    def kill(self) -> None:
+        super().kill()
+        self.is_still = False
+
+    def stand_still(self) -> None:
+        """SIGSTOP."""
+        self.is_still = True
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+        self.is_still = False
+
+
+class ArnebCluster:
+    """Nodes of one shard. The same object can be started again on the same data."""
+
+    name = "arneb"
+
+    def __init__(
+        self,
+        directory: Path,
+        service: PulsarService,
+        *,
+        nodes: int = 3,
+        listeners: Sequence[str] = ALL_PROTOCOLS,
+        ports: Mapping[str, int] | None = None,
+        settings: str = "",
+        command: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        """``ports`` of the splitters, by listener; ``settings`` of every node, which runs
+        ``command`` instead of ``arneb`` if there is one."""
+        self.directory = directory
+        shard = f"main-{os.getpid()}-{free_port()}"
+        self.nodes = [
+            ClusterNode(
+                f"n{number}", shard, directory / f"n{number}", service, listeners=listeners,
+                settings=_with_metrics(settings), command=command, extra=extra,
+            )
+            for number in range(1, nodes + 1)
+        ]  # fmt: skip
+        given = dict(ports or {})
+        self._addresses = {
+            each: Address("127.0.0.1", given.get(each) or free_port()) for each in listeners
+        }
+        self.splitters: dict[str, Splitter] = {}
+        """By listener, while it runs."""
+
+    def __repr__(self) -> str:
+        running = sum(each.running for each in self.nodes)
+        return f"<ArnebCluster {self.directory}, {running} of {len(self.nodes)} run>"
+
+    # As any broker
+
+    @property
+    def address(self) -> Address:
+        """Where it speaks AMQP."""
+        return self._addresses["amqp"]
+
+    @property
+    def amqps_address(self) -> Address:
+        raise BrokerFailed("expected nodes without TLS")
+
+    @property
+    def pulsar_address(self) -> Address:
+        return self._addresses["pulsar"]
+
+    @property
+    def http_address(self) -> Address:
+        return self._addresses["http"]
+
+    @property
+    def admin_url(self) -> str:
+        """Where Pulsar's admin API is."""
+        return f"http://{self._addresses['http-pulsar']}"
+
+    @property
+    def pulsar_url(self) -> str:
+        return f"pulsar://{self.pulsar_address}"
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{self.address}/%2F"
+
+    @property
+    def pid(self) -> int:
+        """Of the node that leads."""
+        return self.leader().pid
+
+    @property
+    def data(self) -> Path:
+        """Of the node that leads."""
+        return self.leader().data
+
+    @property
+    def log(self) -> str:
+        """What all nodes have printed."""
+        return "\n".join(each.log for each in self.nodes)
+
+    @property
+    def running(self) -> bool:
+        return any(each.running for each in self.nodes)
+
+    def start(self) -> Self:
+        """Start what does not run; one node leads when this returns."""
+        for each in self.nodes:
+            if not each.running:
+                each.spawn()
+        for each in self.nodes:
+            each.wait_ready()
+        self.leader()
+        for listener, address in self._addresses.items():
+            if listener not in self.splitters:
+                splitter = Splitter(self._servers(listener), at=address)
+                self.splitters[listener] = splitter.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop all nodes, and take no more clients. Idempotent."""
+        for each in self.nodes:
+            if each.is_still:
+                each.go_on()
+            each.stop()
+        self._close()
+
+    def kill(self) -> None:
+        """SIGKILL to all nodes. Idempotent."""
+        for each in self.nodes:
+            each.kill()
+        self._close()
+
+    def memory(self) -> Memory:
+        return self.leader().memory()
+
+    def cpu_s(self) -> float:
+        return self.leader().cpu_s()
+
+    def written_bytes(self) -> int:
+        return self.leader().written_bytes()
+
+    def alarm(self, resource: str, on: bool) -> None:
+        """Raise or clear an alarm at the node that leads."""
+        self.leader().alarm(resource, on)
+
+    def signal(self, number: int) -> None:
+        """Send the node that leads a signal."""
+        self.leader().signal(number)
+
+    # Its nodes
+
+    def leader(
+        self, other_than: ClusterNode | None = None, within_s: float = LEADS_WITHIN_S
+    ) -> ClusterNode:
+        """Who serves. Raises :class:`BrokerFailed`."""
+        end = time.monotonic() + within_s
+        while True:
+            for each in self.nodes:
+                if each is not other_than and each.figure("serves") == 1:
+                    return each
+            if time.monotonic() > end:
+                raise BrokerFailed(f"expected a node that serves within {within_s} s, got none")
+            time.sleep(POLL_S)
+
+    def move_leader(self) -> ClusterNode:
+        """Have the leader hand on, and start it again as a follower; who leads then."""
+        leader = self.leader()
+        leader.stop()
+        leader.start()
+        return self.leader()
+
+    def wait_equal(self, within_s: float = LEADS_WITHIN_S) -> None:
+        """Until every node has what the leader has now. Raises :class:`BrokerFailed`."""
+        number = self.leader().figure("number")
+        end = time.monotonic() + within_s
+        while not all(each.figure("number") >= number for each in self.nodes):
+            if time.monotonic() > end:
+                found = {each.node: each.figure("number") for each in self.nodes}
+                raise BrokerFailed(f"expected all at {number} within {within_s} s, got {found}")
+            time.sleep(POLL_S)
+
+    def owner_of(self, port: int) -> str:
+        """The node whose process has that loopback port at its end of a connection."""
+        inode = _inode_of(port)
+        for each in self.nodes:
+            if each.running and inode and inode in _sockets_of(each.pid):
+                return each.node
+        return "nobody"
+
+    def _servers(self, listener: str) -> Callable[[], list[Address]]:
+        return lambda: [
+            each.port(listener) for each in self.nodes if each.running and not each.is_still
+        ]
+
+    def _close(self) -> None:
+        while self.splitters:
+            self.splitters.popitem()[1].close()
+
+
+def _with_metrics(settings: str) -> str:
+    """By which it is seen who leads; without a password."""
+    if "[http]" in settings:
+        return settings.replace("[http]", "[http]\nopen_metrics = true")
+    return f"{settings}\n[http]\nopen_metrics = true\n"
+
+
+def _inode_of(port: int) -> str:
+    """Of the socket whose own end is that loopback port: proc(5), ``/proc/net/tcp``."""
+    end = f":{port:04X}"
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(end) and fields[3] == ESTABLISHED:
+            return fields[9]
+    return ""
+
+
+def _sockets_of(pid: int) -> set[str]:
+    """Inodes."""
+    found = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            name = str(each.readlink())
+        except OSError:
+            continue  # closed meanwhile
+        if name.startswith("socket:["):
+            found.add(name[len("socket:[") : -1])
+    return found

@@ -1,0 +1,181 @@
+"""A canary: a publisher that never rests, and consumers at each node of which one is active.
+
+The rule: it is there through every disturbance, comes back by itself as an application does, and
+notes what it hears when it hears it. A consumer that was followed by another never hears anything
+again: what a leader that is none any more still said would be heard here.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from conformance.brokers.process import Address
+from conformance.wire.amqp import AmqpClient, AmqpClosed, Delivery
+from tests.crash.verdict import some
+
+QUEUE: Final = "canary"
+PAUSE_S: Final = 0.02
+RETRY_S: Final = 0.05
+OPEN_WITHIN_S: Final = 10.0
+CONFIRM_WITHIN_S: Final = 20.0
+DRAINED_WITHIN_S: Final = 60.0
+PREFETCH: Final = 20
+
+LOST: Final = (AmqpClosed, OSError, TimeoutError, AssertionError)
+"""What ends a connection; an assertion: another answer than was waited for, on the way out."""
+
+
+class Canary:
+    """All of it, for one cluster."""
+
+    def __init__(self, address: Callable[[], Address], nodes: Sequence[Address]) -> None:
+        """``address``: through which it publishes; consumers go to each of ``nodes``."""
+        self.confirms: list[tuple[float, float]] = []
+        """When each confirm came, by the monotonic clock, and how long it took."""
+        self.anomalies: list[str] = []
+        self._address = address
+        self._nodes = nodes
+        self._published = 0
+        self._confirmed: set[int] = set()
+        self._delivered: dict[int, int] = {}
+        """How often each came."""
+        self._highest = 0
+        """Of what came for the first time."""
+        self._consumers = 0
+        self._heard: list[int] = []
+        """Consumers in the order in which each heard something first."""
+        self._is_quiet = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Canary {len(self._confirmed)} of {self._published} confirmed>"
+
+    async def start(self) -> None:
+        """Make the queue, and begin."""
+        client = await AmqpClient.open(self._address())
+        await client.declare_queue(QUEUE, arguments={"x-single-active-consumer": True})
+        await client.abort()
+        loops = [self._always(self._publish), *(self._consumer(each) for each in self._nodes)]
+        self._tasks = [asyncio.create_task(each) for each in loops]
+
+    def slowest_s(self, seconds: float) -> float:
+        """The slowest confirm of the last so many seconds."""
+        since = time.monotonic() - seconds
+        return max((took for when, took in self.confirms if when >= since), default=0.0)
+
+    async def confirm_after(self, since: float, within_s: float) -> float:
+        """When the first publish was confirmed that was sent later. Raises TimeoutError."""
+        async with asyncio.timeout(within_s):
+            while True:
+                for when, took in reversed(self.confirms):
+                    if when < since:
+                        break
+                    if when - took >= since:
+                        return min(w for w, t in self.confirms if w - t >= since)
+                await asyncio.sleep(PAUSE_S)
+
+    async def finish(self) -> list[str]:
+        """Publish nothing more; what is wrong, when all has come."""
+        self._is_quiet = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAINED_WITHIN_S):
+                while self._confirmed - self._delivered.keys():  # noqa: ASYNC110
+                    await asyncio.sleep(PAUSE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        lost = sorted(self._confirmed - self._delivered.keys())
+        return [*self.anomalies, *some("canary: lost", lost)]
+
+    def summary(self) -> str:
+        """What it has seen."""
+        again = sum(count - 1 for count in self._delivered.values())
+        return (
+            f"{len(self._confirmed)} of {self._published} confirmed, {len(self._delivered)} "
+            f"delivered, {again} of them again, to {self._consumers} consumers, of which "
+            f"{len(self._heard)} were active"
+        )
+
+    # Inside
+
+    async def _always(self, play: Callable[[], "asyncio.Future[None] | object"]) -> None:
+        while True:
+            with suppress(*LOST):
+                await play()  # type: ignore[misc]
+            await asyncio.sleep(RETRY_S)
+
+    async def _consumer(self, node: Address) -> None:
+        await self._always(lambda: self._consume(node))
+
+    async def _publish(self) -> None:
+        async with asyncio.timeout(OPEN_WITHIN_S):
+            client = await AmqpClient.open(self._address())
+        try:
+            async with asyncio.timeout(OPEN_WITHIN_S):
+                await client.confirm_select()
+            news = asyncio.Event()
+            acked: list[bool] = []
+
+            def confirmed(_: list[int], is_ack: bool) -> None:
+                acked.append(is_ack)
+                news.set()
+
+            client.handlers.confirmed = confirmed
+            client.handlers.ended = news.set
+            while not self._is_quiet:
+                self._published += 1
+                number, began = self._published, time.monotonic()
+                client.publish("", QUEUE, b"%d" % number)
+                async with asyncio.timeout(CONFIRM_WITHIN_S):
+                    await news.wait()
+                if not acked:
+                    return  # the connection has ended
+                news.clear()
+                now = time.monotonic()
+                if acked.pop():
+                    self._confirmed.add(number)
+                    self.confirms.append((now, now - began))
+                else:
+                    self.anomalies.append(f"canary: {number} was refused")
+                await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(DRAINED_WITHIN_S)
+        finally:
+            await client.abort()
+
+    async def _consume(self, node: Address) -> None:
+        async with asyncio.timeout(OPEN_WITHIN_S):
+            client = await AmqpClient.open(node)
+        self._consumers += 1
+        consumer = self._consumers
+        try:
+
+            def delivered(delivery: Delivery) -> None:
+                self._hear(consumer, int(delivery.body), delivery.redelivered)
+                with suppress(AmqpClosed):
+                    client.acknowledge(delivery.tag)
+
+            client.handlers.delivered = delivered
+            async with asyncio.timeout(OPEN_WITHIN_S):
+                await client.consume(QUEUE, prefetch=PREFETCH)
+            await client.wait_closed()
+        finally:
+            await client.abort()
+
+    def _hear(self, consumer: int, number: int, redelivered: bool) -> None:
+        if consumer not in self._heard:
+            self._heard.append(consumer)
+        elif self._heard[-1] != consumer:
+            self.anomalies.append(
+                f"canary: {number} came to consumer {consumer} after {self._heard[-1]} was active"
+            )
+        before = self._delivered.get(number, 0)
+        self._delivered[number] = before + 1
+        if redelivered:
+            return
+        if before:
+            self.anomalies.append(f"canary: {number} came again without the redelivered flag")
+        if number < self._highest:
+            self.anomalies.append(f"canary: {number} came after {self._highest}")
+        self._highest = max(self._highest, number)

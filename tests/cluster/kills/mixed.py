@@ -1,0 +1,353 @@
+"""Kills under the mixed load: what happens to a cluster while its clients do a bit of everything.
+
+``python -m tests.cluster.kills.mixed --seed 7 --times 5 --kinds leader,stop`` starts Apache Pulsar
+(two brokers, three bookies), or Arneb in its place (``--service arneb``), and three nodes behind a
+splitter. In each life some of the crash suite's :mod:`players <tests.crash.players.player>` are at
+work, and a canary always; then one thing goes wrong:
+
+============ ======================================================================
+leader       SIGKILL of the node that leads
+stop         SIGSTOP of it; it goes on when another leads
+follower     SIGKILL of a node that follows
+broker       SIGKILL of a Pulsar broker, which is started again
+bookie       SIGKILL of a bookie, which is started again
+network      nothing gets from the leader to Pulsar and back, or its connections
+             are refused, until another leads
+take-over    SIGKILL of the leader, and of another node while it takes over
+receipted    SIGKILL of the leader between a receipt and its directory
+applied      SIGKILL of the leader between its directory and the confirm
+============ ======================================================================
+
+After each every promise of the players is judged at whichever node they come to. At the end all
+nodes are killed, their directories are equal, and ``arneb check`` finds nothing.
+"""
+
+import asyncio
+import random
+import statistics
+import sys
+import time
+from argparse import ArgumentParser
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from conformance.brokers.arneb import REPOSITORY, SOURCE_ROOTS, run_arneb
+from conformance.brokers.arneb_cluster import ArnebCluster, ClusterNode
+from conformance.brokers.process import BrokerFailed, OwnProcess
+from conformance.brokers.pulsar_service import KINDS as SERVICES
+from conformance.brokers.pulsar_service import PulsarService, pulsar_service
+from conformance.wire.amqp import AmqpClosed
+from conformance.wire.pulsar import PulsarClosed
+from conformance.wire.running import run as run_scenario
+from tests.cluster.kills.canary import Canary
+from tests.cluster.kills.equal import counted, differences
+from tests.cluster.kills.hooked import APPLIED, POINTS, RECEIPTED
+from tests.crash.mixed import PLAYERS, UNLIMITED, PromiseBroken
+from tests.crash.players.holes import HolePlayer
+from tests.crash.players.player import Player
+
+LOAD_S_MAX: Final = 2.0
+LOAD_S_MIN: Final = 0.1
+AT_WORK_PARTS: Final = (0.2, 0.5, 0.9)
+LATER_S_MAX: Final = 1.5
+"""How long clients go on after the disturbance."""
+TAKE_OVER_S: Final = (2.0, 4.5)
+"""When, after a leader's death, another is in the middle of taking over."""
+CONFIRM_WITHIN_S: Final = 90.0
+JUDGED_WITHIN_S: Final = 150.0
+ENDED_WITHIN_S: Final = 40.0
+DIES_WITHIN_S: Final = 20.0
+SETTLED_S: Final = 2.5
+"""Nodes that are alive know by then that clients have gone: what one had sent and nobody had
+answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
+STILL_S: Final = 3.0
+"""Everything that was under way is written by then."""
+REFUSE_PART: Final = 0.5
+AFTER_JUDGING_PART: Final = 0.5
+"""Of the lives: what was killed or stopped comes back only when all was judged without it."""
+RECENT_S: Final = 2.0
+FLUSHES_OF_AN_ACK: Final = 2
+ENTRIES: Final = 8_000
+"""To make holes in: the crash suite's own run has more."""
+
+KINDS: Final = (
+    "leader", "stop", "follower", "broker", "bookie", "network", "take-over", RECEIPTED, APPLIED,
+)  # fmt: skip
+
+Restore = Callable[[], Awaitable[None]]
+
+
+class Run:
+    """One cluster's lives."""
+
+    def __init__(
+        self,
+        directory: Path,
+        service: PulsarService,
+        owners: "Owners",
+        names: Sequence[str],
+        seed: int,
+    ) -> None:
+        self.took_s: dict[str, list[float]] = defaultdict(list)
+        """From the disturbance to the next confirm, by kind."""
+        self._service = service
+        self._points = directory / "points"
+        self._points.mkdir(parents=True)
+        roots = ":".join([str(REPOSITORY), *(str(REPOSITORY / root) for root in SOURCE_ROOTS)])
+        self.cluster = owners.cluster = ArnebCluster(
+            directory / "cluster", service, listeners=("amqp", "pulsar", "http", "http-pulsar"),
+            settings=UNLIMITED, command=[sys.executable, "-m", "tests.cluster.kills.hooked"],
+            extra={POINTS: str(self._points), "PYTHONPATH": roots},
+        )  # fmt: skip
+        self._dice = random.Random(seed)
+        self._players: list[Player] = [
+            PLAYERS[name](self.cluster, random.Random(self._dice.random())) for name in names
+        ]
+        nodes = [each.port("amqp") for each in self.cluster.nodes]
+        self._canary: Canary | None = None
+        self._nodes = nodes
+
+    async def play(self, kinds: Sequence[str]) -> None:
+        """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
+        self.cluster.start()
+        self._canary = Canary(lambda: self.cluster.address, self._nodes)
+        await self._canary.start()
+        for player in self._players:
+            await player.prepare()
+            await player.end()
+        for number, kind in enumerate(kinds, 1):
+            began = time.monotonic()
+            how = await self._live(kind)
+            print(f"{number}: {how}; {time.monotonic() - began:.1f} s", flush=True)
+            if self._canary.anomalies:
+                raise PromiseBroken("\n".join(self._canary.anomalies[:5]))
+        for player in self._players:
+            print(f"  {player.name}: {player.summary()}", flush=True)
+        if anomalies := await self._canary.finish():
+            raise PromiseBroken("\n".join(anomalies[:5]))
+        print(f"  canary: {self._canary.summary()}", flush=True)
+        await self._compare()
+
+    # A life
+
+    async def _live(self, kind: str) -> str:
+        canary = self._canary
+        assert canary is not None
+        part = self._dice.choice(AT_WORK_PARTS)
+        chosen = [each for each in self._players if self._dice.random() < part]
+        tasks = [
+            asyncio.create_task(loop, name=player.name)
+            for player in chosen
+            for loop in await player.start()
+        ]
+        leader = await asyncio.to_thread(self.cluster.leader)
+        await asyncio.sleep(self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX))
+        waited_s = FLUSHES_OF_AN_ACK * canary.slowest_s(RECENT_S)
+        at, now = time.monotonic(), asyncio.get_running_loop().time()
+        restore = await getattr(self, f"_{kind.replace('-', '_')}")(leader)
+        try:
+            confirm = await canary.confirm_after(at, CONFIRM_WITHIN_S)
+        except TimeoutError:
+            raise PromiseBroken(f"no confirm within {CONFIRM_WITHIN_S} s of {kind}") from None
+        self.took_s[kind].append(confirm - at)
+        later = self._dice.random() < AFTER_JUDGING_PART
+        if not later:
+            await restore()
+        await asyncio.sleep(self._dice.uniform(0, LATER_S_MAX))
+        for splitter in self.cluster.splitters.values():
+            splitter.cut()
+        _, pending = await asyncio.wait(tasks, timeout=ENDED_WITHIN_S) if tasks else ((), ())
+        if pending:
+            raise PromiseBroken(f"a fault of the test: still at work are {pending}")
+        await asyncio.gather(*tasks)
+        for player in self._players:
+            player.crash(now - waited_s)
+            await player.end()
+        await asyncio.sleep(SETTLED_S)
+        await self._judge()
+        if later:
+            await restore()
+        names = " ".join(each.name for each in chosen)
+        return f"{kind} at {leader.node} under {names}, confirms after {confirm - at:.2f} s"
+
+    async def _judge(self) -> None:
+        await asyncio.to_thread(self.cluster.leader)
+        found = await asyncio.gather(*map(_judge_one, self._players))
+        if anomalies := [anomaly for each in found for anomaly in each]:
+            raise PromiseBroken("\n".join(anomalies))
+
+    # What goes wrong; each says how all is made well again
+
+    async def _leader(self, leader: ClusterNode) -> Restore:
+        leader.kill()
+        return self._start(leader)
+
+    async def _stop(self, leader: ClusterNode) -> Restore:
+        leader.stand_still()
+
+        async def go_on() -> None:
+            await asyncio.sleep(self._dice.uniform(0, 1))
+            leader.go_on()
+
+        return go_on
+
+    async def _follower(self, leader: ClusterNode) -> Restore:
+        follower = self._dice.choice([each for each in self.cluster.nodes if each is not leader])
+        follower.kill()
+        return self._start(follower)
+
+    async def _broker(self, _: ClusterNode) -> Restore:
+        return self._kill_server(self._service.brokers)
+
+    async def _bookie(self, _: ClusterNode) -> Restore:
+        return self._kill_server(self._service.bookies)
+
+    def _kill_server(self, servers: Sequence[OwnProcess]) -> Restore:
+        if not servers:
+            raise BrokerFailed("expected servers that may be killed")
+        chosen = self._dice.choice(list(servers))
+        chosen.kill()
+        if len(servers) > 1:
+            return self._start(chosen)
+        chosen.spawn()  # type: ignore[attr-defined]
+        return _nothing
+
+    async def _network(self, leader: ClusterNode) -> Restore:
+        how = "refuse" if self._dice.random() < REFUSE_PART else "still"
+        for wire in self._service.wires:
+            getattr(wire, how)(leader.node)
+
+        async def heal() -> None:
+            for wire in self._service.wires:
+                wire.heal(leader.node)
+
+        return heal
+
+    async def _take_over(self, leader: ClusterNode) -> Restore:
+        leader.kill()
+        await asyncio.sleep(self._dice.uniform(*TAKE_OVER_S))
+        left = [each for each in self.cluster.nodes if each is not leader]
+        taking = [each for each in left if each.figure("leads") == 1] or left
+        other = self._dice.choice(taking)
+        other.kill()
+        first, second = self._start(leader), self._start(other)
+
+        async def both() -> None:
+            await first()
+            await second()
+
+        return both
+
+    async def _receipted(self, leader: ClusterNode) -> Restore:
+        return await self._die_at(RECEIPTED, leader)
+
+    async def _applied(self, leader: ClusterNode) -> Restore:
+        return await self._die_at(APPLIED, leader)
+
+    async def _die_at(self, point: str, leader: ClusterNode) -> Restore:
+        (self._points / point).touch()
+        end = time.monotonic() + DIES_WITHIN_S
+        while leader.running:
+            if time.monotonic() > end:
+                raise PromiseBroken(f"a fault of the test: {leader} did not come to {point}")
+            await asyncio.sleep(0.01)
+        return self._start(leader)
+
+    def _start(self, process: OwnProcess) -> Restore:
+        async def start() -> None:
+            # From this thread: the kernel ties a child's life to the thread that starts it.
+            process.spawn()  # type: ignore[attr-defined]
+            await asyncio.to_thread(process.wait_ready)  # type: ignore[attr-defined]
+
+        return start
+
+    # The end
+
+    async def _compare(self) -> None:
+        await asyncio.sleep(STILL_S)
+        await asyncio.to_thread(self.cluster.wait_equal)
+        paths = {each.node: each.data for each in self.cluster.nodes}
+        self.cluster.kill()
+        if wrong := differences(paths):
+            raise PromiseBroken("\n".join(wrong))
+        for node, path in paths.items():
+            done = run_arneb("check", str(path))
+            if done.returncode:
+                raise PromiseBroken(f"arneb check of {node}: {done.stdout}{done.stderr}")
+        first = next(iter(paths.values()))
+        print(f"  three equal directories: {', '.join(counted(first))}", flush=True)
+
+
+class Owners:
+    """Whose a connection to Pulsar is; there is no cluster yet when Pulsar starts."""
+
+    cluster: ArnebCluster | None = None
+
+    def __call__(self, port: int) -> str:
+        return self.cluster.owner_of(port) if self.cluster is not None else "nobody"
+
+
+async def _nothing() -> None:
+    """All is well again by itself."""
+
+
+async def _judge_one(player: Player) -> list[str]:
+    try:
+        async with asyncio.timeout(JUDGED_WITHIN_S):
+            anomalies = await player.judge()
+    except TimeoutError:
+        anomalies = [f"no answer, or stuck for {JUDGED_WITHIN_S} s: {player.summary()}"]
+    except (AmqpClosed, PulsarClosed, OSError) as error:
+        anomalies = [f"cut off: {error!r}"]
+    finally:
+        await player.end()
+    return [f"{player.name}: {anomaly}" for anomaly in anomalies]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 when every promise was kept; else the data stays where it says."""
+    parser = ArgumentParser(prog="mixed", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--times", type=int, default=5, help="of each kind")
+    parser.add_argument("--kinds", default="", help=f"some of {','.join(KINDS)}")
+    parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--service", choices=SERVICES, default="cluster")
+    parser.add_argument("--directory", type=Path, default=None)
+    wanted = parser.parse_args(arguments)
+    seed = random.SystemRandom().randrange(10**6) if wanted.seed is None else wanted.seed
+    possible = [each for each in KINDS if wanted.service == "cluster" or each != "bookie"]
+    kinds = wanted.kinds.split(",") if wanted.kinds else possible
+    if strange := set(kinds) - set(possible):
+        parser.error(f"expected kinds out of {', '.join(possible)}, got {', '.join(strange)}")
+    HolePlayer.entries = ENTRIES
+    directory: Path = wanted.directory or Path(mkdtemp(prefix="arneb-cluster-"))
+    print(f"seed {seed}, data in {directory}", flush=True)
+    order = list(kinds) * wanted.times
+    random.Random(seed).shuffle(order)
+    owners = Owners()
+    began = time.monotonic()
+    with pulsar_service(wanted.service, owner=owners) as service:
+        run = Run(directory, service, owners, wanted.players.split(","), seed)
+        try:
+            run_scenario(run.play(order))
+        except (PromiseBroken, BrokerFailed, AmqpClosed, PulsarClosed, OSError) as failure:
+            print(f"FAILED with seed {seed}, data kept in {directory}\n{failure!r}\n{failure}")
+            return 1
+        finally:
+            run.cluster.kill()
+            for kind, took_s in run.took_s.items():
+                middle, worst = statistics.median(took_s), max(took_s)
+                print(
+                    f"{kind}: {len(took_s)} times, the next confirm after {middle:.2f} s in the "
+                    f"median, {worst:.2f} s at worst",
+                    flush=True,
+                )
+    print(f"{len(order)} lives in {time.monotonic() - began:.0f} s, no promise broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
