@@ -116,7 +116,7 @@ class Membership:
         internal = settings.addresses.get("internal", "")
         return Report(
             settings.node, self.run_id, flushed.link.number, flushed.place, internal=internal,
-            leads=self._trimming is not None,
+            history=flushed.history, leads=self._trimming is not None,
         )  # fmt: skip
 
     # As a leader
@@ -154,7 +154,7 @@ class Membership:
                     while True:
                         message = await reader.read()
                         try:
-                            trimming.heard(parse_report(message.data), self._now_ms())
+                            self._heard(trimming, parse_report(message.data))
                         except ValueError as error:
                             logger.warning("%s: %s", topic, error)
                 finally:
@@ -162,6 +162,16 @@ class Membership:
             except PulsarError as error:
                 logger.warning("%s: %s", topic, error)
                 await trio.sleep(RETRY_S)
+
+    def _heard(self, trimming: Trimming, report: Report) -> None:
+        own = self._node.reader.history
+        if report.history not in ("", own):
+            logger.warning(
+                "node %s has history %s of %s, and not %s: it is not counted",
+                report.node, report.history, self._settings.shard, own,
+            )  # fmt: skip
+            return
+        trimming.heard(report, self._now_ms())
 
     async def _look(self, trimming: Trimming) -> None:
         window = self._node.window

@@ -168,7 +168,7 @@ class Replica:
     def flush(self) -> None:
         """Have :attr:`flushed` be all that is applied."""
         if self.flushed != self.applied:
-            self._commit(Changes(puts=[_row(self.applied)]))
+            self._commit(Changes(puts=[applied_row(self.applied)]))
             self.flushed, self._unflushed = self.applied, 0
 
     def _apply(self, steps: list[Step]) -> CommitReport:
@@ -187,7 +187,7 @@ class Replica:
                 self._commit(Changes())
         taken = Changes(
             changes.blocks,
-            [*changes.puts, _row(applied)],
+            [*changes.puts, applied_row(applied)],
             changes.deletes,
             changes.prefixes,
             changes.trims,
@@ -250,5 +250,6 @@ def applied_in(path: Path) -> Applied | None:
     return None if row is None else unpack_applied(row)
 
 
-def _row(applied: Applied) -> tuple[Table, bytes, bytes]:
+def applied_row(applied: Applied) -> tuple[Table, bytes, bytes]:
+    """The row that says what a directory has."""
     return Table.META, META_REPLICA, pack_applied(applied)

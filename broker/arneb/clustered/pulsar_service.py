@@ -96,7 +96,7 @@ async def check_directory(topic: LogTopic, replica: Replica) -> None:
     if applied is None and has_topics:
         raise StoreUnusable(
             f"cluster: {path} holds messages of a broker that was alone; a node begins with an "
-            "empty directory"
+            "empty directory, or see `arneb ctl cluster re-found`"
         )
     while True:
         try:

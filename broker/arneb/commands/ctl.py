@@ -17,6 +17,7 @@ from arneb.visible import visible
 ALL: Final = ".*"
 
 OFFLINE: Final = "set-password"
+RE_FOUND: Final = "re-found"
 """What works on a data directory that no broker has open."""
 
 
@@ -35,6 +36,12 @@ def ctl(context: click.Context, words: tuple[str, ...]) -> None:
             [each for each in words if each != OFFLINE], f"arneb ctl {OFFLINE}",
             standalone_mode=False,
         )  # fmt: skip
+        return
+    if "cluster" in words and RE_FOUND in words:
+        from arneb.commands.re_found import re_found_command
+
+        rest = [each for each in words if each not in ("cluster", RE_FOUND)]
+        re_found_command.main(rest, f"arneb ctl cluster {RE_FOUND}", standalone_mode=False)
         return
     from arneb.ctl.program import run
 

@@ -157,7 +157,7 @@ class Taker:
         assert pinned is not None, "it is told of nothing else"
         return Report(
             settings.node, self._run, pinned.number, pinned.place, is_copying=True,
-            internal=settings.addresses.get("internal", ""),
+            internal=settings.addresses.get("internal", ""), history=pinned.history,
         )  # fmt: skip
 
     async def _take_from_any(self, making: Path, kept: _Kept | None) -> bool:

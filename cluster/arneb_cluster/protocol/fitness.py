@@ -14,10 +14,17 @@ class Unfit(Enum):
     """Why they do not belong together."""
 
     FOREIGN = (
-        "the topic has another history than the directory: take a copy from a node of that one"
+        "the topic has another history than the directory: move the directory away, and the node "
+        "takes a copy; or delete the topic, if the directory has begun a new history"
     )
-    BEHIND = "the topic ends before what the directory has: it was made anew, or has lost entries"
-    NO_HISTORY = "the directory holds what is in no shard, and the topic has records: take a copy"
+    BEHIND = (
+        "the topic ends before what the directory has: it was made anew, or has lost entries; see "
+        "`arneb ctl cluster re-found`"
+    )
+    NO_HISTORY = (
+        "the directory holds what is in no shard, and the topic has records: move it away, and the "
+        "node takes a copy"
+    )
 
 
 def judge(

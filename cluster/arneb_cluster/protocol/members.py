@@ -52,6 +52,8 @@ class Report:
     """It has nothing yet and is being given a copy, which has at least this number."""
     internal: str = ""
     """Where other nodes reach it."""
+    history: str = ""
+    """What it has is of; empty while it has nothing."""
     leads: bool = False
     """It has clients to serve: others give copies first."""
 
@@ -185,7 +187,8 @@ def _report_of(found: Any) -> Report:
     ledger, entry = given["place"]
     given["place"] = Place(ledger, entry)
     made = Report(**given)
-    texts, numbers = (made.node, made.run, made.internal), (made.number, made.reads, *made.place)
+    texts = made.node, made.run, made.internal, made.history
+    numbers = (made.number, made.reads, *made.place)
     if not all(type(each) is str and len(each.encode()) <= TEXT_BYTES_MAX for each in texts):
         raise TypeError(f"expected texts of at most {TEXT_BYTES_MAX} bytes")
     if not made.node or not all(type(each) is int for each in numbers):

@@ -98,6 +98,10 @@ class FakeBroker:
         else:
             self.topic(name)
 
+    def delete_all(self) -> None:
+        """Every topic is deleted, by force; nobody uses them."""
+        self._topics.clear()
+
     def topic(self, name: str) -> FakeTopic:
         """What it keeps of a topic."""
         name = _full(name)

@@ -1,0 +1,196 @@
+"""A shard whose topic is lost goes on from the best directory, or from a backup."""
+
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
+from tests.cluster.test_member import consume, publish, refused
+from tests.cluster.test_shard import publish as append
+from tests.cluster.test_shard import stored_in
+
+from arneb.cli import arneb
+from arneb.clustered import member
+from arneb_cluster.copies import taker as taker_module
+from arneb_cluster.founding import founded_on, re_found, standing_in
+from arneb_cluster.protocol.members import Copies
+from arneb_cluster.protocol.values import NOWHERE, Applied, Link, Place
+from arneb_cluster.replica import UNFOUNDED
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.engine.engine import open_engine
+from arneb_core.store.check import check
+from arneb_core.store.environment import Store
+
+pytestmark = pytest.mark.real_time
+
+TOPIC = "persistent://public/arneb/main"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members tell of themselves often."""
+    monkeypatch.setattr(member, "Copies", partial(Copies, report_s=0.1))
+    monkeypatch.setattr(taker_module, "RETRY_S", 0.1)
+
+
+def ctl(*words: str) -> str:
+    """``arneb ctl``, which must do well."""
+    result = CliRunner().invoke(arneb, ["ctl", *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def data_of(node: OneNode) -> Path:
+    return node.config().data_dir
+
+
+def make_backup(node: OneNode, target: Path) -> None:
+    """As a user does, of a node that runs."""
+    command = [sys.executable, "-m", "arneb", "backup", str(data_of(node)), str(target)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+async def is_up(node: OneNode) -> None:
+    await until(lambda: node.node is not None and node.node.is_ready)
+
+
+def lose_topics(cluster: Cluster) -> None:
+    """Pulsar has none of the shard's any more."""
+    cluster.service.broker.delete_all()
+
+
+async def test_a_shard_goes_on_from_the_best_directory_when_its_topic_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        best = await cluster.leader()
+        other = cluster.other(best)
+        await blocking(publish, best, b"a")
+        await other.stop()
+        await blocking(publish, best, b"b", b"c")
+        await best.stop()
+        lose_topics(cluster)
+        await refused(best, "see `arneb ctl cluster re-found`")
+        numbers = [standing_in(data_of(each)).link.number for each in (best, other)]
+        assert numbers[0] > numbers[1]
+
+        said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)))
+        assert f"record {numbers[0]} of " in said
+        assert said.endswith("Nothing was changed.\n")
+        before = standing_in(data_of(best))
+        said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)), "--yes")
+        founded = standing_in(data_of(best))
+        assert founded.history not in ("", before.history)
+        assert founded.link == before.link
+
+        cluster.nursery.start_soon(best.run)
+        await cluster.leader()
+        await blocking(publish, best, b"d")
+        await refused(other, "the topic has another history than the directory: move the directory")
+        shutil.move(data_of(other), tmp_path / "away")
+        cluster.nursery.start_soon(other.run)
+        await is_up(other)
+        assert any("has a copy" in line for line in other.said)
+        assert await blocking(consume, other, 4) == [b"a", b"b", b"c", b"d"]
+    for each in cluster.nodes:
+        assert check(data_of(each)) == []
+
+
+async def test_a_shard_of_which_only_a_backup_is_left_goes_on_from_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drill of the guide."""
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        follower = cluster.other(leader)
+        await blocking(publish, leader, b"a", b"b")
+        backup = tmp_path / "backup"
+
+        await blocking(publish, follower, b"c")
+        await blocking(make_backup, follower, backup)
+        held = standing_in(backup).link.number
+        assert held > 0
+        for each in cluster.nodes:
+            await each.stop()
+            shutil.rmtree(data_of(each))
+        lose_topics(cluster)
+
+        shutil.move(backup, data_of(leader))
+        ctl("cluster", "re-found", "--data-dir", str(data_of(leader)), "--yes")
+        cluster.nursery.start_soon(leader.run)
+        await cluster.leader()
+        cluster.nursery.start_soon(follower.run)
+        await is_up(follower)
+        await blocking(publish, follower, b"d")
+        assert await blocking(consume, leader, 4) == [b"a", b"b", b"c", b"d"]
+    for each in cluster.nodes:
+        assert check(data_of(each)) == []
+
+
+async def test_a_node_whose_directory_is_restored_from_a_backup_reads_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        follower = cluster.other(leader)
+        await blocking(publish, leader, b"a")
+        backup = tmp_path / "backup"
+        await blocking(make_backup, follower, backup)
+        await blocking(publish, leader, b"b", b"c")
+        await follower.stop()
+        topic = cluster.service.broker.topic(TOPIC)
+        topic.trim()
+        shutil.rmtree(data_of(follower))
+        shutil.move(backup, data_of(follower))
+        cluster.nursery.start_soon(follower.run)
+        await is_up(follower)
+        assert await blocking(consume, follower, 3) == [b"a", b"b", b"c"]
+    assert check(data_of(follower)) == []
+
+
+async def test_a_directory_of_a_broker_that_was_alone_begins_a_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, start=False) as cluster:
+        first, second = cluster.nodes
+        async with open_engine(data_of(first)) as core:
+            await core.create_topic("alone", subscriptions=["audit"])
+            assert await append(core, "alone", [b"a"]) == [b"a"]
+        ctl("cluster", "re-found", "--data-dir", str(data_of(first)), "--yes")
+        assert standing_in(data_of(first)).link.number == 1
+        cluster.nursery.start_soon(first.run)
+        await cluster.leader()
+        await blocking(publish, first, b"b")
+        cluster.nursery.start_soon(second.run)
+        await is_up(second)
+        assert any("has a copy" in line for line in second.said)
+    for each in cluster.nodes:
+        assert check(data_of(each)) == []
+        assert stored_in(data_of(each)) == [b"a"]
+
+
+def test_what_holds_nothing_founds_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "empty"), pytest.raises(StoreUnusable, match="in use"):
+        re_found(tmp_path / "empty")
+    with pytest.raises(StoreUnusable, match="holds nothing that a history could begin with"):
+        re_found(tmp_path / "empty")
+    with pytest.raises(StoreUnusable, match="holds no Arneb store"):
+        re_found(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+    result = CliRunner().invoke(
+        arneb, ["ctl", "cluster", "re-found", "--data-dir", str(tmp_path / "nothing"), "--yes"]
+    )
+    assert result.exit_code == 2
+    assert "holds no Arneb store" in result.output
+
+
+def test_numbers_and_stamps_go_on_and_nothing_of_the_topic_does() -> None:
+    link = Link(807, 5)
+    before = Applied("h", link, Place(3, 4), Link(805, 2), 5, Place(3, 0), 77, "n1", (("a", "b"),))
+    founded = founded_on(before)
+    assert founded == Applied(founded.history, link, NOWHERE, link, stamp_ms=77)
+    assert founded_on(UNFOUNDED).link.number == 1
