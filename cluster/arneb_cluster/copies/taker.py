@@ -172,7 +172,10 @@ class Taker:
         may.sort(key=lambda each: (kept is None or each.node != kept.source, each.leads,
                                    -each.number))  # fmt: skip
         if not may:
-            LOGGER.warning("no other node of %s has a copy to give", self._settings.shard)
+            LOGGER.warning(
+                "no other node of %s has a copy to give; if none is left at all, see "
+                "`arneb ctl cluster re-found`", self._settings.shard,
+            )  # fmt: skip
         for report in may:
             said.source = report.node
             try:
