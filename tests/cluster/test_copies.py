@@ -1,6 +1,6 @@
 """Copies: a node that is new, or lacks what the topic has no more, takes one and reads on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from arneb_cluster.copies import taker as taker_module
 from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
 from arneb_core.store.check import check
+from arneb_core.store.findings import Finding, FindingKind
 from arneb_core.store.replacing import COPY_NAME
 
 pytestmark = pytest.mark.real_time
@@ -187,4 +188,49 @@ async def test_a_chunk_that_is_damaged_on_its_way_is_asked_for_again(
         await until(lambda: new.node is not None and new.node.is_ready)
         assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
     assert damaged == 2
+    assert check(new.config().data_dir) == []
+
+
+async def test_a_copy_that_the_check_finds_damaged_is_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    look = member.check_store
+
+    def damaged_first(path: Path) -> Iterator[Finding]:
+        looked.append(path)
+        if len(looked) == 1:
+            yield Finding(FindingKind.PAGE, "page 7", "expected a page, got none")
+        yield from look(path)
+
+    monkeypatch.setattr(member, "check_store", damaged_first)
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: new.node is not None and new.node.is_ready)
+        assert len(looked) == 2
+        assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
+    assert check(new.config().data_dir) == []
+
+
+async def test_what_is_there_of_a_copy_that_is_not_given_any_more_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going, written = held_up(monkeypatch)
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        _, follower = await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: written() == 2)
+        await new.kill()
+        making = new.config().data_dir / COPY_NAME
+        (making / "data.mdb").write_bytes(b"?" * (making / "data.mdb").stat().st_size)
+        await follower.stop()  # its copy goes with it
+        cluster.nursery.start_soon(follower.run)
+        await until(lambda: follower.node is not None and follower.node.is_ready)
+        going.set()
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: new.node is not None and new.node.is_ready)
+        assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
     assert check(new.config().data_dir) == []

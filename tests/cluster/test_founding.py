@@ -17,9 +17,9 @@ from arneb.cli import arneb
 from arneb.clustered import member
 from arneb_cluster.copies import taker as taker_module
 from arneb_cluster.founding import founded_on, re_found, standing_in
-from arneb_cluster.protocol.members import Copies
+from arneb_cluster.protocol.members import Copies, Members
 from arneb_cluster.protocol.values import NOWHERE, Applied, Link, Place
-from arneb_cluster.replica import UNFOUNDED
+from arneb_cluster.replica import UNFOUNDED, Replica
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.check import check
@@ -82,10 +82,14 @@ async def test_a_shard_goes_on_from_the_best_directory_when_its_topic_is_lost(
         assert f"record {numbers[0]} of " in said
         assert said.endswith("Nothing was changed.\n")
         before = standing_in(data_of(best))
+        with Store.open(data_of(best)) as store:
+            assert Replica(store).members.by_node.keys() == {best.name, other.name}
         said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)), "--yes")
         founded = standing_in(data_of(best))
         assert founded.history not in ("", before.history)
         assert founded.link == before.link
+        with Store.open(data_of(best)) as store:
+            assert Replica(store).members == Members({})
 
         cluster.nursery.start_soon(best.run)
         await cluster.leader()

@@ -8,6 +8,7 @@ from tests.cluster.test_replica import applied, steps_of
 
 from arneb_cluster.membership import Membership
 from arneb_cluster.protocol.members import Members, Report
+from arneb_cluster.protocol.trimming import Trimming
 from arneb_cluster.protocol.values import Place
 from arneb_cluster.replica import MEMBERS_ROW, Replica, Step
 from arneb_cluster.settings import ShardSettings
@@ -60,3 +61,13 @@ def test_a_node_that_follows_knows_the_members_by_its_directory(tmp_path: Path) 
         step = Step(Changes(puts=[(*MEMBERS_ROW, both.pack())]), applied(2), 10)
         replica.apply([step])
         assert membership.alarm == ""
+
+
+def test_what_nodes_of_another_history_have_does_not_count(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        membership = membership_of(Replica(store))
+        membership._node = cast(Any, SimpleNamespace(reader=SimpleNamespace(history="h")))
+        trimming = Trimming("n1", Members({}), SETTINGS.copies, 0)
+        for node, history in (("n1", "h"), ("n2", "before"), ("n3", "")):
+            membership._heard(trimming, Report(node, "r", 5, Place(1, 5), history=history))
+        assert set(trimming.members.by_node) == {"n1", "n3"}

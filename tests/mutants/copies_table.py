@@ -18,6 +18,7 @@ COPIES: Final = "cluster/arneb_cluster/copies/"
 COPYING_TESTS: Final = (TESTS + "test_copying.py",)
 SOURCE_TESTS: Final = ("tests/cluster/test_copy_source.py",)
 COPIES_TESTS: Final = ("tests/cluster/test_copies.py",)
+FOUNDING_TESTS: Final = ("tests/cluster/test_founding.py",)
 REPLACING_TESTS: Final = ("tests/core/store/test_replacing.py",)
 SHARD_TESTS: Final = ("tests/cluster/test_shard.py",)
 
@@ -233,5 +234,54 @@ COPIES_MUTANTS: Final = (
         "    if (making / DATA_NAME).exists():\n"
         "        os.replace(making / DATA_NAME, directory / DATA_NAME)\n",
         REPLACING_TESTS,
+    ),
+    Mutant(
+        "a copy that the check finds damaged takes the place of a directory",
+        COPIES + "taker.py",
+        "            if findings:\n",
+        "            if len(findings) > 1_000:\n",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "a copy goes on with what is there of another",
+        COPIES + "taker.py",
+        "            if kept is not None and kept.taking.made == made:\n",
+        "            if kept is not None:\n",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "what another history's nodes have is trimmed",
+        "cluster/arneb_cluster/membership.py",
+        '        if report.history not in ("", own):\n',
+        "        if not report.node:\n",
+        MEMBERSHIP_TESTS,
+    ),
+    Mutant(
+        "a new history begins with a number that anybody may read on from",
+        "cluster/arneb_cluster/founding.py",
+        "    if not link.number:\n",
+        "    if link.number < 0:\n",
+        FOUNDING_TESTS,
+    ),
+    Mutant(
+        "a new history waits for the members of the old one",
+        "cluster/arneb_cluster/founding.py",
+        "        rows = [applied_row(founded), (*MEMBERS_ROW, None)]\n",
+        "        rows = [applied_row(founded)]\n",
+        FOUNDING_TESTS,
+    ),
+    Mutant(
+        "a new history is the old one",
+        "cluster/arneb_cluster/founding.py",
+        "    return Applied(str(uuid4()), link,",
+        "    return Applied(applied.history or str(uuid4()), link,",
+        FOUNDING_TESTS,
+    ),
+    Mutant(
+        "a new history is begun though nobody said yes",
+        "broker/arneb/commands/re_found.py",
+        "        if not yes:\n",
+        "        if False:\n",
+        FOUNDING_TESTS,
     ),
 )
