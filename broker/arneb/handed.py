@@ -7,7 +7,7 @@ time. Nothing of the cluster is known here, which is the one that has such a bro
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arneb_core.api.placement import Placements
 
@@ -29,6 +29,8 @@ class HandedOver:
     """The way in for clients of AMQP."""
     figures: Callable[[], str]
     """Metrics of the node beside those of the broker."""
+    membership: Callable[[], dict[str, Any]]
+    """How the node does in its cluster, for operators."""
     pulsar: "PulsarServer | None" = None
     http: "dict[str, HttpServer]" = field(default_factory=dict)
     """By the names of listeners."""

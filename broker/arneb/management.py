@@ -24,6 +24,7 @@ from arneb_core.access.catalogue import Catalogue
 from arneb_core.api.clock import wall_clock_ms
 
 if TYPE_CHECKING:
+    from arneb.handed import HandedOver
     from arneb_pulsar.services.context import BrokerContext
 
 PROTOCOLS: Final[Mapping[str, str]] = {
@@ -67,6 +68,9 @@ class ManagedBroker(Protocol):
     @property
     def pulsar_context(self) -> "BrokerContext | None": ...
 
+    @property
+    def handed(self) -> "HandedOver | None": ...
+
 
 def make_site(broker: ManagedBroker, topology: Topology) -> Site:
     """The site of a broker that serves AMQP."""
@@ -96,4 +100,5 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         broker.shovels,
         Sessions(broker.catalogue),
         broker.pulsar_context,
+        None if broker.handed is None else broker.handed.membership,
     )

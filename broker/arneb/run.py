@@ -189,10 +189,13 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     )
     if api.site is not None:
         from arneb.http.management.app import ManagementApp
+
+        app = ManagementApp(api.site, app)
+    app = shared.leased(Audited(app, shared.node.audit, "http"), OWN_PATHS)
+    if api.site is not None:
         from arneb.http.page.files import PageFiles
 
-        app = PageFiles(ManagementApp(api.site, app))
-    app = shared.leased(Audited(app, shared.node.audit, "http"), OWN_PATHS)
+        app = PageFiles(app)  # before the lease: they say nothing of what is stored
     bodies = api.bodies
     if prefix := table.path_prefix:
         from arneb.http.prefixed import Prefixed

@@ -1,8 +1,8 @@
 """Stores of every format that was ever released, and what was in them.
 
-The rule: a store is made once, by the version whose format it has, from a broker that was killed,
-so that its journal is not empty; it is never made again. Later versions are to find in it what was
-found by the one that made it.
+The rule: a store is made once, by the version whose format it has, from a broker that was killed
+at once after its last confirms, so that its journal has what LMDB lacks; it is never made again.
+Later versions are to find in it what was found by the one that made it.
 
 ``python -m tests.upgrade.stores NAME`` makes ``NAME.tar.xz`` and ``NAME.json`` beside this module.
 """
@@ -12,16 +12,21 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import lmdb
 import pika
+import pika.exceptions
 from conformance.brokers.arneb import ALL_PROTOCOLS, Arneb
 from conformance.management.client import Client as Management
 
+from arneb_core.store.journal_file import Reading, read_journal
+from arneb_core.store.records import JournalState
+from arneb_core.store.schema import META_JOURNAL
 from arneb_pulsar.client import (
     EARLIEST,
     Batching,
@@ -46,6 +51,7 @@ VOLATILE: Final = (
 )
 """Of definitions: who exported them."""
 SILENCE_S: Final = 1.0
+LAST_WORDS: Final = 20
 SHOWN_BYTES: Final = 1_000
 
 
@@ -63,6 +69,20 @@ def unpack(name: str, directory: Path) -> None:
 def recorded(name: str) -> Any:
     """What was found in it by those who made it."""
     return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def state_of(directory: Path) -> JournalState:
+    """What LMDB knows of the journal of a store below ``directory``."""
+    path = str(directory / "data")
+    with lmdb.open(path, max_dbs=32, readonly=True, lock=False) as environment:
+        meta = environment.open_db(b"meta", create=False)
+        with environment.begin() as txn:
+            return JournalState.unpack(txn.get(META_JOURNAL, db=meta))
+
+
+def journaled(directory: Path) -> Reading:
+    """What that journal holds which LMDB does not have."""
+    return read_journal(directory / "data", state_of(directory))
 
 
 @contextmanager
@@ -216,6 +236,19 @@ def fill(broker: Arneb) -> None:
     anyio.run(_fill_pulsar, broker.pulsar_url, broker.admin_url, backend="trio")
 
 
+def kill_after_last_words(broker: Arneb) -> None:
+    """It is killed as soon as the last of some messages is confirmed: they are in its journal."""
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for number in range(LAST_WORDS):
+        properties = pika.BasicProperties(delivery_mode=2, headers={"n": number})
+        channel.basic_publish("facts", "orders.urgent", b"last word %d" % number, properties)
+    broker.kill()
+    with suppress(pika.exceptions.AMQPError):
+        connection.close()
+
+
 async def _fill_pulsar(url: str, admin_url: str) -> None:
     namespace = "public/kept"
     async with connect(url) as client, administer(admin_url) as admin:
@@ -253,7 +286,7 @@ async def _fill_pulsar(url: str, admin_url: str) -> None:
             if number % 2 or number < 5:
                 await audit.acknowledge_stored(message)
         later = await client.create_producer(events, ProducerOptions(name="later", batching=None))
-        await later.send(b"in a hundred years", deliver_at=4_000_000_000_000)
+        await later.send(b"in a hundred years", deliver_at_ms=4_000_000_000_000)
         people = await client.create_producer(
             f"persistent://{namespace}/people", schema=JsonSchema(PERSON)
         )
@@ -282,9 +315,11 @@ def main(name: str) -> None:
         made, copy = Path(directory) / "made", Path(directory) / "copy"
         with running(made) as broker:
             fill(broker)
+            kill_after_last_words(broker)
         with tarfile.open(kept, "w:xz") as packed:
             packed.add(made / "data", "data", filter=_without_owner)
         unpack(name, copy)
+        assert journaled(copy).records, "expected records that LMDB lacks: make it again"
         with running(copy) as broker:
             found = observed(broker)
     text = json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False)

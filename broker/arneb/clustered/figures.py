@@ -11,6 +11,7 @@ from arneb_cluster.routing.internal_port import InternalPort
 from arneb_cluster.routing.relaying import Relays
 from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
+from arneb_core.api.placement import Elsewhere, Here, Placement
 
 ShownT = TypeVar("ShownT")
 
@@ -81,7 +82,23 @@ def cluster_figures(shard: Shard, relays: Relays, internal: InternalPort) -> str
 
 def about(shard: Shard, ports: HasRelays) -> Mapping[str, Any]:
     """The same for people and JSON."""
-    return {**asdict(shard.statistics()), "carried": len(ports.relays.carried)}
+    found = shard.statistics()
+    return {
+        **asdict(found),
+        "led_by": _led_by(shard.placement, found.node),
+        "carried": len(ports.relays.carried),
+    }
+
+
+def _led_by(placement: Placement, node: str) -> str:
+    """The node to which clients go now; empty: there is none."""
+    match placement:
+        case Here():
+            return node
+        case Elsewhere(addresses):
+            return addresses.node
+        case _:
+            return ""
 
 
 def about_copy(found: CopyStatistics, settings: ShardSettings) -> Mapping[str, Any]:

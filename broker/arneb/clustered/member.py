@@ -15,6 +15,7 @@ import trio
 from arneb import __version__
 from arneb.clustered.figures import about, about_copy
 from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.membership import membership
 from arneb.clustered.ports import INTERNAL, Ports
 from arneb.clustered.pulsar_service import (
     DEMAND,
@@ -127,7 +128,9 @@ class Member:
         self._node = node
         self._internal = internal_settings(table)
         self._leaders = Leaders({EVERYTHING_ELSE: table.shard})
-        self._handed = HandedOver(table.node, self._leaders, Admitting(), self._figures)
+        self._handed = HandedOver(
+            table.node, self._leaders, Admitting(), self._figures, self._membership
+        )
         self.shard: Shard | None = None
         self.ports: Ports | None = None
 
@@ -136,6 +139,11 @@ class Member:
 
     def _figures(self) -> str:
         return "" if self.ports is None else self.ports.figures()
+
+    def _membership(self) -> dict[str, Any]:
+        assert self.shard is not None, "it takes part"
+        assert self.ports is not None, "they are made together"
+        return membership(about(self.shard, self.ports))
 
     async def run(self) -> None:
         """Take part until cancelled. Raises :class:`StoreUnusable`."""

@@ -7,7 +7,7 @@ not. Whatever else comes while no broker is here, comes again.
 
 import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from arneb.handed import HandedOver
 from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
 from arneb.http.rules import HEALTH as HEALTH_RULE
 from arneb.http.rules import MONITORING, Endpoint, RuledRoute
+from arneb.http.targets import MEMBER_PATH
 from arneb.metrics.text import CONTENT_TYPE
 from arneb_core.access.authority import Authority
 from arneb_pulsar.authorization.callers import Caller
@@ -54,16 +55,19 @@ def following_app(
     authority: Authority,
     has_named: Callable[[], bool],
     is_super: Callable[[Caller], bool],
+    membership: Callable[[], dict[str, Any]],
     *,
     open_metrics: bool,
 ) -> ASGIApp:
-    """Health and metrics of a node that does not lead, as the HTTP port of a broker has them."""
+    """Health, metrics and membership of a node that does not lead, as the HTTP port of a broker has
+    them."""
     opened = (HEALTH, READY, METRICS) if open_metrics else (HEALTH, READY)
     inside = Starlette(
         routes=[
             RuledRoute(HEALTH, _health, HEALTH_RULE),
             RuledRoute(READY, _ready(is_ready), HEALTH_RULE),
             RuledRoute(METRICS, _metrics(figures), MONITORING),
+            RuledRoute(MEMBER_PATH, _membership(membership), MONITORING),
             *_rest(),
         ]
     )
@@ -119,6 +123,13 @@ def _ready(is_ready: Callable[[], bool]) -> Endpoint:
 def _metrics(figures: Callable[[], str]) -> Endpoint:
     async def answer(request: Request) -> Response:
         return Response(figures(), media_type=CONTENT_TYPE)
+
+    return answer
+
+
+def _membership(membership: Callable[[], dict[str, Any]]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return JSONResponse(membership())
 
     return answer
 

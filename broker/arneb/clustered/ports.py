@@ -25,12 +25,14 @@ from arneb.cluster_routing import (
 )
 from arneb.clustered.figures import cluster_figures
 from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.own_page import OwnPage
 from arneb.clustered.own_port import (
     OwnPort,
     following_app,
     following_metrics_app,
     following_pulsar_app,
 )
+from arneb.clustered.vouched import MemberLook, VouchedSessions, leads_now
 from arneb.config import Config
 from arneb.data.writing import LARGE
 from arneb.handed import HandedOver
@@ -48,13 +50,13 @@ from arneb_amqp.server.tls import SecuredListener
 from arneb_cluster.copies.source import COPY, CopySource
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_cluster.routing.leaders import Leaders
+from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
 from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
 from arneb_cluster.shard import Shard
 from arneb_core.access.authority import Authority
 from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import NodeAddresses
+from arneb_core.api.placement import Nobody, NodeAddresses
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.callers import Caller
@@ -164,19 +166,26 @@ class Ports:
         proofs = read_proofs(config.pulsar.authentication)
         anonymous = config.access.authorization.anonymous_role
         authenticator = Authenticator(proofs, anonymous=anonymous)
-        own = following_app(
+        own: ASGIApp = following_app(
             self.figures,
             self._is_ready,
             authenticator,
             self._authority,
             lambda: has_named(self._users.tables),
             self._is_super,
+            self._handed.membership,
             open_metrics=config.http.open_metrics,
         )
-        app: ASGIApp = Routed(
-            OwnPort(self._handed, HTTP, own), self._leaders, self._management_target,
-            lambda told: told.http, self._http[HTTP].ask,
-        )  # fmt: skip
+
+        def routed(app: ASGIApp) -> Routed:
+            return Routed(
+                app, self._leaders, self._management_target,
+                lambda told: told.http, self._http[HTTP].ask,
+            )  # fmt: skip
+
+        sessions = VouchedSessions(routed(leads_now), self._somebody_leads, self._users.tables)
+        own = MemberLook(sessions, self._handed.membership, own)
+        app: ASGIApp = OwnPage(routed(OwnPort(self._handed, HTTP, own)), self._somebody_leads)
         bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
         if prefix := config.http.path_prefix:
             app = Prefixed(app, prefix)
@@ -209,6 +218,9 @@ class Ports:
             by_tls = ByTls(secured, handshakes.secure)
         if plain or by_tls is not None:
             await nursery.start(partial(serve_http, app, plain, limits, bodies or {}, by_tls))
+
+    def _somebody_leads(self) -> bool:
+        return not isinstance(self._leaders.of(EVERYTHING_ELSE), Nobody)
 
     def _management_target(self, path: str) -> Target:
         return management_target(path, self._users.namespace_of)

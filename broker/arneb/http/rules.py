@@ -5,7 +5,7 @@ as in the management API; of a role of Pulsar's, that it is a super user. Where 
 he is, everybody may do everything.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -51,7 +51,7 @@ class Visitor:
     def may(self, who: Who) -> bool:
         """Is a route of that kind for the visitor?"""
         tags = frozenset[str]() if self.principal is None else self.principal.tags
-        return self.is_super or who not in _TAGS or not tags.isdisjoint(_TAGS[who])
+        return self.is_super or allows(who, tags)
 
 
 VISITOR: Final = "arneb.visitor"
@@ -66,6 +66,12 @@ _TAGS: Final = {
     Who.MONITORING: frozenset({"administrator", "monitoring"}),
     Who.ADMINISTRATOR: frozenset({"administrator"}),
 }
+
+
+def allows(who: Who, tags: Collection[str]) -> bool:
+    """Is a route of that kind for a user with these tags?"""
+    return who not in _TAGS or not _TAGS[who].isdisjoint(tags)
+
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

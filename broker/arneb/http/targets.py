@@ -12,7 +12,11 @@ from arneb.http.routed import Target, Way
 
 OWN: Final = Target(Way.OWN)
 
+MEMBER_PATH: Final = "/api/page/member"
+"""How this node does in its cluster."""
+
 OWN_PATHS: Final = (
+    MEMBER_PATH,
     "/healthz",
     "/readyz",
     "/metrics",

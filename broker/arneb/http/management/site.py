@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from arneb.alarms import Alarms
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.ages import Ages
-from arneb.http.management.calls import Call, not_authorised, not_found
+from arneb.http.management.calls import Call, Document, not_authorised, not_found
 from arneb.http.management.ordering import Orders
 from arneb.http.management.queues_by_name import QueuesByName
 from arneb.http.management.rates import Rates
@@ -75,6 +75,8 @@ class Site:
     sessions: Sessions
     pulsar: "BrokerContext | None" = None
     """What Pulsar's connections share, where that protocol is served."""
+    membership: Callable[[], Document] | None = None
+    """How this node does in its cluster, where there is one."""
     pause: Callable[[], Awaitable[None]] = between_pieces
     orders: Orders = field(default_factory=Orders)
     by_name: QueuesByName = field(default_factory=QueuesByName)

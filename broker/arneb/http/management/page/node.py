@@ -6,9 +6,9 @@ are for those who may monitor.
 
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply
+from arneb.http.management.calls import Call, Document, Reply, not_found
 from arneb.http.management.router import Route
-from arneb.http.management.rules import USERS, is_monitor
+from arneb.http.management.rules import MONITORING, USERS, is_monitor
 from arneb.http.management.site import Site
 from arneb_core.api.statistics import Histogram
 
@@ -24,7 +24,14 @@ async def _look(site: Site, call: Call) -> Reply:
     }
     if is_monitor(call.caller):
         document |= _figures(site)
+        document["cluster"] = None if site.membership is None else site.membership()
     return Reply(document)
+
+
+async def _look_at_member(site: Site, call: Call) -> Reply:
+    if site.membership is None:
+        raise not_found("this broker is not in a cluster", "not_found")
+    return Reply(site.membership())
 
 
 def alarms_of(site: Site) -> list[Document]:
@@ -63,6 +70,8 @@ def alarms_of(site: Site) -> list[Document]:
                 "limit": 0,
             }
         )
+    if site.membership is not None:
+        found += site.membership()["alarms"]
     return found
 
 
@@ -91,4 +100,7 @@ def _histogram(of: Histogram) -> Document:
     return {"bounds": of.bounds, "counts": of.counts, "sum": of.sum}
 
 
-ROUTES: Final = (Route("GET", "page/node", USERS, _look),)
+ROUTES: Final = (
+    Route("GET", "page/node", USERS, _look),
+    Route("GET", "page/member", MONITORING, _look_at_member),
+)

@@ -1,4 +1,5 @@
 /** Figures and times as people read them. */
+import { isUtc, zoned } from "./zone.js";
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 1 });
@@ -49,9 +50,10 @@ export function age(ms) {
   return ms ? lasting(Math.max(0, (Date.now() - ms) / 1000)) : "–";
 }
 
-/** In the reader's zone. @param {number} ms since the epoch */
+/** In the reader's zone, or in UTC if they asked for it. @param {number} ms since the epoch */
 export function time(ms) {
-  return new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const text = new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium", ...zoned() });
+  return isUtc() ? `${text} UTC` : text;
 }
 
 /** In UTC, to the millisecond. @param {number} ms since the epoch */

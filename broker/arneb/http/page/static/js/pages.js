@@ -1,6 +1,7 @@
 /** Which page stands behind which route. */
 import { html } from "./html.js";
 import { Channels } from "./pages/channels.js";
+import { Cluster } from "./pages/cluster.js";
 import { Connection } from "./pages/connection.js";
 import { Connections } from "./pages/connections.js";
 import { Definitions } from "./pages/definitions.js";
@@ -33,6 +34,7 @@ export const PAGES = {
   connections: either(Connections, Connection),
   "pulsar-connections": PulsarConnection,
   channels: Channels,
+  cluster: Cluster,
   topics: Queue,
   delayed: Delayed,
   trace: Trace,

@@ -10,7 +10,6 @@ const ELSEWHERE = /** @type {Record<string, string>} */ ({
   nodes: "overview",
   "feature-flags": "overview",
   "deprecated-features": "overview",
-  cluster: "overview",
   stream: "connections",
   traces: "trace",
   streams: "queues",

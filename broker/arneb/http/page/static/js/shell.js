@@ -1,10 +1,12 @@
 /** The shell: the bar at the side, alarms, and the page that the route names. */
 import { html, useEffect, useRef, useState } from "./html.js";
 import { bytes } from "./format.js";
+import { alarms, useMember } from "./member.js";
 import { PAGES } from "./pages.js";
 import { to, useRoute } from "./route.js";
-import { useStreamState, useWatch } from "./stream.js";
+import { useStreamState, useWatch, whyUnanswered } from "./stream.js";
 import { onTheme, theme, turn } from "./theme.js";
+import { turnZone, useIsUtc } from "./zone.js";
 
 /** What the side bar offers: groups of pages, and who sees them. */
 const MENU = [
@@ -12,6 +14,13 @@ const MENU = [
   { title: "Clients", links: [["connections", "Connections"], ["channels", "Channels"], ["transactions", "Transactions"]] },
   { title: "Administration", links: [["users", "Users"], ["vhosts", "Virtual hosts"], ["policies", "Policies"], ["definitions", "Definitions"]] },
 ];
+
+/** What it offers as well in a cluster. */
+const OF_MEMBERS = [{ title: "Nodes", links: [["cluster", "Cluster"]] }];
+
+/** How often the node says how it does as a member: where that is looked at, and elsewhere. */
+const CLOSE_MS = 1000;
+const NOW_AND_THEN_MS = 5000;
 
 /** Which entry of the menu is lit on a page that has none of its own. */
 const BELOW = /** @type {Record<string, string>} */ ({ topics: "queues", "pulsar-connections": "connections", "operator-policies": "policies" });
@@ -21,6 +30,10 @@ export function Shell({ user, onLogOut }) {
   const route = useRoute();
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const { node } = useWatch({ node: "page/node" });
+  const isUnanswered = useStreamState() === "unanswered";
+  const isMember = Boolean(node?.body?.cluster) || isUnanswered;
+  const isWatched = route.page === "cluster" || isUnanswered;
+  const member = useMember(isMember, isWatched ? CLOSE_MS : NOW_AND_THEN_MS);
   const Page = PAGES[route.page] ?? PAGES.missing;
   const key = [route.page, ...route.names].join("/");
   const first = useRef(true);
@@ -31,11 +44,11 @@ export function Shell({ user, onLogOut }) {
     scrollTo(0, 0);
   }, [key]);
   return html`<div class="frame">
-      <${Side} onSkip=${(/** @type {Event} */ e) => skip(e, main.current)} route=${route} user=${user} node=${node?.body} onLogOut=${onLogOut} />
+      <${Side} onSkip=${(/** @type {Event} */ e) => skip(e, main.current)} route=${route} user=${user} node=${node?.body} isMember=${isMember} onLogOut=${onLogOut} />
       <main class="main" ref=${main}>
         <${Lost} />
-        ${(node?.body?.alarms ?? []).map((/** @type {any} */ each) => html`<${Alarm} key=${each.name} alarm=${each} />`)}
-        <${Page} key=${key} page=${route.page} user=${user} names=${route.names} options=${route.options} node=${node?.body} />
+        ${alarms(member, isUnanswered ? [] : (node?.body?.alarms ?? [])).map((/** @type {any} */ each) => html`<${Alarm} key=${each.name} alarm=${each} />`)}
+        <${Page} key=${key} page=${route.page} user=${user} names=${route.names} options=${route.options} node=${node?.body} member=${member} />
       </main>
     </div>`;
 }
@@ -47,9 +60,10 @@ function skip(event, main) {
 }
 
 /** @param {any} of */
-function Side({ route, user, node, onLogOut, onSkip }) {
+function Side({ route, user, node, isMember, onLogOut, onSkip }) {
   const [open, setOpen] = useState(false);
   const [shown, setShown] = useState(theme());
+  const isUtc = useIsUtc();
   useEffect(() => onTheme(() => setShown(theme())), []);
   useEffect(() => setOpen(false), [route]);
   const lit = BELOW[route.page] ?? route.page;
@@ -58,7 +72,7 @@ function Side({ route, user, node, onLogOut, onSkip }) {
     <a class="brand" href="#/"><img src="page/arneb.svg" alt="" width="28" height="28" />Arneb</a>
     <button class="button menu" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
     <nav aria-label="Pages">
-      ${MENU.map(
+      ${[...MENU, ...(isMember ? OF_MEMBERS : [])].map(
         (group) => html`<div><p id=${`menu-${group.title}`}>${group.title}</p>
           <ul aria-labelledby=${`menu-${group.title}`}>
             ${group.links.map(([page, title]) => html`<li><a href=${page === "overview" ? "#/" : to(page)} aria-current=${page === lit ? "page" : undefined}>${title}</a></li>`)}
@@ -68,7 +82,8 @@ function Side({ route, user, node, onLogOut, onSkip }) {
     </nav>
     <div class="who">
       <div class="row"><span class="strong break">${user.name}</span><button class="button plain" onClick=${onLogOut}>Log out</button></div>
-      <div class="row"><span class="quiet small">${node ? `Arneb ${node.version}` : ""}</span><button class="button plain" onClick=${turn}>${shown === "dark" ? "Light" : "Dark"} colours</button></div>
+      <div class="row"><span class="quiet small">${node ? `Arneb ${node.version}` : ""}</span><button class="button plain" onClick=${turnZone}>${isUtc ? "Local" : "UTC"} times</button></div>
+      <div class="row"><span></span><button class="button plain" onClick=${turn}>${shown === "dark" ? "Light" : "Dark"} colours</button></div>
     </div>
   </header>`;
 }
@@ -76,7 +91,10 @@ function Side({ route, user, node, onLogOut, onSkip }) {
 function Lost() {
   const state = useStreamState();
   const isLost = state === "lost";
-  return html`<div class="stack-none" role="status">${isLost && html`<p class="notice warn"><span class="strong">The broker does not answer</span>What is shown is not current. The page goes on by itself as soon as it is back.</p>`}</div>`;
+  const text = state === "unanswered" && whyUnanswered();
+  return html`<div class="stack-none" role="status">
+    ${text && html`<p class="notice warn"><span class="strong">Nobody answers at the moment</span>${text}. What is shown is not current. The page goes on by itself.</p>`}
+    ${isLost && html`<p class="notice warn"><span class="strong">The broker does not answer</span>What is shown is not current. The page goes on by itself as soon as it is back.</p>`}</div>`;
 }
 
 /** @param {{alarm: any}} of */

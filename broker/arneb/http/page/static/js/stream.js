@@ -20,15 +20,21 @@ let planned = 0;
 /** @type {Set<(state: string) => void>} */
 const onlookers = new Set();
 let state = "opening";
+let why = "";
 
-/** @param {string} now */
-function become(now) {
-  if (state === now) return;
+/** @param {string} now @param {string} [reason] */
+function become(now, reason = "") {
+  if (state === now && why === reason) return;
   state = now;
+  why = reason;
   for (const each of onlookers) each(now);
 }
 
-/** Whether figures are coming: `live`, `opening`, or `lost` while the broker is away. */
+/** What was said when figures ceased to come. */
+export const whyUnanswered = () => why;
+
+/** Whether figures are coming: `live`, `opening`, `lost` while the broker is away, or `unanswered`
+ * while it is there and says that nobody can answer. */
 export function useStreamState() {
   const [shown, show] = useState(state);
   useEffect(() => {
@@ -116,7 +122,9 @@ async function lost(opened) {
     become("opening");
     plan(200);
   } catch (error) {
-    if (/** @type {any} */ (error).status === 0) become("lost");
+    const { status, message } = /** @type {any} */ (error);
+    if (status === 0) become("lost");
+    else if (status === 503) become("unanswered", message);
     plan(AGAIN_MS);
   }
 }

@@ -1,10 +1,11 @@
 /** One connection: who it is, what goes through it, and closing it. */
 import { call, get, path } from "../api.js";
-import { bytes, count, time } from "../format.js";
+import { bytes, count } from "../format.js";
 import { html, useEffect, useState } from "../html.js";
 import { Dialog } from "../parts/dialog.js";
 import { Figures, Head, Waiting } from "../parts/head.js";
 import { Table } from "../parts/table.js";
+import { Time } from "../parts/time.js";
 import { to } from "../route.js";
 import { attempt } from "../said.js";
 import { useWatch } from "../stream.js";
@@ -35,7 +36,7 @@ export function Connection({ names }) {
     <section class="card"><h2>Client</h2><dl class="facts">
       <dt>Address</dt><dd>${shown.peer_host}:${shown.peer_port}</dd>
       <dt>Library</dt><dd>${[client.product, client.version].filter(Boolean).join(" ") || "–"}</dd>
-      <dt>Connected</dt><dd>${shown.connected_at ? time(shown.connected_at) : "–"}</dd>
+      <dt>Connected</dt><dd>${shown.connected_at ? html`<${Time} ms=${shown.connected_at} />` : "–"}</dd>
       <dt>Heartbeat</dt><dd>${shown.timeout} s</dd>
       <dt>TLS</dt><dd>${shown.ssl ? "yes" : "no"}</dd>
     </dl></section>

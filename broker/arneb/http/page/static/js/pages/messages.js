@@ -3,6 +3,7 @@ import { get, post, query } from "../api.js";
 import { bytes, count } from "../format.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { say } from "../said.js";
+import { useIsUtc } from "../zone.js";
 import { Body, Properties, Times } from "./message.js";
 import { MoveDialog } from "./move.js";
 import { RepublishDialog } from "./republish.js";
@@ -104,12 +105,14 @@ export const plainNames = (properties) => Object.fromEntries(Object.entries(prop
 
 /** @param {{onSearch: (asked: any) => void, busy: boolean, onCancel: () => void}} of */
 function Search({ onSearch, busy, onCancel }) {
+  const isUtc = useIsUtc();
+  const zone = html`<span class="hint">in ${isUtc ? "UTC" : "your zone"}</span>`;
   const submit = (/** @type {any} */ event) => {
     event.preventDefault();
     const form = new FormData(event.target);
     const at = (/** @type {string} */ name) => {
       const text = String(form.get(name) ?? "");
-      return text ? new Date(text).getTime() : undefined;
+      return text ? new Date(isUtc ? `${text}Z` : text).getTime() : undefined;
     };
     onSearch({ of: form.get("of"), key: form.get("key"), header: form.get("header"), text: form.get("text"), since: at("since"), until: at("until"), again: Date.now() });
   };
@@ -118,8 +121,8 @@ function Search({ onSearch, busy, onCancel }) {
     <label>Key<input name="key" /></label>
     <label>Header<input name="header" placeholder="name or name=value" /></label>
     <label>Text in the body<input name="text" /></label>
-    <label>Published since<input name="since" type="datetime-local" step="1" /></label>
-    <label>Until<input name="until" type="datetime-local" step="1" /></label>
+    <label>Published since${zone}<input name="since" type="datetime-local" step="1" /></label>
+    <label>Until${zone}<input name="until" type="datetime-local" step="1" /></label>
     <div class="row"><button class="button first">Search</button>${busy && html`<button type="button" class="button" onClick=${onCancel}>Cancel</button>`}</div>
   </form>`;
 }

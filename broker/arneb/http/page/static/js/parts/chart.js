@@ -3,6 +3,7 @@ import uPlot from "../../vendor/uplot.js";
 import { html, useEffect, useRef } from "../html.js";
 import { short } from "../format.js";
 import { colour, onTheme } from "../theme.js";
+import { onZone, zoned } from "../zone.js";
 
 const HEIGHT = 190;
 
@@ -41,9 +42,9 @@ export function Chart({ label, times, lines, show = short }) {
       if (width && chart.current && width !== chart.current.width) chart.current.setSize({ width, height: HEIGHT });
     });
     sized.observe(place.current);
-    const end = onTheme(draw);
+    const ends = [onTheme(draw), onZone(draw)];
     return () => {
-      end();
+      for (const end of ends) end();
       sized.disconnect();
       chart.current?.destroy();
       chart.current = null;
@@ -92,5 +93,5 @@ function span(_, least, most) {
 
 /** @param {number} seconds @param {boolean} isFine */
 function clock(seconds, isFine) {
-  return new Date(seconds * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(isFine ? { second: "2-digit" } : {}) });
+  return new Date(seconds * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(isFine ? { second: "2-digit" } : {}), ...zoned() });
 }

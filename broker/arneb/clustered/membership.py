@@ -1,0 +1,71 @@
+"""Membership: how a node does in its cluster, as operators are shown it.
+
+The rule: it is what the node knows itself at that instant, whether it leads or not; what asks for
+somebody's attention says what to do about it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+BEHIND_S: Final = 10.0
+"""Heartbeats come each second; a directory that is so old lacks more than those."""
+
+STOPPED: Final = "stopped"
+
+
+def membership(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a node, from what it says about its part in a shard."""
+    shard = {name: value for name, value in about.items() if name not in ("node", "carried")}
+    return {
+        "node": about["node"],
+        "carried": about["carried"],
+        "shards": [shard],
+        "alarms": list(alarms_of(about)),
+    }
+
+
+def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What stands still or goes wrong in a shard, as this node sees it."""
+    node, shard = about["node"], about["shard"]
+
+    def alarm(name: str, text: str, advice: str) -> dict[str, Any]:
+        named = f"{name} {node} {shard}"
+        return {"name": named, "text": text, "advice": advice, "is": 0, "limit": 0}
+
+    if about["state"] == STOPPED:
+        yield alarm(
+            "stopped",
+            f"Node {node} takes no part in {shard} any more: {about['why']}.",
+            "It cannot take over. See its log, and the guide's page on clusters.",
+        )
+        return
+    if about["leads"] and not about["serves"]:
+        yield alarm(
+            "lease",
+            f"The log of {shard} does not answer node {node}, which leads it: nothing is "
+            "confirmed, delivered or answered.",
+            "Look at Pulsar's brokers and bookies. All goes on by itself when they answer.",
+        )
+    elif not about["led_by"]:
+        yield alarm(
+            "nobody",
+            f"Nobody leads {shard} at the moment, as far as node {node} knows: nothing is "
+            "confirmed or delivered.",
+            "Another node takes over within seconds. If none does, look whether Pulsar answers, "
+            "and what the logs of the nodes say.",
+        )
+    elif not about["leads"] and about["lag_s"] > BEHIND_S:
+        yield alarm(
+            "behind",
+            f"Node {node} is {about['lag_s']:.0f} s behind the leader of {shard}.",
+            "It would need that long to take over. Look at its disk, and at its way to Pulsar.",
+        )
+    if about["skew_alarm"]:
+        ahead = about["skew_ms"]
+        direction = "ahead of" if ahead > 0 else "behind"
+        yield alarm(
+            "clock",
+            f"The clock of node {node} is {abs(ahead)} ms {direction} the leader's.",
+            "Times to live and delays would move by that much if it led: set the clocks of all "
+            "nodes by the same time servers.",
+        )

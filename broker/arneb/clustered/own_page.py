@@ -1,0 +1,30 @@
+"""The page's own files, on a node of a cluster.
+
+The rule: they are the leader's while there is one, so that they are of the version that answers
+their calls; while nobody leads, the page can be opened all the same, and says so.
+"""
+
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.http.page.files import INDEX, PREFIX, PageFiles
+
+
+class OwnPage:
+    """The files before an application that asks the leader."""
+
+    def __init__(self, asked: ASGIApp, somebody_leads: Callable[[], bool]) -> None:
+        self._asked = asked
+        self._files = PageFiles(asked)
+        self._somebody_leads = somebody_leads
+
+    def __repr__(self) -> str:
+        return f"<OwnPage before {self._asked!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        path = scope.get("path", "")
+        is_file = path == INDEX or path.startswith(PREFIX)
+        app = self._files if is_file and not self._somebody_leads() else self._asked
+        await app(scope, receive, send)

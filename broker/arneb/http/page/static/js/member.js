@@ -1,0 +1,46 @@
+/** The node that the browser has reached, as a member of its cluster. What stands on the page is asked
+ * of whoever leads; this alone is said by the node itself, also while nobody leads. */
+import { get } from "./api.js";
+import { useEffect, useState } from "./html.js";
+
+/**
+ * What the node says of itself, again after each pause; undefined until it has, and while it says
+ * nothing.
+ * @param {boolean} wanted
+ * @param {number} everyMs
+ */
+export function useMember(wanted, everyMs) {
+  const [member, setMember] = useState(/** @type {any} */ (undefined));
+  useEffect(() => {
+    if (!wanted) return setMember(undefined);
+    let timer = 0;
+    let over = false;
+    const ask = async () => {
+      if (!document.hidden) {
+        const found = await get("page/member").catch(() => undefined);
+        if (over) return;
+        setMember(found);
+      }
+      timer = setTimeout(ask, everyMs);
+    };
+    ask();
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [wanted, everyMs]);
+  return member;
+}
+
+/** Everything that is known: the node's own part first, then that of the node that answers the page.
+ * @param {any} member @param {any} leader what the leader says of itself @returns {any[]} */
+export function parts(member, leader) {
+  const known = [member, leader?.node === member?.node ? undefined : leader].filter(Boolean);
+  return known.flatMap((each) => each.shards.map((/** @type {any} */ shard) => ({ node: each.node, isHere: each === member, ...shard })));
+}
+
+/** @param {any} member @param {any[]} known alarms that are shown already */
+export function alarms(member, known) {
+  const names = new Set(known.map((each) => each.name));
+  return [...known, ...(member?.alarms ?? []).filter((/** @type {any} */ each) => !names.has(each.name))];
+}
