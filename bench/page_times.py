@@ -170,9 +170,14 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=5_000)
     parser.add_argument("--only", nargs="*", default=list(PAGES), choices=list(PAGES))
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument(
+        "--kept", type=Path, help="where an earlier run of --only some pages has left its figures"
+    )
     options = parser.parse_args()
     about = f"{options.queues:,} queues, {options.connections:,} connections with a channel each."
     report = Report("page-times", about)
+    if options.kept:
+        report.go_on(options.kept)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         broker = Arneb(Path(directory) / "store", listeners=PROTOCOLS)
         broker.start()
@@ -186,6 +191,8 @@ def main() -> None:
                 measure(report, Page(address, session(address)), options.only)
         finally:
             broker.kill()
+    if options.kept:
+        report.leave(options.kept)
     if not options.no_write:
         print(report.write())
     raise SystemExit(not report.is_good)

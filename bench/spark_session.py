@@ -142,6 +142,16 @@ class Report:
         self.lines.append(line)
         print(line, flush=True)
 
+    def go_on(self, kept: Path) -> None:
+        """Begin with what an earlier run has left there, if there was one."""
+        if kept.is_file():
+            found = json.loads(kept.read_text(encoding="utf-8"))
+            self.lines[:0] = [Line(**each) for each in found]
+
+    def leave(self, kept: Path) -> None:
+        """For a later run that goes on."""
+        kept.write_text(json.dumps(list(map(asdict, self.lines))), encoding="utf-8")
+
     @property
     def is_good(self) -> bool:
         """Every target is met."""

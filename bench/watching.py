@@ -147,24 +147,37 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=10_000)
     parser.add_argument("--streams", type=int, default=10)
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--kept", type=Path, help="where earlier runs have left their pairs")
     options = parser.parse_args()
-    report = Report("watching", f"{options.runs} interleaved pairs of {options.count:,} messages.")
+    ratios, sent = kept_pairs(options.kept)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         load = compile_generator(Path(directory))
         broker = Arneb(Path(directory) / "store", listeners=PROTOCOLS)
         broker.start()
         try:
             declare(broker, options.queues)
-            ratios, sent = pairs(broker, load, options.streams, options.count, options.runs)
+            found = pairs(broker, load, options.streams, options.count, options.runs)
             rest = resting(broker, options.streams)
         finally:
             broker.kill()
+    ratios, sent = [*ratios, *found[0]], sent + found[1]
+    if options.kept:
+        options.kept.write_text(json.dumps([ratios, sent]), encoding="utf-8")
+    report = Report("watching", f"{len(ratios)} interleaved pairs of {options.count:,} messages.")
     part = f"{options.queues:,} queues, {options.streams} streams"
     tell(report, part, sorted(ratios), sent)
     report.add(part, "of a broker at rest, CPU a second, median", statistics.median(rest), "ms")
     if not options.no_write:
         print(report.write())
     raise SystemExit(not report.is_good)
+
+
+def kept_pairs(kept: Path | None) -> tuple[list[float], int]:
+    """The ratios of earlier runs, and the bytes that pages were sent."""
+    if kept is None or not kept.is_file():
+        return [], 0
+    ratios, sent = json.loads(kept.read_text(encoding="utf-8"))
+    return ratios, sent
 
 
 def tell(report: Report, part: str, ratios: Sequence[float], sent: int) -> None:
