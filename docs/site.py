@@ -25,7 +25,8 @@ PICTURES: Final = REPOSITORY / "build/page"
 """Of the page, if ``make soak-page`` has left some."""
 
 CHAPTER: Final = DOCS / "guide/page.md"
-SHOWN: Final = ("overview", "queues", "queue", "subscriptions", "messages", "bindings")
+FIRST: Final = ("overview", "queues", "queue", "subscriptions", "messages", "bindings", "cluster")
+"""Pictures that tell most; the others follow."""
 LOOKS: Final = {"light-1440": "light", "dark-1440": "dark", "light-390": "on a phone"}
 
 LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
@@ -61,9 +62,10 @@ def copied(into: Path, pictures: Path = PICTURES) -> list[str]:
 
 def _pictures(pictures: Path) -> str:
     """The page as the browser tests saw it, for the chapter about it; nothing if they did not."""
+    there = {each.stem for folder in LOOKS for each in (pictures / folder).glob("*.png")}
     shown = [
-        f"![{name}, {look}](../{pictures.name}/{folder}/{name}.png)"
-        for name in SHOWN
+        f"![{name}, {look}](../{pictures.name}/{folder}/{name}.png){{ loading=lazy }}"
+        for name in (*FIRST, *sorted(there - set(FIRST)))
         for folder, look in LOOKS.items()
         if (pictures / folder / f"{name}.png").is_file()
     ]
@@ -110,7 +112,7 @@ def configuration(pages: Path, site: Path) -> dict[str, object]:
         "strict": True,
         "theme": {"name": "material", "font": False, "features": ["navigation.tabs"]},
         "plugins": ["search"],
-        "markdown_extensions": ["tables", "fenced_code", "toc", "admonition"],
+        "markdown_extensions": ["tables", "fenced_code", "toc", "admonition", "attr_list"],
         "nav": nav,
         "validation": {"nav": {"omitted_files": "info"}, "links": {"anchors": "warn"}},
     }

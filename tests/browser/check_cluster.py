@@ -1,4 +1,4 @@
-"""The page of a cluster, in a browser, over nodes that are processes: who leads is seen at any node.
+"""The page of a cluster, in a browser, over nodes that are processes: any node shows who leads.
 
 Arneb's own broker stands in Pulsar's place.
 """

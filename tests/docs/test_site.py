@@ -20,11 +20,13 @@ def test_the_chapter_of_the_page_shows_it(tmp_path: Path) -> None:
     picture = tmp_path / "page/light-1440/overview.png"
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"a picture")
+    (picture.parent / "users.png").write_bytes(b"another")
     site = tmp_path / "site"
     assert copied(site, tmp_path / "page") == []
     text = (site / "guide/page.md").read_text(encoding="utf-8")
-    assert "![overview, light](../page/light-1440/overview.png)" in text
-    assert text.count("![") == 1
+    assert "![overview, light](../page/light-1440/overview.png){ loading=lazy }" in text
+    assert text.index("users.png") > text.index("overview.png")
+    assert text.count("![") == 2
     assert (site / "page/light-1440/overview.png").read_bytes() == b"a picture"
 
 

@@ -14,6 +14,9 @@ MESSAGE_TESTS: Final = ("tests/broker/management/test_messages_looked_at.py",)
 ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
 HOLE_TESTS: Final = ("tests/broker/management/test_hole_parts.py",)
 LISTED_TESTS: Final = ("tests/broker/management/test_clients_listed.py",)
+CLUSTERED: Final = "broker/arneb/clustered/"
+VOUCHED_TESTS: Final = ("tests/broker/clustered/test_vouched.py",)
+MEMBERSHIP_TESTS: Final = ("tests/broker/clustered/test_membership.py",)
 CLIENT_TESTS: Final = ("tests/broker/page/test_pulsar_clients.py",)
 VALUE_TESTS: Final = ("tests/pulsar_frontend/schemas/test_values.py",)
 AVRO_VALUE: Final = "pulsar_frontend/arneb_pulsar/schemas/avro_value.py"
@@ -235,5 +238,68 @@ PAGE_MUTANTS: Final = (
         "    if of.messages or of.delayed:\n",
         "    if of.messages:\n",
         ("tests/broker/test_diagnosis.py",),
+    ),
+    Mutant(
+        "a session that has ended goes on at a node that does not lead",
+        CLUSTERED + "vouched.py",
+        "                self._known.pop(key, None)\n                return None\n",
+        "                return self._remembered(key)\n",
+        VOUCHED_TESTS,
+    ),
+    Mutant(
+        "a node is told of cookies that are not the page's",
+        CLUSTERED + "vouched.py",
+        '"headers": [(b"cookie", f"{COOKIE}={token}".encode()), (MARK.encode(), b"1")],',
+        '"headers": scope["headers"],',
+        VOUCHED_TESTS,
+    ),
+    Mutant(
+        "a user who was deleted goes on while nobody leads",
+        CLUSTERED + "vouched.py",
+        "return None if known.is_in_directory else known.may_monitor",
+        "return known.may_monitor",
+        VOUCHED_TESTS,
+    ),
+    Mutant(
+        "whoever was vouched for once is known for ever while nobody leads",
+        CLUSTERED + "vouched.py",
+        "if known is None or self._clock() - known.at_s > REMEMBERED_S:",
+        "if known is None:",
+        VOUCHED_TESTS,
+    ),
+    Mutant(
+        "how a node does is shown to whoever may not monitor",
+        CLUSTERED + "vouched.py",
+        "        if may:\n",
+        "        if may is not None:\n",
+        VOUCHED_TESTS,
+    ),
+    Mutant(
+        "a page of another version than the leader's answers its calls",
+        CLUSTERED + "own_page.py",
+        "is_file and not self._somebody_leads()",
+        "is_file",
+        VOUCHED_TESTS,
+    ),
+    Mutant(
+        "a leader whose log does not answer is well",
+        CLUSTERED + "membership.py",
+        'if about["leads"] and not about["serves"]:',
+        'if about["leads"] and about["serves"] is None:',
+        MEMBERSHIP_TESTS,
+    ),
+    Mutant(
+        "a node does not say how it does while its lease has ended or nobody leads",
+        "broker/arneb/http/targets.py",
+        "OWN_PATHS: Final = (\n    MEMBER_PATH,\n",
+        "OWN_PATHS: Final = (\n",
+        ("tests/cluster/test_member_page.py",),
+    ),
+    Mutant(
+        "a journal of the size before is written on as if it had today's",
+        "core/arneb_core/store/journal_file.py",
+        "not walk.faults and len(data) == JOURNAL_BYTES\n",
+        "not walk.faults\n",
+        ("tests/upgrade/test_upgrade.py",),
     ),
 )
