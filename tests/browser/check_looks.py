@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import httpx
 import pika
@@ -141,4 +142,49 @@ def test_nothing_is_found_wrong_with_any_page(
             found[name] = somebody.violations()
             wide = somebody.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{name} is {wide} pixels wider than the screen"
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+DIALOGS: Final = (
+    ("#/queues", "New queue"),
+    ("#/queues/%2F/orders", "Purge"),
+    ("#/queues/%2F/orders", "Delete"),
+    ("#/exchanges", "New exchange"),
+    ("#/connections/{connection}", "Close"),
+    ("#/users", "New user"),
+    ("#/users", "New permission"),
+    ("#/users", "New topic permission"),
+    ("#/users", "Limits of guest"),
+    ("#/vhosts", "New virtual host"),
+    ("#/vhosts", "Limits of /"),
+    ("#/policies", "New policy"),
+    ("#/operator-policies", "New policy"),
+)
+"""Where they are opened, and by which button."""
+
+OF_MESSAGES: Final = ("Move", "Copy", "Publish again")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_is_found_wrong_with_any_dialog(browser: Browser, url: str, theme: str) -> None:
+    found = {}
+    with operator(browser, url, theme=theme) as somebody:
+        somebody.log_in()
+        [each] = httpx.get(f"{url}api/connections", auth=("guest", "guest")).json()
+        name = quote(each["name"], safe="")
+
+        def open_and_close(title: str, where: str) -> None:
+            somebody.press(title)
+            somebody.page.locator("dialog[open]").wait_for()
+            found[f"{title} at {where}"] = somebody.violations()
+            somebody.page.keyboard.press("Escape")
+            somebody.page.locator("dialog[open]").wait_for(state="detached")
+
+        for where, title in DIALOGS:
+            somebody.go(where.format(connection=name))
+            open_and_close(title, where)
+        somebody.go("#/queues/%2F/emails/messages")
+        somebody.page.get_by_role("checkbox").first.check()
+        for title in OF_MESSAGES:
+            open_and_close(title, "messages")
     assert {name: wrong for name, wrong in found.items() if wrong} == {}

@@ -4,15 +4,17 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 import httpx
 import pika
 import pytest
 from playwright.sync_api import Browser, Route, expect
-from tests.browser.operator import Operator, chromium, operator, url_of
+from tests.browser.operator import PHONE, Operator, chromium, operator, url_of
 
 from arneb.demo.process import BrokerProcess
 
@@ -481,6 +483,58 @@ def test_delayed_messages_are_shown_by_when_they_are_due(
     rows = somebody.page.get_by_role("region", name="Due in later").locator("tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("first")
+
+
+def test_times_are_those_of_the_reader_and_utc_is_at_hand_by_touch(
+    browser: Browser, broker: BrokerProcess
+) -> None:
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("timed", durable=True)
+        channel.basic_publish("", "timed", b"when?")
+    published = api(broker, "GET", "page/messages/%2F/timed")["messages"][0]["published_ms"]
+
+    def shown(zone: str) -> str:
+        at = datetime.fromtimestamp(published / 1000, ZoneInfo(zone))
+        return f"{at.hour % 12 or 12}:{at:%M:%S} {at:%p}"
+
+    with operator(browser, url_of(broker), size=PHONE, zone="Asia/Kolkata") as reader:
+        reader.log_in()
+        reader.go("#/queues/%2F/timed/messages")
+        at = reader.page.locator("button.time").first
+        expect(at).to_contain_text(shown("Asia/Kolkata"))
+        at.tap()
+        expect(at).to_contain_text(f"{shown('UTC')} UTC")
+        expect(reader.page.get_by_label("Published since (UTC)")).to_be_visible()
+        reader.go("#/")
+        reader.go("#/queues/%2F/timed/messages")
+        expect(at).to_contain_text("UTC")
+        reader.press("Menu")
+        reader.press("Local times")
+        expect(at).to_contain_text(shown("Asia/Kolkata"))
+
+
+def test_a_search_by_time_is_in_the_zone_that_is_shown(
+    browser: Browser, broker: BrokerProcess
+) -> None:
+    with connected(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("searched", durable=True)
+        channel.basic_publish("", "searched", b"just now")
+    ago, ahead = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (-10, 10))
+    with operator(browser, url_of(broker), zone="Asia/Kolkata") as reader:
+        reader.log_in()
+        reader.go("#/queues/%2F/searched/messages")
+        for zone in (ZoneInfo("Asia/Kolkata"), UTC):
+            for at, found in ((ago, 1), (ahead, 0)):
+                text = at.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
+                reader.page.get_by_label("Published since").fill(text)
+                reader.press("Search")
+                reader.sees(f"{found} found")
+            if zone is not UTC:
+                reader.press("UTC times")
 
 
 def test_a_route_is_tried(somebody: Operator) -> None:

@@ -104,6 +104,7 @@ def operator(
     theme: str = "light",
     size: Mapping[str, int] = DESKTOP,
     ignores_certificates: bool = False,
+    zone: str | None = None,
 ) -> Iterator[Operator]:
     """A person with a browser of their own. Raises AssertionError if the browser complained."""
     context = browser.new_context(
@@ -111,6 +112,8 @@ def operator(
         color_scheme="dark" if theme == "dark" else "light",
         accept_downloads=True,
         ignore_https_errors=ignores_certificates,
+        timezone_id=zone,
+        has_touch=size is PHONE,
     )
     found = Operator(context.new_page(), url, [])
     try:

@@ -9,6 +9,9 @@ export function count(value) {
   return value === undefined || value === null ? "–" : whole.format(value);
 }
 
+/** So many of something. @param {number} value @param {string} one @param {string} [many] */
+export const counted = (value, one, many = `${one}s`) => (value === 1 ? `1 ${one}` : `${count(value)} ${many}`);
+
 /** In few characters, for axes and narrow columns. @param {number} value */
 export function short(value) {
   for (const [unit, name] of /** @type {[number, string][]} */ ([[1e9, "G"], [1e6, "M"], [1e3, "k"]])) {

@@ -1,5 +1,5 @@
 /** The cluster: who leads, how far the node that the browser has reached is behind, and its clock. */
-import { bytes, count, lasting } from "../format.js";
+import { bytes, count, counted, lasting } from "../format.js";
 import { html } from "../html.js";
 import { parts } from "../member.js";
 import { Head } from "../parts/head.js";
@@ -30,7 +30,7 @@ function State({ state }) {
 const lease = (row) => (!row.leads ? html`<span class="quiet">–</span>` : row.serves ? html`<span class="tag good">holds</span>` : html`<span class="tag bad">the log does not answer</span>`);
 
 /** @param {any} row */
-const lag = (row) => (row.leads ? html`<span class="quiet">–</span>` : `${count(row.lag_records)} records, ${bytes(row.lag_bytes)}, ${lasting(row.lag_s)}`);
+const lag = (row) => (row.leads ? html`<span class="quiet">–</span>` : `${counted(row.lag_records, "record")}, ${bytes(row.lag_bytes)}, ${lasting(row.lag_s)}`);
 
 /** @param {any} row */
 const clock = (row) => (row.leads ? html`<span class="quiet">–</span>` : html`<span class=${row.skew_alarm ? "tag bad" : ""}>${`${count(Math.abs(row.skew_ms))} ms ${row.skew_ms < 0 ? "behind" : "ahead"}`}</span>`);

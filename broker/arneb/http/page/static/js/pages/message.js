@@ -1,5 +1,5 @@
 /** One message: its body in the form that suits it, its properties and its times. */
-import { age, count } from "../format.js";
+import { age, count, counted } from "../format.js";
 import { html, useState } from "../html.js";
 import { Time } from "../parts/time.js";
 
@@ -64,7 +64,7 @@ function hex(of) {
 export function Properties({ properties }) {
   const pairs = Object.entries(properties);
   if (!pairs.length) return null;
-  return html`<details><summary class="small">${count(pairs.length)} properties and headers</summary>
+  return html`<details><summary class="small">${counted(pairs.length, "property or header", "properties and headers")}</summary>
     <dl class="facts">${pairs.map(([name, value]) => html`<dt class="mono small break">${name}</dt><dd class="mono small">${value}</dd>`)}</dl>
   </details>`;
 }

@@ -106,7 +106,7 @@ export const plainNames = (properties) => Object.fromEntries(Object.entries(prop
 /** @param {{onSearch: (asked: any) => void, busy: boolean, onCancel: () => void}} of */
 function Search({ onSearch, busy, onCancel }) {
   const isUtc = useIsUtc();
-  const zone = html`<span class="hint">in ${isUtc ? "UTC" : "your zone"}</span>`;
+  const zone = isUtc ? " (UTC)" : "";
   const submit = (/** @type {any} */ event) => {
     event.preventDefault();
     const form = new FormData(event.target);

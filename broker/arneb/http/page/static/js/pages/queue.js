@@ -1,6 +1,6 @@
 /** One queue or topic: what flows, who reads, where its cursors stand, and its messages. */
 import { path, remove } from "../api.js";
-import { age, bytes, count, rate, short } from "../format.js";
+import { age, bytes, count, counted, rate, short } from "../format.js";
 import { html, useState } from "../html.js";
 import { Chart } from "../parts/chart.js";
 import { Confirm } from "../parts/dialog.js";
@@ -48,11 +48,11 @@ export function Queue({ page, names }) {
     ${at === "publish" && html`<${Publish} vhost=${vhost} queue=${name} />`}
     ${asked === "purge" &&
     html`<${Confirm} title="Purge this queue?" name=${name} action="Purge" done=${`Purged ${name}.`} onClose=${() => ask("")}
-      text=${`${count(shown.ready)} messages that wait are deleted for good; ${count(shown.unacknowledged)} at consumers stay. It stands in the audit log.`}
+      text=${`${counted(shown.ready, "message that waits is", "messages that wait are")} deleted for good; those at consumers (${count(shown.unacknowledged)}) stay. It stands in the audit log.`}
       work=${() => remove(`queues/${place}/contents`)} />`}
     ${asked === "delete" &&
     html`<${Confirm} title="Delete this queue?" name=${name} action="Delete" done=${`Deleted ${name}.`} onClose=${() => ask("")}
-      text=${`The queue goes with its ${count(shown.messages)} messages, its bindings and all other subscriptions of its topic.`}
+      text=${`The queue goes with its ${counted(shown.messages, "message")}, its bindings and all other subscriptions of its topic.`}
       work=${async () => {
         await remove(`queues/${place}`);
         location.hash = to("queues");
