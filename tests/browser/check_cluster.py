@@ -53,7 +53,8 @@ class Nodes:
         for each in self.all:
             if each.is_running:
                 each.kill()
-        self.log.kill()
+        if self.log.returncode is None:
+            self.log.kill()
 
 
 @pytest.fixture(scope="module")
