@@ -113,7 +113,7 @@ def test_who_leads_is_seen_at_a_node_that_does_not_and_that_it_has_gone(
             assert "ahead" in own or "behind" in own
             assert "leads" in led
             assert "holds" in led
-            record = somebody.page.locator("tbody tr").first.locator("td").nth(3)
+            record = somebody.page.locator("tbody tr").first.locator("td").nth(6)
             before = record.inner_text()
             expect(record).not_to_have_text(before)  # heartbeats: it moves while it is looked at
 

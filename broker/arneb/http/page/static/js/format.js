@@ -9,6 +9,9 @@ export function count(value) {
   return value === undefined || value === null ? "–" : whole.format(value);
 }
 
+/** As a sentence begins. @param {string} text */
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** So many of something. @param {number} value @param {string} one @param {string} [many] */
 export const counted = (value, one, many = `${one}s`) => (value === 1 ? `1 ${one}` : `${count(value)} ${many}`);
 

@@ -1,6 +1,6 @@
 /** The shell: the bar at the side, alarms, and the page that the route names. */
 import { html, useEffect, useRef, useState } from "./html.js";
-import { bytes } from "./format.js";
+import { bytes, capital } from "./format.js";
 import { alarms, useMember } from "./member.js";
 import { PAGES } from "./pages.js";
 import { to, useRoute } from "./route.js";
@@ -93,7 +93,7 @@ function Lost() {
   const isLost = state === "lost";
   const text = state === "unanswered" && whyUnanswered();
   return html`<div class="stack-none" role="status">
-    ${text && html`<p class="notice warn"><span class="strong">Nobody answers at the moment</span>${text}. What is shown is not current. The page goes on by itself.</p>`}
+    ${text && html`<p class="notice warn"><span class="strong">Nobody answers at the moment</span>${capital(text)}. What is shown is not current. The page goes on by itself.</p>`}
     ${isLost && html`<p class="notice warn"><span class="strong">The broker does not answer</span>What is shown is not current. The page goes on by itself as soon as it is back.</p>`}</div>`;
 }
 

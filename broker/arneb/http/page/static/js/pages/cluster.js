@@ -4,7 +4,6 @@ import { html } from "../html.js";
 import { parts } from "../member.js";
 import { Head } from "../parts/head.js";
 import { Table } from "../parts/table.js";
-import { to } from "../route.js";
 import { useStreamState } from "../stream.js";
 
 /** What the states of a node are called, and how they look. */
@@ -30,7 +29,7 @@ function State({ state }) {
 const lease = (row) => (!row.leads ? html`<span class="quiet">–</span>` : row.serves ? html`<span class="tag good">holds</span>` : html`<span class="tag bad">the log does not answer</span>`);
 
 /** @param {any} row */
-const lag = (row) => (row.leads ? html`<span class="quiet">–</span>` : `${counted(row.lag_records, "record")}, ${bytes(row.lag_bytes)}, ${lasting(row.lag_s)}`);
+const lag = (row) => (row.leads ? html`<span class="quiet">–</span>` : `${lasting(row.lag_s)}, ${counted(row.lag_records, "record")}, ${bytes(row.lag_bytes)}`);
 
 /** @param {any} row */
 const clock = (row) => (row.leads ? html`<span class="quiet">–</span>` : html`<span class=${row.skew_alarm ? "tag bad" : ""}>${`${count(Math.abs(row.skew_ms))} ms ${row.skew_ms < 0 ? "behind" : "ahead"}`}</span>`);
@@ -41,11 +40,11 @@ const COLUMNS = [
   { title: "Shard", show: (row) => row.shard },
   { title: "State", show: (row) => html`<${State} state=${row.state} />` },
   { title: "Leader", show: (row) => (row.led_by ? `${row.led_by}, epoch ${count(row.epoch)}` : html`<span class="tag bad">nobody</span>`) },
-  { title: "Record", number: true, show: (row) => count(row.number) },
-  { title: "Without a receipt", number: true, kind: "aside", show: (row) => (row.leads ? count(row.under_way) : html`<span class="quiet">–</span>`) },
   { title: "Lag", show: lag },
   { title: "Lease", show: lease },
   { title: "Clock, to the leader's", show: clock },
+  { title: "Record", number: true, show: (row) => count(row.number) },
+  { title: "Without a receipt", number: true, kind: "aside", show: (row) => (row.leads ? count(row.under_way) : html`<span class="quiet">–</span>`) },
 ];
 
 /** @param {{node: any, member: any}} of */
@@ -69,7 +68,7 @@ export function Cluster({ node, member }) {
         <dl class="facts">
           <dt>Clients carried</dt><dd>${count(here.carried)} to the node that leads</dd>
           ${ended.map((each) => html`<dt>${each.node} last ended</dt><dd class="break">${each.why}</dd>`)}
-          <dt>Seen on this page</dt><dd>the node that the browser has reached, and the one that leads; each other node has this page as well, and <a href=${to("overview")}>everything else</a> is the leader's.</dd>
+          <dt>Others</dt><dd>This page shows this node and the one that leads; open it at another node to see that one. All other pages show what the leader says.</dd>
         </dl>
       </section>
     </div>`;

@@ -1,4 +1,5 @@
 /** In the place of the login while no node of the cluster answers: what this node knows, until one does. */
+import { capital } from "../format.js";
 import { html } from "../html.js";
 import { useMember } from "../member.js";
 import { Cluster } from "./cluster.js";
@@ -9,7 +10,7 @@ const EVERY_MS = 1000;
 export function Leaderless({ reason }) {
   const member = useMember(true, EVERY_MS);
   return html`<main class=${member ? "main" : "alone"}>
-    <div class="notice warn" role="alert"><span class="strong">Nobody answers for the cluster</span>${reason}. The page goes on by itself as soon as a node leads.</div>
+    <div class="notice warn" role="alert"><span class="strong">Nobody answers for the cluster</span>${capital(reason)}. The page goes on by itself as soon as a node leads.</div>
     ${member ? html`<${Cluster} member=${member} />` : html`<h1 class="unseen">Arneb</h1>`}
   </main>`;
 }
