@@ -105,6 +105,11 @@ class AuditLog:
     def __repr__(self) -> str:
         return f"<AuditLog {self._path}>"
 
+    @property
+    def is_kept(self) -> bool:
+        """Records go somewhere: into a file, or into a log that takes them."""
+        return self._path != NO_FILE or LOGGER.isEnabledFor(logging.INFO)
+
     async def record(self, record: AuditRecord) -> None:
         """Keep one record. An error of the disk is logged: the action has happened."""
         line = record.line(wall_clock_ms())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from arneb import __version__
 from arneb.alarms import Alarms
+from arneb.audit_log import AuditLog
 from arneb.config import Address, Config
 from arneb.http.management.rates import Rates
 from arneb.http.management.sessions import Sessions
@@ -69,6 +70,9 @@ class ManagedBroker(Protocol):
     def pulsar_context(self) -> "BrokerContext | None": ...
 
     @property
+    def audit(self) -> AuditLog: ...
+
+    @property
     def handed(self) -> "HandedOver | None": ...
 
 
@@ -100,5 +104,6 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         broker.shovels,
         Sessions(broker.catalogue),
         broker.pulsar_context,
+        lambda: broker.audit.is_kept,
         None if broker.handed is None else broker.handed.membership,
     )

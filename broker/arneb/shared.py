@@ -304,6 +304,11 @@ class Shared:
         return _nobody_asks if self.handed is None else self.handed.serving(name)
 
     @property
+    def audit(self) -> AuditLog:
+        """Where changes are recorded."""
+        return self.node.audit
+
+    @property
     def pulsar_context(self) -> "BrokerContext | None":
         """What Pulsar's connections share, where that protocol is served."""
         has_pulsar = not self.addresses.keys().isdisjoint(PULSARS)

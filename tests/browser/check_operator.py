@@ -31,8 +31,17 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("store"), ["amqp", "http"]) as found:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the audit log."""
+    return tmp_path_factory.mktemp("audit") / "audit.log"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, audit: Path) -> Iterator[BrokerProcess]:
+    settings = audit.with_name("arneb.toml")
+    settings.write_text(f'[audit]\nfile = "{audit}"\n')
+    store = tmp_path_factory.mktemp("store")
+    with BrokerProcess(store, ["amqp", "http"], [f"--config={settings}"]) as found:
         yield found
 
 
@@ -208,7 +217,7 @@ def test_a_hostile_name_is_text(somebody: Operator, broker: BrokerProcess) -> No
     assert somebody.page.locator("img[src=x]").count() == 0
 
 
-def test_a_purge_asks_for_the_name(somebody: Operator, broker: BrokerProcess) -> None:
+def test_a_purge_asks_for_the_name(somebody: Operator, broker: BrokerProcess, audit: Path) -> None:
     api(broker, "PUT", "queues/%2F/full", {"durable": True})
     with connected(broker) as connection:
         channel = connection.channel()
@@ -217,12 +226,16 @@ def test_a_purge_asks_for_the_name(somebody: Operator, broker: BrokerProcess) ->
     somebody.go("#/queues/%2F/full")
     somebody.press("Purge")
     dialog = somebody.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("1 messages that wait are deleted")
+    expect(dialog).to_contain_text("1 message that waits is deleted")
+    expect(dialog).to_contain_text("It stands in the audit log.")
     expect(dialog.get_by_role("button", name="Purge")).to_be_disabled()
     dialog.get_by_role("textbox").fill("full")
     dialog.get_by_role("button", name="Purge").click()
     somebody.sees("Purged full.")
     assert api(broker, "GET", "queues/%2F/full")["messages"] == 0
+    records = map(json.loads, audit.read_text(encoding="utf-8").splitlines())
+    [purge] = [each for each in records if "/full/contents" in each["action"]]
+    assert (purge["user"], purge["outcome"]) == ("guest", "done")
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,8 @@ class Site:
     sessions: Sessions
     pulsar: "BrokerContext | None" = None
     """What Pulsar's connections share, where that protocol is served."""
+    is_audited: Callable[[], bool] = bool
+    """Are changes recorded anywhere?"""
     membership: Callable[[], Document] | None = None
     """How this node does in its cluster, where there is one."""
     pause: Callable[[], Awaitable[None]] = between_pieces

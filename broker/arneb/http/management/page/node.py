@@ -20,6 +20,7 @@ async def _look(site: Site, call: Call) -> Reply:
         "node": site.node,
         "started_ms": site.started_ms,
         "user": call.caller.name if not is_monitor(call.caller) else None,
+        "audited": site.is_audited(),
         "alarms": alarms_of(site),
     }
     if is_monitor(call.caller):

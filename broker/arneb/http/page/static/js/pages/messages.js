@@ -15,8 +15,9 @@ const LIMIT = 20;
  * @param {string} of.name
  * @param {string} of.from the call that looks; what is done with messages stands below it
  * @param {boolean} of.isKept they may only be looked at
+ * @param {boolean} of.audited what is done is recorded
  */
-export function Messages({ name, from: place, isKept }) {
+export function Messages({ name, from: place, isKept, audited }) {
   const [asked, setAsked] = useState(/** @type {Record<string, any>} */ ({ of: "waiting" }));
   const [found, setFound] = useState(/** @type {any[]} */ ([]));
   const [progress, setProgress] = useState({ bytes: 0, total: 1, next: /** @type {string | null} */ (null), busy: false, failed: "" });
@@ -95,7 +96,7 @@ export function Messages({ name, from: place, isKept }) {
     </section>
     ${progress.next && !progress.busy && html`<button class="button" onClick=${() => look(progress.next, found)}>Look for more</button>`}
     ${moving === "republish" && html`<${RepublishDialog} count=${chosen.size} onClose=${() => setMoving("")} onDone=${(/** @type {any} */ more) => act(moving, more)} />`}
-    ${moving && moving !== "republish" && html`<${MoveDialog} action=${moving} from=${name} count=${chosen.size} onClose=${() => setMoving("")} onDone=${(/** @type {any} */ more) => act(moving, more)} />`}`;
+    ${moving && moving !== "republish" && html`<${MoveDialog} action=${moving} from=${name} count=${chosen.size} audited=${audited} onClose=${() => setMoving("")} onDone=${(/** @type {any} */ more) => act(moving, more)} />`}`;
 }
 
 const SAID = /** @type {Record<string, string>} */ ({ move: "moved", copy: "copied", delete: "deleted", republish: "published again", "send-back": "sent back" });

@@ -6,11 +6,14 @@ import { Dialog } from "../parts/dialog.js";
 const WORDS = /** @type {Record<string, string[]>} */ ({
   move: ["Move messages", "Move", "They leave this queue and stand in the other one, in one step: never in both, never in none."],
   copy: ["Copy messages", "Copy", "They stay here and stand in the other queue as well."],
-  delete: ["Delete messages", "Delete", "They are gone for good. Who deleted them stands in the audit log."],
+  delete: ["Delete messages", "Delete", "They are gone for good."],
 });
 
-/** @param {{action: string, from: string, count: number, onClose: () => void, onDone: (more: any) => void}} of */
-export function MoveDialog({ action, from, count: chosen, onClose, onDone }) {
+/** What is said of the audit log. @param {boolean} audited */
+export const recorded = (audited) => (audited ? "It stands in the audit log." : "This broker keeps no audit log.");
+
+/** @param {{action: string, from: string, count: number, audited: boolean, onClose: () => void, onDone: (more: any) => void}} of */
+export function MoveDialog({ action, from, count: chosen, audited, onClose, onDone }) {
   const [title, button, text] = WORDS[action];
   const [to, setTo] = useState("");
   const submit = (/** @type {Event} */ event) => {
@@ -19,7 +22,7 @@ export function MoveDialog({ action, from, count: chosen, onClose, onDone }) {
   };
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${submit}>
-      <p>${count(chosen)} ${chosen === 1 ? "message" : "messages"} of ${from}. ${text}</p>
+      <p>${count(chosen)} ${chosen === 1 ? "message" : "messages"} of ${from}. ${text} ${recorded(audited)}</p>
       ${action !== "delete" && html`<label>To the queue<input value=${to} onInput=${(/** @type {any} */ e) => setTo(e.target.value)} required autofocus autocomplete="off" /></label>`}
       <div class="row end"><button type="button" class="button" onClick=${onClose}>Cancel</button><button class="button ${action === "delete" ? "bad" : "first"}">${button}</button></div>
     </form>

@@ -11,6 +11,7 @@ import { pointsOf, useSeries } from "../series.js";
 import { useWatch } from "../stream.js";
 import { Bindings } from "./bindings.js";
 import { Messages } from "./messages.js";
+import { recorded } from "./move.js";
 import { Publish } from "./publish.js";
 import { Subscriptions } from "./subscriptions.js";
 
@@ -19,8 +20,8 @@ const COUNTED = ["in", "out", "acknowledged"];
 /** @param {any} answer */
 const read = (answer) => pointsOf(answer, COUNTED);
 
-/** @param {{page: string, names: string[]}} of */
-export function Queue({ page, names }) {
+/** @param {{page: string, names: string[], node: any}} of */
+export function Queue({ page, names, node }) {
   // Of one name: a topic in a namespace that is no virtual host's.
   const isNamed = page === "topics";
   const [vhost, name] = isNamed ? ["", names[0].replace(/^persistent:\/\//, "")] : names;
@@ -43,16 +44,16 @@ export function Queue({ page, names }) {
     <${Tabs} label="Parts of this queue" at=${at} tabs=${tabs} />
     ${at === "figures" && html`<${Flow} shown=${shown} points=${points} />`}
     ${at === "subscriptions" && html`<${Subscriptions} queue=${shown} />`}
-    ${at === "messages" && html`<${Messages} name=${name} from=${isNamed ? `${from}/messages` : `page/messages/${place}`} isKept=${isNamed} />`}
+    ${at === "messages" && html`<${Messages} name=${name} from=${isNamed ? `${from}/messages` : `page/messages/${place}`} isKept=${isNamed} audited=${node?.audited} />`}
     ${at === "bindings" && html`<${Bindings} vhost=${vhost} name=${name} />`}
     ${at === "publish" && html`<${Publish} vhost=${vhost} queue=${name} />`}
     ${asked === "purge" &&
     html`<${Confirm} title="Purge this queue?" name=${name} action="Purge" done=${`Purged ${name}.`} onClose=${() => ask("")}
-      text=${`${counted(shown.ready, "message that waits is", "messages that wait are")} deleted for good; those at consumers (${count(shown.unacknowledged)}) stay. It stands in the audit log.`}
+      text=${`${counted(shown.ready, "message that waits is", "messages that wait are")} deleted for good; those at consumers (${count(shown.unacknowledged)}) stay. ${recorded(node?.audited)}`}
       work=${() => remove(`queues/${place}/contents`)} />`}
     ${asked === "delete" &&
     html`<${Confirm} title="Delete this queue?" name=${name} action="Delete" done=${`Deleted ${name}.`} onClose=${() => ask("")}
-      text=${`The queue goes with its ${counted(shown.messages, "message")}, its bindings and all other subscriptions of its topic.`}
+      text=${`The queue goes with its ${counted(shown.messages, "message")}, its bindings and all other subscriptions of its topic. ${recorded(node?.audited)}`}
       work=${async () => {
         await remove(`queues/${place}`);
         location.hash = to("queues");
