@@ -60,6 +60,12 @@ def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             f"Node {node} is {about['lag_s']:.0f} s behind the leader of {shard}.",
             "It would need that long to take over. Look at its disk, and at its way to Pulsar.",
         )
+    if trims := about["trim_alarm"]:
+        yield alarm(
+            "trim",
+            f"Shard {shard}: {trims}.",
+            "Pulsar keeps every record until enough nodes have it on disk. Start those that are away.",
+        )
     if about["skew_alarm"]:
         ahead = about["skew_ms"]
         direction = "ahead of" if ahead > 0 else "behind"

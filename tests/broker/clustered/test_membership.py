@@ -9,7 +9,7 @@ from arneb.clustered.membership import BEHIND_S, alarms_of, membership
 FOLLOWING: dict[str, Any] = {
     "shard": "main", "node": "n2", "state": "following", "leads": False, "serves": False,
     "leader": "n1", "epoch": 3, "number": 70, "under_way": 0, "lag_records": 1, "lag_bytes": 10,
-    "lag_s": 0.4, "skew_ms": -3, "skew_alarm": False, "why": "", "led_by": "n1", "carried": 2,
+    "lag_s": 0.4, "skew_ms": -3, "skew_alarm": False, "why": "", "trim_alarm": "", "members": [], "led_by": "n1", "carried": 2,
 }  # fmt: skip
 LEADING = FOLLOWING | {
     "node": "n1", "state": "leading", "leads": True, "serves": True, "lag_s": 0.0, "skew_ms": 0
@@ -43,6 +43,7 @@ def test_all_is_well(about: dict[str, Any]) -> None:
         (FOLLOWING | {"lag_s": BEHIND_S}, []),
         (FOLLOWING | {"lag_s": BEHIND_S + 0.1}, ["behind"]),
         (FOLLOWING | {"skew_alarm": True, "skew_ms": -250}, ["clock"]),
+        (LEADING | {"trim_alarm": "the log topic is not trimmed: 1 of 2"}, ["trim"]),
         (FOLLOWING | {"skew_alarm": True, "skew_ms": 250, "lag_s": 60.0}, ["behind", "clock"]),
         (FOLLOWING | {"state": "stopped", "led_by": "", "why": "it differs"}, ["stopped"]),
     ],

@@ -47,6 +47,19 @@ const COLUMNS = [
   { title: "Without a receipt", number: true, kind: "aside", show: (row) => (row.leads ? count(row.under_way) : html`<span class="quiet">–</span>`) },
 ];
 
+/** What a node knows of all that have a copy. @param {any} shard */
+const members = (shard) => (shard.members ?? []).map((/** @type {any} */ each) => ({ ...each, shard: shard.shard, behind: Math.max(0, shard.number - each.number) }));
+
+/** @type {import("../parts/table.js").Column[]} */
+const MEMBERS = [
+  { title: "Member", head: true, kind: "break", show: (each) => each.node },
+  { title: "Shard", kind: "aside", show: (each) => each.shard },
+  { title: "Copy", show: (each) => (each.is_copying ? html`<span class="tag warn">is being made</span>` : html`<span class="tag good">on disk</span>`) },
+  { title: "Up to record", number: true, show: (each) => count(each.number) },
+  { title: "Behind", number: true, show: (each) => counted(each.behind, "record") },
+  { title: "Heard of", number: true, show: (each) => `${lasting(each.heard_s)} ago` },
+];
+
 /** @param {{node: any, member: any}} of */
 export function Cluster({ node, member }) {
   // What the leader said last is no news while it says nothing.
@@ -59,16 +72,20 @@ export function Cluster({ node, member }) {
     return html`<${Head} title=${title} />${waits ? html`<p class="none" aria-busy="true">Loading …</p>` : html`<p class="none">${text}</p>`}`;
   }
   const here = member ?? node?.cluster;
+  // The leader is told by members themselves; others know it a little later.
+  const copies = rows.filter((each) => each.leads || !rows.some((other) => other.leads && other.shard === each.shard)).flatMap(members);
   const ended = rows.filter((each) => each.why);
   return html`
     <${Head} title=${title} text=${headline(rows, here)} />
     <section class="card flush"><${Table} label="Parts in the cluster" columns=${COLUMNS} rows=${rows} id=${(/** @type {any} */ row) => `${row.node} ${row.shard}`} /></section>
+    ${copies.length > 0 && html`<section class="card flush"><div class="card-head"><h2>Copies</h2></div>
+      <${Table} label="Copies" columns=${MEMBERS} rows=${copies} id=${(/** @type {any} */ each) => `${each.node} ${each.shard}`} /></section>`}
     <div class="grid">
       <section class="card"><h2>Node ${here.node}</h2>
         <dl class="facts">
           <dt>Clients carried</dt><dd>${count(here.carried)} to the node that leads</dd>
           ${ended.map((each) => html`<dt>${each.node} last ended</dt><dd class="break">${each.why}</dd>`)}
-          <dt>Others</dt><dd>This page shows this node and the one that leads; open it at another node to see that one. All other pages show what the leader says.</dd>
+          <dt>Others</dt><dd>Above are this node and the one that leads; open the page at another node to see how that one does. All other pages show what the leader says.</dd>
         </dl>
       </section>
     </div>`;
