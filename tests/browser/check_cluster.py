@@ -11,7 +11,7 @@ import pytest
 import trio
 from conformance.cluster_demo.__main__ import prepare
 from conformance.cluster_demo.nodes import NodeProcess, until
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 from tests.browser.check_looks import LOOKS, PICTURES
 from tests.browser.operator import Operator, chromium, fetch_axe, operator
 
@@ -77,12 +77,15 @@ def url_of(node: NodeProcess) -> str:
     return f"http://127.0.0.1:{node.ports['http']}/"
 
 
+def nodes_shown(somebody: Operator) -> Locator:
+    """The table of them."""
+    return somebody.page.get_by_role("region", name="Parts in the cluster: table")
+
+
 def row(somebody: Operator, node: NodeProcess) -> str:
     """What the page of the cluster says of a node."""
-    shown = somebody.page.get_by_role("row").filter(
-        has=somebody.page.get_by_role("rowheader", name=node.name)
-    )
-    return shown.inner_text()
+    named = somebody.page.get_by_role("rowheader", name=node.name)
+    return nodes_shown(somebody).get_by_role("row").filter(has=named).inner_text()
 
 
 def test_who_leads_is_seen_at_a_node_that_does_not_and_that_it_has_gone(
@@ -97,7 +100,7 @@ def test_who_leads_is_seen_at_a_node_that_does_not_and_that_it_has_gone(
                 somebody.log_in()
                 somebody.go("#/cluster")
                 somebody.sees(f"{leader.name} leads; this is node {other.name}")
-                expect(somebody.page.get_by_role("row")).to_have_count(3)
+                expect(nodes_shown(somebody).get_by_role("row")).to_have_count(3)
                 somebody.page.screenshot(path=folder / "cluster.png")
                 assert somebody.violations() == []
                 assert (
@@ -113,16 +116,20 @@ def test_who_leads_is_seen_at_a_node_that_does_not_and_that_it_has_gone(
             assert "ahead" in own or "behind" in own
             assert "leads" in led
             assert "holds" in led
-            record = somebody.page.locator("tbody tr").first.locator("td").nth(6)
+            record = nodes_shown(somebody).locator("tbody tr").first.locator("td").nth(6)
             before = record.inner_text()
             expect(record).not_to_have_text(before)  # heartbeats: it moves while it is looked at
+
+            copies = somebody.page.get_by_role("region", name="Copies: table").locator("tbody tr")
+            expect(copies).to_have_count(2, timeout=WITHIN_MS)
+            assert [each.split()[0] for each in copies.all_inner_texts()] == ["n1", "n2"]
 
             nodes.log.kill()
             leader.kill()
             nobody = somebody.page.get_by_role("alert").filter(has_text="Nobody leads main")
             nobody.wait_for(timeout=WITHIN_MS)
             somebody.sees(f"Nobody leads at the moment; this is node {other.name}")
-            expect(somebody.page.get_by_role("row")).to_have_count(2)
+            expect(nodes_shown(somebody).get_by_role("row")).to_have_count(2)
             assert "nobody" in row(somebody, other)
             assert somebody.violations() == []
             somebody.page.screenshot(path=PICTURES / "light-1440/cluster-nobody.png")

@@ -9,7 +9,8 @@ from arneb.clustered.membership import BEHIND_S, alarms_of, membership
 FOLLOWING: dict[str, Any] = {
     "shard": "main", "node": "n2", "state": "following", "leads": False, "serves": False,
     "leader": "n1", "epoch": 3, "number": 70, "under_way": 0, "lag_records": 1, "lag_bytes": 10,
-    "lag_s": 0.4, "skew_ms": -3, "skew_alarm": False, "why": "", "trim_alarm": "", "members": [], "led_by": "n1", "carried": 2,
+    "lag_s": 0.4, "skew_ms": -3, "skew_alarm": False, "why": "",
+    "trim_alarm": "", "members": [], "led_by": "n1", "carried": 2,
 }  # fmt: skip
 LEADING = FOLLOWING | {
     "node": "n1", "state": "leading", "leads": True, "serves": True, "lag_s": 0.0, "skew_ms": 0
