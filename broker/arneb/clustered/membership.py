@@ -64,7 +64,7 @@ def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield alarm(
             "trim",
             f"Shard {shard}: {trims}.",
-            "Pulsar keeps each record until enough nodes have it on disk: start those that are away.",
+            "Pulsar keeps records until enough nodes have them on disk: start those that are away.",
         )
     if about["skew_alarm"]:
         ahead = about["skew_ms"]
