@@ -167,6 +167,7 @@ async def test_watermarks_are_moved_and_alarms_shown() -> None:
         "disk_alarm": False,
         "disk_free_bytes": 60_000_000,
         "disk_free_min_bytes": 50_000_000,
+        "log_trim_alarm": "",
     }
 
 
