@@ -172,6 +172,15 @@ async def test_watermarks_are_moved_and_alarms_shown() -> None:
 
 
 @pytest.mark.real_time
+async def test_why_a_replicated_log_is_not_trimmed_is_shown() -> None:
+    alarms = quiet_alarms()
+    alarms.log_trim_alarm = lambda: "1 of 2 nodes (n1) have a copy"
+    (shown,) = await told(alarms)
+    assert json.loads(shown[2])["log_trim_alarm"] == "1 of 2 nodes (n1) have a copy"
+    assert not alarms.resource_alarms.short  # nobody is blocked
+
+
+@pytest.mark.real_time
 async def test_what_is_no_watermark_is_refused_in_words() -> None:
     alarms = quiet_alarms()
     bodies = (

@@ -208,6 +208,26 @@ async def test_what_is_not_of_the_copy_is_given_to_nobody(tmp_path: Path, need: 
             await taker.hear()
 
 
+async def test_a_copy_is_given_at_a_bounded_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until_s: list[float] = []
+
+    async def note(deadline: float) -> None:
+        until_s.append(deadline)
+
+    monkeypatch.setattr(source_module.trio, "sleep_until", note)
+    async with giving(tmp_path) as given:
+        given.list_as_waited_for()
+        given.source._bytes_per_s = 1 << 10
+        taker = given.call()
+        made = await taker.made()
+        began = trio.current_time()
+        await taker.take(made)
+    rest_s = until_s[-1] - began
+    assert rest_s == pytest.approx(sum(made.files.values()) / (1 << 10), abs=1.0)
+
+
 async def test_without_room_there_is_no_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

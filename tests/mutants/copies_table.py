@@ -284,4 +284,11 @@ COPIES_MUTANTS: Final = (
         "        if False:\n",
         FOUNDING_TESTS,
     ),
+    Mutant(
+        "a copy is given as fast as the disk allows",
+        COPIES + "source.py",
+        "            await trio.sleep_until(began + sent / self._bytes_per_s)\n",
+        "            await trio.sleep_until(began)\n",
+        SOURCE_TESTS,
+    ),
 )

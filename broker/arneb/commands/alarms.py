@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from arneb.commands.asking import ask, unlike
+from arneb.visible import visible
 
 PATH: Final = "/api/alarms"
 
@@ -29,6 +30,8 @@ def alarms(url: str, **watermarks: float | None) -> None:
         show({key: found[key] for key in _KEYS})
     except (KeyError, TypeError) as error:
         raise unlike(url) from error
+    if said := found.get("log_trim_alarm"):
+        click.echo(visible(f"log: ALARM, {said}"))
 
 
 def show(found: dict[str, Any]) -> None:
