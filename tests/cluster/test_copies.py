@@ -17,7 +17,7 @@ from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
 from arneb_core.store.check import check
 from arneb_core.store.findings import Finding, FindingKind
-from arneb_core.store.replacing import COPY_NAME
+from arneb_core.store.replacing import COPY_NAME, GIVEN_NAME
 
 pytestmark = pytest.mark.real_time
 
@@ -102,7 +102,7 @@ async def test_a_new_node_takes_a_copy_from_a_follower_and_reads_on(
         assert f"Member: {new.name}, has on disk up to record " in said
         assert await blocking(consume, new, 4) == [b"a", b"b", b"c", b"d"]
         assert not (new.config().data_dir / COPY_NAME).exists()
-        assert not list((follower.config().data_dir / source_module.GIVEN_NAME).iterdir())
+        assert not list((follower.config().data_dir / GIVEN_NAME).iterdir())
     for each in cluster.nodes:
         assert check(each.config().data_dir) == []
 

@@ -12,7 +12,7 @@ from tests.cluster.member_kit import until
 from tests.cluster.test_replica import applied, steps_of
 
 from arneb_cluster.copies import source as source_module
-from arneb_cluster.copies.source import GIVEN_NAME, CopySource
+from arneb_cluster.copies.source import CopySource
 from arneb_cluster.protocol.copying import (
     CopyBroken,
     CopyRefused,
@@ -33,7 +33,7 @@ from arneb_cluster.routing.internal_protocol import Request
 from arneb_core.api.placement import NotServed
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.replacing import FILES
+from arneb_core.store.replacing import FILES, GIVEN_NAME
 from arneb_core.store.schema import Table
 
 pytestmark = pytest.mark.real_time

@@ -39,13 +39,10 @@ from arneb_cluster.routing.internal_stream import InternalStream
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.placement import NotServed
 from arneb_core.api.tls_records import TlsRecords
-from arneb_core.store.replacing import give_up_replacing
+from arneb_core.store.replacing import GIVEN_NAME, give_up_replacing
 
 COPY: Final = "copy"
 """What is asked for at the internal port."""
-
-GIVEN_NAME: Final = "arneb.given"
-"""The directory in the data directory that holds the copy that is given."""
 
 PIN_WAIT_S: Final = 60.0
 """How long a leader may take to write down who is waited for; without one nobody is."""

@@ -10,6 +10,7 @@ with its process however that ends. The number in the file is for people only.
 import errno
 import fcntl
 import os
+import shutil
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -21,6 +22,7 @@ from arneb_core.store.journal_file import JOURNAL_NAME
 from arneb_core.store.meta_pages import check_opened
 from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME, sync_directory
 from arneb_core.store.pages import PageFile
+from arneb_core.store.replacing import COPY_NAME, GIVEN_NAME
 from arneb_core.store.schema import Table
 from arneb_core.store.store_file import EVERY_TABLE, look_through, refuse
 
@@ -33,6 +35,11 @@ that a broker opens before the store."""
 
 LEFT_BY_A_STORE: Final = frozenset({LMDB_LOCK_NAME, JOURNAL_NAME})
 """Files that are made when the data file is there: alone they are what is left of a store."""
+
+
+MADE_BY_US: Final = frozenset({LOCK_NAME, NEW_NAME, COPY_NAME, GIVEN_NAME})
+"""What may be there without a store, in a directory that is ours: stores that are being made, and
+copies."""
 
 
 class Content(Enum):
@@ -109,7 +116,7 @@ def look_at(path: Path, *, locked: bool = False) -> Content:
         return _look_at_data(path, claimed=claimed, locked=locked)
     if left := names & LEFT_BY_A_STORE:
         raise StoreDamaged(f"{path} has no {DATA_NAME}, though {min(left)} is there")
-    if names - ({LOCK_NAME, NEW_NAME} if claimed else set()):
+    if names - (MADE_BY_US if claimed else set()):
         raise ForeignDirectory(f"{path} is not empty and holds no Arneb store")
     return Content.NOTHING
 
@@ -160,6 +167,8 @@ def erase(path: Path) -> None:
     try:
         for name in (*sorted(LEFT_BY_A_STORE), DATA_NAME):
             (path / name).unlink(missing_ok=True)
+        for name in (COPY_NAME, GIVEN_NAME):
+            shutil.rmtree(path / name, ignore_errors=True)
         sync_directory(path)
     finally:
         lock.release()

@@ -18,6 +18,9 @@ from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory, 
 COPY_NAME: Final = "arneb.copy"
 """The directory in the data directory in which the other is made."""
 
+GIVEN_NAME: Final = "arneb.given"
+"""The directory in the data directory that holds a copy of it that others are given."""
+
 WHOLE_NAME: Final = "whole"
 """The file that says that it is, and of which files it is made."""
 

@@ -11,11 +11,13 @@ import pytest
 from arneb_core.store import replacing
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
+from arneb_core.store.directory import erase
 from arneb_core.store.environment import Store
 from arneb_core.store.journal_file import JOURNAL_NAME
-from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME
 from arneb_core.store.replacing import (
     COPY_NAME,
+    GIVEN_NAME,
     WHOLE_NAME,
     begin_replacing,
     finish_replacing,
@@ -134,3 +136,23 @@ def test_whoever_is_killed_leaves_the_one_or_the_other(
         if is_done:
             break
     assert seen == {b"1", b"2"}
+
+
+def test_a_directory_whose_store_is_lost_is_ours_all_the_same(tmp_path: Path) -> None:
+    old, new = made(tmp_path / "old", b"1"), made(tmp_path / "new", b"2")
+    names = copied_into(old, new)
+    (old / GIVEN_NAME).mkdir()
+    for each in (DATA_NAME, LMDB_LOCK_NAME, JOURNAL_NAME):
+        (old / each).unlink(missing_ok=True)
+    assert value_in(old) is None
+    mark_whole(old, names)
+    assert value_in(old) == b"2"
+
+
+def test_what_is_erased_leaves_no_copies(tmp_path: Path) -> None:
+    old, new = made(tmp_path / "old", b"1"), made(tmp_path / "new", b"2")
+    mark_whole(old, copied_into(old, new))
+    (old / GIVEN_NAME).mkdir()
+    erase(old)
+    assert {each.name for each in old.iterdir()} == {LOCK_NAME}
+    assert value_in(old) is None
