@@ -130,10 +130,10 @@ async def test_a_node_that_was_dropped_and_lacks_what_is_gone_takes_a_copy_when_
         assert check(each.config().data_dir) == []
 
 
-def members_of(leader: OneNode) -> set[str]:
-    """As a leader knows them."""
-    assert leader.node is not None
-    about = leader.node.about()["cluster"]
+def members_of(node: OneNode) -> set[str]:
+    """As it knows them."""
+    assert node.node is not None
+    about = node.node.about()["cluster"]
     return {each["node"] for each in about["members"]}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
+from tests.cluster.test_copies import members_of
 from tests.cluster.test_member import consume, publish, refused
 from tests.cluster.test_shard import publish as append
 from tests.cluster.test_shard import stored_in
@@ -70,6 +71,8 @@ async def test_a_shard_goes_on_from_the_best_directory_when_its_topic_is_lost(
         best = await cluster.leader()
         other = cluster.other(best)
         await blocking(publish, best, b"a")
+        # As a follower knows them, which is by a record.
+        await until(lambda: members_of(other) == {best.name, other.name})
         await other.stop()
         await blocking(publish, best, b"b", b"c")
         await best.stop()
