@@ -234,3 +234,20 @@ async def test_what_is_there_of_a_copy_that_is_not_given_any_more_is_not_used(
         await until(lambda: new.node is not None and new.node.is_ready)
         assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
     assert check(new.config().data_dir) == []
+
+
+async def test_when_who_gives_a_copy_is_killed_another_gives_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going, written = held_up(monkeypatch)
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        leader, follower = await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: written() == 2)
+        await follower.kill()
+        going.set()
+        await until(lambda: new.node is not None and new.node.is_ready)
+        assert any(f"a copy of what node {leader.name} has" in line for line in new.said)
+        assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
+    assert check(new.config().data_dir) == []
