@@ -234,6 +234,7 @@ class Taker:
     ) -> None:
         said = self.statistics
         said.step, said.bytes_total = "copies", taking.bytes_total
+        said.bytes_done = taking.bytes_done
         try:
             await self._chunks(conversation, taking, source, making)
         except (CopyBroken, trio.BrokenResourceError, trio.TooSlowError):
