@@ -167,6 +167,8 @@ async def test_who_was_cut_off_goes_on_with_the_same_copy(tmp_path: Path) -> Non
         first = given.call()
         made = await first.made()  # whose end nobody has noticed
         again = given.call(replace(WANTED, copy=made.copy))
+        kind, body = await again.hear()  # so that it goes on telling that it is waited for
+        assert (kind, parse_standing(body).number) == (Kind.STANDING, 2)
         assert await again.made() == made
         with pytest.raises(EOFError):
             await first.hear()

@@ -69,6 +69,8 @@ class _Given:
     """The copy that there is."""
 
     made: Made
+    standing: Standing
+    """Who takes it is waited for there."""
     path: Path
     wanted: Wanted
     used_at: float
@@ -183,6 +185,7 @@ class CopySource:
         :class:`trio.BrokenResourceError`."""
         given = self._given
         if given is not None and given.made.copy == wanted.copy and given.wanted.run == wanted.run:
+            await stream.send_all(standing_frame(given.standing))
             return given
         flushed = self._replica.flushed
         standing = Standing(flushed.history, flushed.link.number, flushed.place)
@@ -204,7 +207,7 @@ class CopySource:
                 while not self._is_waited_for(wanted):  # noqa: ASYNC110 - a thread changes that
                     await trio.sleep(POLL_S)
             try:
-                ends.append(await self._make(wanted))
+                ends.append(await self._make(wanted, standing))
             except CopyRefused as error:
                 ends.append(error)
             nursery.cancel_scope.cancel()
@@ -216,7 +219,7 @@ class CopySource:
         known = self._replica.members.by_node.get(wanted.node)
         return known is not None and known.report.is_copying and known.report.run == wanted.run
 
-    async def _make(self, wanted: Wanted) -> _Given:
+    async def _make(self, wanted: Wanted, standing: Standing) -> _Given:
         if not self._is_waited_for(wanted):
             raise CopyRefused("no leader has written down within a minute that it is waited for")
         store = self._replica.store
@@ -238,7 +241,8 @@ class CopySource:
             files = await trio.to_thread.run_sync(make)
         except (OSError, StoreFailed) as error:
             raise CopyRefused(f"it cannot make one: {error}") from error
-        self._given = _Given(Made(name, number, files), path, wanted, trio.current_time())
+        made = Made(name, number, files)
+        self._given = _Given(made, standing, path, wanted, trio.current_time())
         return self._given
 
     async def _chunk(self, given: _Given, file: str, index: int) -> bytes:
