@@ -116,7 +116,7 @@ def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:
     if node.window is not None or node.state is State.CLOSING:
         return HERE if lets_in and node.state is State.LEADING else NOBODY
     standing = node.reader.standing
-    if standing is None or node.leadership.silence.may_try(now):
+    if standing is None or node.leadership.silence.is_over(now):
         return NOBODY
     take = standing.take
     if take.node == name:

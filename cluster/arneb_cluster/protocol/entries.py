@@ -52,7 +52,8 @@ class Kind(IntEnum):
     """A part of a commit; more follow."""
     HEARTBEAT = 4
     RESIGNATION = 5
-    """The leader writes nothing more."""
+    """The leader writes nothing more. Its body is the name of the node that it hands over to, or
+    empty."""
 
 
 _RECORD_HEAD: Final = MAGIC + bytes([VERSION])
@@ -96,6 +97,11 @@ class Record:
     def is_resignation(self) -> bool:
         """Its leader writes nothing more."""
         return self.kind is Kind.RESIGNATION
+
+    @property
+    def successor(self) -> str:
+        """To whom the leader of a resignation hands over; empty: to whoever is active."""
+        return self.body.decode(errors="replace") if self.is_resignation else ""
 
 
 def encode_take(take: Take) -> bytes:

@@ -1,8 +1,8 @@
 """Leadership: one node's way to lead a shard, and back.
 
-The rule: who *may* try is Pulsar's Failover subscription to say; whoever may does so only when
-nobody has written for :data:`.SILENCE_S`, up to the very end of the topic, or the leader has
-resigned. It leads when its TAKE counts, and serves when no other lease can last any more. Whoever
+The rule: who *may* try is Pulsar's Failover subscription to say, or the leader that hands over to a
+node by name; whoever may does so only when nobody has written for :data:`.SILENCE_S`, up to the
+very end of the topic, or the leader has resigned, and handed over to nobody else. It leads when its TAKE counts, and serves when no other lease can last any more. Whoever
 loses leadership gives its whole engine up before it does anything else.
 
 ::
@@ -104,6 +104,8 @@ class Leadership:
     """When no other lease lasts any more."""
     why: str = ""
     """Why it stopped, or lost leadership last."""
+    successor: str = ""
+    """To whom it hands over while it resigns."""
     _may_try: bool = False
     _retry_at: float = 0.0
     _deadline: float = 0.0
@@ -139,16 +141,19 @@ class Leadership:
         if verdict is Verdict.SEEN:
             return
         resigned = verdict is Verdict.COUNTED and isinstance(entry, Record) and entry.is_resignation
-        self.silence.came(now, resigned=resigned)
+        successor = entry.successor if resigned and isinstance(entry, Record) else ""
+        self.silence.came(now, resigned=resigned, successor=successor)
         self._suspected_at = None
-        if self.state is State.PROBING and not resigned:
+        if self.state is State.PROBING and not self.silence.may_try(now, self.node):
             self._becomes(State.FOLLOWING)
+        if resigned:
+            self._look(now)  # clients wait for every tick
 
     def probed(self, last: Place, read_up_to: Place, now: float) -> None:
         """Where the topic ends, and how far it was read."""
         if self.state is not State.PROBING:
             return
-        if last > read_up_to or not self.silence.may_try(now):
+        if last > read_up_to or not self.silence.may_try(now, self.node):
             self._give_up(now, "the topic goes on")
             return
         self._becomes(State.FENCING)
@@ -186,12 +191,12 @@ class Leadership:
             self.why = why
             self.acts.append(Act.CLOSE)
 
-    def resign(self, why: str) -> None:
-        """Let another node lead."""
+    def resign(self, why: str, successor: str = "") -> None:
+        """Let another node lead, whichever or that one."""
         if self.state is State.LEADING:
             self._becomes(State.RESIGNING)
             self._deadline = math.inf
-            self.why = why
+            self.why, self.successor = why, successor
             self.acts.append(Act.RESIGN)
         elif self.state is State.OPENING:
             self.lost(why)
@@ -229,21 +234,26 @@ class Leadership:
             self._deadline = min(self._deadline, now + RESIGNING_S)
             if now >= self._deadline:
                 self.lost(self.why)
+        self._look(now)
+
+    # Inside
+
+    def _look(self, now: float) -> None:
+        """Try, if it is time to."""
         if self.state is not State.FOLLOWING or now < self._retry_at:
             return
-        if self._may_try and self.silence.may_try(now):
+        permitted = self._may_try or self.silence.is_called(self.node)
+        if permitted and self.silence.may_try(now, self.node):
             self._becomes(State.PROBING)
             self._deadline = now + PROBE_S
             self.acts.append(Act.PROBE)
         elif (
-            not self._may_try
+            not permitted
             and self.silence.is_suspect(now)
             and (self._suspected_at is None or now >= self._suspected_at + TAKING_S)
         ):
             self._suspected_at = now
             self.acts.append(Act.SUSPECT)
-
-    # Inside
 
     def _give_up(self, now: float, why: str) -> None:
         if self.state in (State.FENCING, State.TAKING):

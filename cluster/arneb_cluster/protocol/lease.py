@@ -49,18 +49,31 @@ class Silence:
     """When the last entry of anybody else came, or when reading began."""
     resigned: bool = False
     """Whoever led has said that it writes nothing more."""
+    successor: str = ""
+    """To whom it handed over; empty: to whoever is active."""
 
-    def came(self, now: float, *, resigned: bool = False) -> None:
+    def came(self, now: float, *, resigned: bool = False, successor: str = "") -> None:
         """An entry that somebody else wrote."""
-        self.since, self.resigned = now, resigned
+        self.since, self.resigned, self.successor = now, resigned, successor
 
-    def may_try(self, now: float) -> bool:
+    def is_over(self, now: float) -> bool:
         """Nobody leads, as far as can be seen."""
         return self.resigned or now >= self.since + SILENCE_S
 
+    def may_try(self, now: float, node: str) -> bool:
+        """That node need not wait for anybody. A successor comes first; that it does not come the
+        others see as they see it of a leader."""
+        at_once = self.resigned and self.successor in ("", node)
+        return at_once or now >= self.since + SILENCE_S
+
+    def is_called(self, node: str) -> bool:
+        """The leader has handed over to that node, which may try whoever is active."""
+        return self.resigned and self.successor == node
+
     def is_suspect(self, now: float) -> bool:
-        """Somebody should look whether the active candidate lives."""
-        return not self.resigned and now >= self.since + SUSPECT_S
+        """Somebody should look whether the active candidate lives: a leader that writes nothing, or
+        whoever should have gone on behind a resignation."""
+        return now >= self.since + SUSPECT_S
 
     @property
     def serve_from(self) -> float:

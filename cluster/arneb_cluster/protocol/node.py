@@ -209,9 +209,10 @@ class Node:
         self._gather()
         return True
 
-    def resign(self, why: str) -> None:
-        """Let another node lead; clients are gone when :data:`.Act.RESIGN` is carried out."""
-        self.leadership.resign(why)
+    def resign(self, why: str, successor: str = "") -> None:
+        """Let another node lead, whichever or that one; clients are gone when :data:`.Act.RESIGN`
+        is carried out."""
+        self.leadership.resign(why, successor)
         self._gather()
 
     def write_resignation(self, clock_ms: int, now: float) -> None:
@@ -219,7 +220,8 @@ class Node:
         if self.window is None or self.state is not State.RESIGNING:
             return
         # It is not applied: a directory that could not take something may be why.
-        self.window.resign(self.stamps.now(clock_ms), lambda *_: self.leadership.resigned(), now)
+        stamp_ms, successor = self.stamps.now(clock_ms), self.leadership.successor
+        self.window.resign(stamp_ms, lambda *_: self.leadership.resigned(), now, successor)
         self._gather()
 
     def closed(self, applied: Applied, now: float) -> None:

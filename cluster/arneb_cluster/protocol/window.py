@@ -179,9 +179,9 @@ class Window:
         self._add(Kind.HEARTBEAT, stamp_ms, self.standing.take.history.encode(), stored)
         self._send_held(now)
 
-    def resign(self, stamp_ms: int, stored: Stored, now: float) -> None:
-        """The last record: any other node may take the shard at once."""
-        self._add(Kind.RESIGNATION, stamp_ms, b"", stored)
+    def resign(self, stamp_ms: int, stored: Stored, now: float, successor: str = "") -> None:
+        """The last record: that node may take the shard at once, or any other."""
+        self._add(Kind.RESIGNATION, stamp_ms, successor.encode(), stored)
         self._send_held(now)
 
     # What the producer says

@@ -30,8 +30,8 @@ def heartbeat() -> Record:
     return found
 
 
-def resignation() -> Record:
-    found = parse_entry(Epoch(1, at(0)).record(b"", Kind.RESIGNATION))
+def resignation(successor: bytes = b"") -> Record:
+    found = parse_entry(Epoch(1, at(0)).record(successor, Kind.RESIGNATION))
     assert isinstance(found, Record)
     return found
 
@@ -120,6 +120,47 @@ def test_after_a_resignation_nobody_waits() -> None:
     one.take(10.0)
     one.machine.read(at(6), one.machine.take, Verdict.TAKEN, 10.0)
     assert one.machine.serve_from < 10.0
+
+
+def test_who_is_not_active_has_it_looked_at_behind_a_resignation_too() -> None:
+    one = Candidate()
+    one.machine.active(False)
+    one.machine.read(at(3), resignation(), Verdict.COUNTED, 10.0)
+    one.machine.tick(10.0 + SUSPECT_S - 0.01)
+    assert one.acts() == []
+    one.machine.tick(10.0 + SUSPECT_S)
+    assert one.acts() == [Act.SUSPECT]
+
+
+def test_a_successor_tries_when_it_reads_that_it_is_one_though_it_is_not_active() -> None:
+    one = Candidate()
+    one.machine.active(False)
+    one.machine.read(at(3), resignation(b"n1"), Verdict.COUNTED, 10.0)
+    assert one.acts() == [Act.PROBE]
+    one.machine.probed(at(3), at(3), 10.0)
+    one.machine.fenced(2, "nonce", 10.0)
+    one.machine.read(at(6), one.machine.take, Verdict.TAKEN, 10.0)
+    assert one.acts() == [Act.FENCE, Act.TAKE, Act.OPEN]
+    assert one.machine.serve_from < 10.0
+
+
+def test_who_is_active_lets_the_successor_come_first_and_then_tries() -> None:
+    one = Candidate()
+    one.machine.read(at(3), resignation(b"n2"), Verdict.COUNTED, 10.0)
+    one.machine.tick(10.0 + SILENCE_S - 0.01)
+    assert one.acts() == []
+    one.machine.tick(10.0 + SILENCE_S)
+    assert one.acts() == [Act.PROBE]
+
+
+def test_a_successor_that_reads_on_is_none_any_more() -> None:
+    one = Candidate()
+    one.machine.active(False)
+    one.machine.read(at(3), resignation(b"n1"), Verdict.COUNTED, 10.0)
+    one.machine.read(at(4), take(3, "n2"), Verdict.TAKEN, 10.0)
+    assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.PROBE])
+    one.machine.tick(10.1)
+    assert one.acts() == []
 
 
 def test_a_new_leader_waits_out_the_lease_of_whoever_wrote_last() -> None:

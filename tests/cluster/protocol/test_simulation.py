@@ -79,9 +79,9 @@ class ClusterMachine(RuleBasedStateMachine):
     def kill(self, index: int, arrived: int) -> None:
         self.simulation.kill(self.node(index), arrived)
 
-    @rule(index=NODES)
-    def resign(self, index: int) -> None:
-        self.node(index).machine.resign("asked to")
+    @rule(index=NODES, successor=st.sampled_from(["", "n0", "n1", "n2", "n9"]))
+    def resign(self, index: int, successor: str) -> None:
+        self.node(index).machine.resign("asked to", successor)
         self.node(index).gather()
 
     @rule(index=NODES, arrived=FEW)
