@@ -7,7 +7,7 @@ the store, then the servers. The control socket stays open until the process end
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
 from importlib.util import find_spec
@@ -120,6 +120,8 @@ class Node:
         """What the servers have in common while the broker runs."""
         self.cluster: Callable[[], Mapping[str, Any]] | None = None
         """Tells how it does as a member of a cluster."""
+        self.hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None = None
+        """Has another node of the cluster lead a shard."""
         self._say = say
         self._manager = manager
         self._reloading = reloading
@@ -321,6 +323,12 @@ class Node:
         if given and self.shared is not None:
             amqp = self.shared.amqp
             amqp.now = amqp.now.adjusted(**given)
+
+    async def hand_over(self, shard: str, successor: str) -> Mapping[str, Any]:
+        """See :class:`.Steered`."""
+        if self.hands_over is None:
+            raise NotPossible(f"{node_name()} is not a member of a cluster")
+        return await self.hands_over(shard, successor)
 
     async def leave(self) -> None:
         """Stop for good: say that nobody is to come, wait as long as is set, end what runs."""

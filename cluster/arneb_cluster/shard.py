@@ -156,10 +156,14 @@ class Shard:
             nursery.start_soon(self._tick)
             nursery.start_soon(self._lose_with_run)
 
-    async def resign(self, why: str, within_s: float = math.inf) -> None:
-        """Let another node lead, and wait until nothing is served here any more. What is not
-        stored ``within_s`` is given up."""
-        self.node.resign(why)
+    async def changed(self) -> None:
+        """Wait until something was done or told."""
+        await self._changed.wait()
+
+    async def resign(self, why: str, within_s: float = math.inf, successor: str = "") -> None:
+        """Let another node lead, whichever or that one, and wait until nothing is served here any
+        more. What is not stored ``within_s`` is given up."""
+        self.node.resign(why, successor)
         self._gather()
         with trio.move_on_after(within_s):
             while self.state in (State.RESIGNING, State.CLOSING):

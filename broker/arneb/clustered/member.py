@@ -6,7 +6,7 @@ round: a leader resigns, with nobody served any more, before its ports are close
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, Protocol
 
@@ -25,6 +25,7 @@ from arneb.clustered.pulsar_service import (
     internal_settings,
 )
 from arneb.config import Config
+from arneb.control.serving import NotPossible
 from arneb.garbage import thaw
 from arneb.handed import HandedOver
 from arneb.listeners import Listeners
@@ -36,6 +37,7 @@ from arneb_amqp.server.admitted import Admitting
 from arneb_cluster.copies.need import needs_copy
 from arneb_cluster.copies.source import CopySource
 from arneb_cluster.copies.taker import Taker
+from arneb_cluster.handing_over import NotHandedOver, hand_over
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
 from arneb_cluster.protocol.values import Applied
@@ -44,6 +46,7 @@ from arneb_cluster.replica import Replica
 from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
 from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.placement import NodeAddresses
 from arneb_core.api.supervision import shielded_nursery, supervise
 from arneb_core.engine.engine import Engine
@@ -67,6 +70,8 @@ class MemberNode(OwnNode, Protocol):
     """What the servers have in common while it leads."""
     cluster: Callable[[], Mapping[str, Any]] | None
     """Tells how it does as a member."""
+    hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None
+    """Has another node lead a shard."""
 
     def is_up(self) -> None:
         """Every port is served."""
@@ -165,7 +170,7 @@ class Member:
                     replica = await trio.to_thread.run_sync(Replica.open, path)
                 await self._take_part(client, replica, settings)
         finally:
-            self._node.cluster = None
+            self._node.cluster = self._node.hands_over = None
             replica.store.close()
 
     async def _needs_copy(
@@ -192,6 +197,17 @@ class Member:
         if self.shard is not None:
             await self.shard.resign("its node stops", RESIGN_S)
 
+    async def _hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
+        """Raises :class:`NotPossible`."""
+        shard, own = self.shard, self._config.cluster.shard
+        if shard is None or name not in ("", own):
+            raise NotPossible(f"expected the shard '{own}' of this node, got '{name}'")
+        try:
+            done = await hand_over(shard, successor, shard.membership.members, wall_clock_ms())
+        except NotHandedOver as error:
+            raise NotPossible(str(error)) from error
+        return {"shard": own, **done._asdict()}
+
     def _shard_settings(self) -> ShardSettings:
         table = self._config.cluster
         told = asdict(self._addresses())
@@ -216,6 +232,7 @@ class Member:
         )  # fmt: skip
         self.shard, self.ports = shard, ports
         self._node.cluster = lambda: about(shard, ports)
+        self._node.hands_over = self._hand_over
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, "the users of the cluster", users.run)
             self._tell_ready()

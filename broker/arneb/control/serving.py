@@ -25,6 +25,8 @@ from arneb_core.api.listening import serve_listeners
 
 ROOT: Final = "/ctl/"
 
+HAND_OVER: Final = "hand-over"
+
 LIMITS: Final = HttpLimits(body_bytes_max=32 * 1024 * 1024, connections_max=64)
 """Definitions of 200,000 queues come in by it."""
 
@@ -70,6 +72,11 @@ class Steered(Protocol):
     async def adjust(self, settings: Mapping[str, Any]) -> None:
         """Other settings until the broker is started again, by name. Raises
         :class:`NotPossible`."""
+        ...
+
+    async def hand_over(self, shard: str, successor: str) -> Mapping[str, Any]:
+        """Have another node of its cluster lead a shard that this one leads; what came of it, as
+        JSON's values. Raises :class:`NotPossible`."""
         ...
 
     def end(self) -> None:
@@ -122,6 +129,10 @@ class ControlApp:
         elif method == "PUT" and name == "settings":
             await self._node.adjust(_object(body))
             await _answer(send, 200, self._node.about())
+        elif method == "POST" and name == HAND_OVER:
+            said = _object(body)
+            shard, successor = str(said.get("shard", "")), str(said.get("to", ""))
+            await _answer(send, 200, await self._node.hand_over(shard, successor))
         else:
             await _answer(send, 404, {"error": "not_found", "reason": f"{method} {ROOT}{name}"})
 

@@ -1,23 +1,32 @@
-"""The cluster: how a node does as a member, and who leads.
+"""The cluster: how a node does as a member, who leads, and who is to lead.
 
 The rule: it is the node that is asked, by its control socket, whether it leads or not; what it says
-is what it knows itself.
+is what it knows itself. A leader is told to hand over, and nobody is told to take.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from arneb.ctl.exits import ExitCode, Failed
 from arneb.ctl.session import Command, Misused, Session
 
-STATUS: Final = "status"
 COPYING: Final = "copying"
 """The state of a node that takes a copy before it takes part."""
 
+TO: Final = "to"
+
 
 def _cluster(session: Session) -> None:
-    if session.arguments[0] != STATUS:
-        raise Misused(f"expected {STATUS}, got {session.arguments[0]}")
+    name, *arguments = session.arguments
+    command = SUBCOMMANDS.get(name)
+    if command is None:
+        raise Misused(f"expected {' or '.join(SUBCOMMANDS)}, got {name}")
+    command(session, *arguments)
+
+
+def _status(session: Session, *arguments: str) -> None:
+    if arguments or TO in session.options:
+        raise Misused("status takes no arguments")
     found = session.steer("GET", "about").get("cluster")
     if found is None:
         raise Failed(ExitCode.UNAVAILABLE, f"Error: {session.node} is not a member of a cluster")
@@ -64,7 +73,21 @@ def _member(found: Mapping[str, Any]) -> str:
     return f"Member: {found['node']}, {has} record {found['number']}, {ago}"
 
 
+def _hand_over(session: Session, shard: str = "") -> None:
+    to = session.options.get(TO, "")
+    session.says(f"Handing {shard or 'the shard'} over to {to or 'another node'} ...")
+    done = session.steer("POST", "hand-over", {"shard": shard, "to": to})
+    line = "{node} leads {shard} in epoch {epoch}, {took_s:.2f} s later".format_map(done)
+    session.output.value(done, line)
+
+
+SUBCOMMANDS: Final[Mapping[str, Callable[..., None]]] = {
+    "status": _status,
+    "hand-over": _hand_over,
+}
+
 COMMANDS: Final = (
-    Command("cluster", "status", "Displays how the node does as a member of a cluster", _cluster,
-            1, 1, runs_stopped=True),
+    Command("cluster", "status | hand-over [<shard>] [--to <node>]",
+            "Displays how the node does as a member of a cluster, or has another node lead",
+            _cluster, 1, 2, frozenset({TO}), runs_stopped=True),
 )  # fmt: skip

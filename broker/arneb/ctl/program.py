@@ -59,6 +59,7 @@ VALUED: Final = frozenset(
         "node", "timeout", "formatter", "vhost", "data-dir", "url", "ca-file", "priority",
         "apply-to", "description", "tags", "default-queue-type", "user", "limit", "within", "unit",
         "queue-timeout", "format", "address", "per-connection-delay", "printer", "erlang-cookie",
+        "to",
     }
 )  # fmt: skip
 """Options that take a value; all others are flags."""

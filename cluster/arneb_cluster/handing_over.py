@@ -1,0 +1,59 @@
+"""Handing over: a leader lets a node that has what it has go on, and waits until that leads.
+
+The rule: nothing is given up before it is known who goes on. From then on nobody is let in, what is
+under way is stored, and the last record names the successor, which need not wait for anybody.
+"""
+
+from typing import Final, NamedTuple
+
+import trio
+
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.members import Members
+from arneb_cluster.protocol.successor import NoSuccessor, successor_of
+from arneb_cluster.shard import Shard
+from arneb_core.api.placement import Elsewhere
+
+RESIGN_S: Final = 10.0
+"""What is not stored by then is given up, and the next leader waits for silence."""
+
+FOLLOWED_S: Final = 20.0
+"""Whoever goes on, even without the successor, does so by then, or nobody does."""
+
+
+class NotHandedOver(Exception):
+    """It leads as before, or nobody is known to lead; the text is for the operator."""
+
+
+class HandedOver(NamedTuple):
+    """Another node leads."""
+
+    node: str
+    epoch: int
+    took_s: float
+    """From when this node let nobody in any more until it read that the other leads."""
+
+
+async def hand_over(shard: Shard, wanted: str, members: Members, now_ms: int) -> HandedOver:
+    """Hand a shard over to that node, or to the one that has most if it is empty. Raises
+    :class:`NotHandedOver`."""
+    name, own = shard.settings.shard, shard.settings.node
+    if shard.state is not State.LEADING:
+        raise NotHandedOver(f"node '{own}' does not lead shard '{name}'{_who(shard)}")
+    epoch, number = shard.node.reader.epoch, shard.replica.applied.link.number
+    try:
+        successor = successor_of(members, own, wanted, number, now_ms)
+    except NoSuccessor as error:
+        raise NotHandedOver(f"shard '{name}' stays with node '{own}': {error}") from error
+    begun = trio.current_time()
+    await shard.resign(f"handed over to {successor}", RESIGN_S, successor)
+    with trio.move_on_after(FOLLOWED_S):
+        while not (isinstance(found := shard.placement, Elsewhere) and found.epoch > epoch):
+            await shard.changed()
+        return HandedOver(found.addresses.node, found.epoch, trio.current_time() - begun)
+    raise NotHandedOver(f"nobody leads shard '{name}' {FOLLOWED_S:g} s after node '{own}' resigned")
+
+
+def _who(shard: Shard) -> str:
+    found = shard.placement
+    return f": ask node '{found.addresses.node}'" if isinstance(found, Elsewhere) else ""

@@ -1,0 +1,54 @@
+"""The successor: which node a leader hands over to.
+
+The rule: it was heard of a moment ago, and lacks no more than what it reads in a moment; clients
+wait for as long as it reads, and the others do not wait for it longer than for a leader that is
+silent.
+"""
+
+from typing import Final
+
+from arneb_cluster.protocol.members import Member, Members
+
+HEARD_S: Final = 15.0
+"""Of a member that is there: three reports."""
+
+LAG_RECORDS_MAX: Final = 10_000
+"""What a node may lack by its last report: more than a leader writes between two of them, and what
+is read in a second or two."""
+
+
+class NoSuccessor(Exception):
+    """Nobody can go on at once; the text says why."""
+
+
+def successor_of(members: Members, own: str, wanted: str, number: int, now_ms: int) -> str:
+    """The node that goes on: the one that is wanted, or, if that is empty, the one that has most.
+    ``number``: of the leader's last record. Raises :class:`NoSuccessor`."""
+    others = {name: each for name, each in members.by_node.items() if name != own}
+    if wanted == own:
+        raise NoSuccessor("it leads already")
+    if wanted and wanted not in others:
+        known = ", ".join(f"'{name}'" for name in sorted(others)) or "no other node"
+        raise NoSuccessor(f"expected one of its other members, which are {known}, got '{wanted}'")
+    unfit = {name: _why_not(each, number, now_ms) for name, each in others.items()}
+    fit = [name for name in sorted(others) if not unfit[name]]
+    if wanted:
+        if unfit[wanted]:
+            raise NoSuccessor(f"node '{wanted}' {unfit[wanted]}")
+        return wanted
+    if not fit:
+        told = "; ".join(f"node '{name}' {why}" for name, why in sorted(unfit.items()))
+        raise NoSuccessor(told or "no other node was heard of")
+    return max(fit, key=lambda name: others[name].report.number)
+
+
+def _why_not(member: Member, number: int, now_ms: int) -> str:
+    silent_s = (now_ms - member.heard_ms) / 1_000
+    if silent_s > HEARD_S:
+        return f"was not heard of for {silent_s:.0f} s"
+    if not member.is_copy:
+        return "has no copy yet"
+    lag = number - member.report.number
+    if lag > LAG_RECORDS_MAX:
+        return f"lacks {lag} records"
+    return ""
