@@ -7,7 +7,7 @@ time. Nothing of the cluster is known here, which is the one that has such a bro
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from arneb_core.api.placement import Placements
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from arneb.http.server import HttpServer
     from arneb_amqp.server.admitted import Admitting
     from arneb_pulsar.server import PulsarServer
+
+GOODBYE_S: Final = 0.3
+"""How long clients of AMQP that were told to go are waited for. Another node waits for the end of
+it, and all clients with it; many of them answer only when they are about something else again."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class HandedOver:
     """Metrics of the node beside those of the broker."""
     membership: Callable[[], dict[str, Any]]
     """How the node does in its cluster, for operators."""
+    goodbye_s: float = GOODBYE_S
     pulsar: "PulsarServer | None" = None
     http: "dict[str, HttpServer]" = field(default_factory=dict)
     """By the names of listeners."""

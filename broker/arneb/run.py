@@ -115,6 +115,7 @@ def _living(core: Engine) -> Living:
 
 async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb_amqp.server import serve_amqp
+    from arneb_amqp.server.listener import GOODBYE_S
     from arneb_amqp.topology.topology import Topology
 
     by_name = shared.listeners.by_name
@@ -144,6 +145,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         resource_alarms=shared.alarms.resource_alarms,
         roster=shared.roster,
         admitting=None if shared.handed is None else shared.handed.admitting,
+        goodbye_s=GOODBYE_S if shared.handed is None else shared.handed.goodbye_s,
         task_status=task_status,
     )
 

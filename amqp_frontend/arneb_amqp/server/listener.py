@@ -44,8 +44,11 @@ GOODBYE_S: Final = 1.0
 class Server:
     """The connections of one broker."""
 
-    def __init__(self, context: ServerContext, roster: Roster) -> None:
+    def __init__(
+        self, context: ServerContext, roster: Roster, goodbye_s: float = GOODBYE_S
+    ) -> None:
         self._context = context
+        self._goodbye_s = goodbye_s
         self._ids = count(1)
         self._roster = roster
         self._gone = trio.Event()
@@ -112,7 +115,7 @@ class Server:
 
     async def say_goodbye(self) -> None:
         """Tell every client that the broker stops, and wait a little for their answers."""
-        with trio.move_on_after(GOODBYE_S):
+        with trio.move_on_after(self._goodbye_s):
             while len(self._roster):
                 self._gone = trio.Event()
                 for connection in self._roster:
@@ -131,6 +134,7 @@ async def serve_amqp(
     resource_alarms: ResourceAlarms | None = None,
     roster: Roster | None = None,
     admitting: Admitting | None = None,
+    goodbye_s: float = GOODBYE_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
@@ -142,8 +146,8 @@ async def serve_amqp(
     publish are not read any more. ``roster`` is where its connections stand, for whoever wants to
     look at them, and ``admitting`` the way in for clients whose handshake was had elsewhere.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
-    every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
-    the caller's to close.
+    every connection with 320 and returns within about ``goodbye_s``. The listeners stay the
+    caller's to close.
     """
     settings = config or AmqpConfig()
     changing = adjustable or Adjustable(settings)
@@ -169,6 +173,7 @@ async def serve_amqp(
                 core, topology, changing, flusher, timers, nursery, short, long_turns, entrance
             ),
             roster,
+            goodbye_s,
         )
         catalogue.watch(server.access_changed)
         short.listen(topology.events.alarms_changed)

@@ -1,0 +1,174 @@
+"""A leader is told to hand over: clients go on at the node that was named, and soon."""
+
+import time
+from pathlib import Path
+
+import pika
+import pika.exceptions
+import pytest
+from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
+
+from arneb.control.serving import NotPossible
+from arneb.ctl.calling import Answer
+from arneb.ctl.exits import ExitCode
+from arneb.ctl.program import run
+from arneb_cluster.protocol.entries import Record, parse_entry
+from arneb_pulsar.client.testing.subscription import Entry
+from arneb_pulsar.wire.checksum import split_body
+
+pytestmark = pytest.mark.real_time
+
+TOPIC = "persistent://public/arneb/main"
+
+
+async def heard_of(cluster: Cluster, leader: OneNode, other: OneNode) -> None:
+    """The leader has had a report of that node."""
+    assert leader.node is not None
+    node = leader.node
+
+    def has_heard() -> bool:
+        assert node.cluster is not None
+        return other.name in [each["node"] for each in node.cluster()["members"]]
+
+    await until(has_heard)
+
+
+def command(node: OneNode, *words: str) -> tuple[ExitCode, list[str], list[object]]:
+    """What ``arneb ctl`` says, and what it asks of the process."""
+    lines: list[str] = []
+    asked: list[object] = []
+
+    class Asked:
+        is_trusted = True
+
+        def call(self, method: str, path: str, body: object, _: object) -> Answer:
+            asked.append((method, path, body))
+            if path == "/ctl/about":
+                return Answer(200, {"node": node.name})
+            return Answer(200, {"shard": "main", "node": "n2", "epoch": 7, "took_s": 0.25})
+
+    code = run(
+        ["cluster", *words], write=lines.append, complain=lines.append,
+        connect=lambda line, environment: Asked(),
+    )  # fmt: skip
+    return code, lines, asked
+
+
+async def test_the_named_node_leads_and_clients_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
+        leader = await cluster.leader()
+        others = [each for each in cluster.nodes if each is not leader]
+        for each in others:
+            await heard_of(cluster, leader, each)
+        # The last of them is the one that Pulsar would never have made active by itself.
+        chosen = max(others, key=lambda each: each.name)
+        await blocking(publish, leader, b"a")
+        assert leader.node is not None
+        done = await leader.node.hand_over("main", chosen.name)
+        assert (done["shard"], done["node"]) == ("main", chosen.name)
+        assert await cluster.leader() is chosen
+        assert await blocking(consumed, leader, 1) == [b"a"]
+        assert leader.node.is_ready
+        resignations = [
+            entry
+            for entry in map(parsed, cluster.service.broker.topic(TOPIC).entries)
+            if isinstance(entry, Record) and entry.is_resignation
+        ]
+        assert [each.successor for each in resignations] == [chosen.name]
+
+
+async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        first = await cluster.leader()
+        second = cluster.other(first)
+        for leader, other in ((first, second), (second, first)):
+            await until(lambda leader=leader: leader.leads)
+            await heard_of(cluster, leader, other)
+            assert leader.node is not None
+            assert (await leader.node.hand_over("", ""))["node"] == other.name
+        assert await cluster.leader() is first
+        # Who hands over is told so, and who was killed is followed as ever.
+        await first.kill()
+        assert await cluster.leader(other_than=first) is second
+
+
+async def test_what_cannot_be_handed_over_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await heard_of(cluster, leader, other)
+        assert leader.node is not None
+        assert other.node is not None
+        epoch = epoch_of(leader)
+        for shard, to, text in (
+            ("main", "n9", "expected one of its other members, which are"),
+            ("main", leader.name, "leads already"),
+            ("orders", other.name, "expected the shard 'main' of this node, got 'orders'"),
+        ):
+            with pytest.raises(NotPossible, match=text):
+                await leader.node.hand_over(shard, to)
+        with pytest.raises(NotPossible, match=f"does not lead shard 'main': ask node '{leader.name}'"):
+            await other.node.hand_over("main", leader.name)
+        assert leader.leads
+        assert epoch_of(leader) == epoch
+
+
+def epoch_of(node: OneNode) -> int:
+    assert node.node is not None
+    assert node.node.cluster is not None
+    found = node.node.cluster()["epoch"]
+    assert isinstance(found, int)
+    return found
+
+
+def test_the_command_asks_the_process(tmp_path: Path) -> None:
+    class Named:
+        name = "n1"
+
+    code, lines, asked = command(Named(), "hand-over", "orders", "--to", "n2")  # type: ignore[arg-type]
+    assert code is ExitCode.OK
+    assert asked == [("POST", "/ctl/hand-over", {"shard": "orders", "to": "n2"})]
+    assert lines == ["Handing orders over to n2 ...", "n2 leads main in epoch 7, 0.25 s later"]
+    code, lines, asked = command(Named(), "hand-over")  # type: ignore[arg-type]
+    assert asked == [("POST", "/ctl/hand-over", {"shard": "", "to": ""})]
+    for words in (["status", "--to", "n2"], ["status", "main"], ["pass-on"]):
+        code, lines, asked = command(Named(), *words)  # type: ignore[arg-type]
+        assert code is ExitCode.USAGE
+        assert asked == []
+
+
+def publish(node: OneNode, *bodies: bytes) -> None:
+    """Each confirmed."""
+    connection = node.connect()
+    channel = connection.channel()
+    channel.queue_declare("orders", durable=True)
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", "orders", body, pika.BasicProperties(delivery_mode=2))
+    connection.close()
+
+
+def consumed(node: OneNode, count: int) -> list[bytes]:
+    """So many, each acknowledged."""
+    connection = node.connect()
+    channel = connection.channel()
+    found = []
+    for method, _, body in channel.consume("orders", inactivity_timeout=10):
+        assert method is not None, found
+        found.append(body)
+        channel.basic_ack(method.delivery_tag)
+        if len(found) == count:
+            break
+    channel.cancel()
+    connection.close()
+    return found
+
+
+def parsed(entry: Entry) -> object:
+    return parse_entry(entry.body[split_body(entry.body)[1] :])
