@@ -1,6 +1,5 @@
 """A leader is told to hand over: clients go on at the node that was named, and soon."""
 
-import time
 from pathlib import Path
 
 import pika
@@ -113,7 +112,9 @@ async def test_what_cannot_be_handed_over_stays(
         ):
             with pytest.raises(NotPossible, match=text):
                 await leader.node.hand_over(shard, to)
-        with pytest.raises(NotPossible, match=f"does not lead shard 'main': ask node '{leader.name}'"):
+        with pytest.raises(
+            NotPossible, match=f"does not lead shard 'main': ask node '{leader.name}'"
+        ):
             await other.node.hand_over("main", leader.name)
         assert leader.leads
         assert epoch_of(leader) == epoch

@@ -12,6 +12,7 @@ TESTS: Final = "tests/cluster/protocol/"
 WINDOW_TESTS: Final = (TESTS + "test_window.py",)
 READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
+SUCCESSOR_TESTS: Final = (TESTS + "test_successor.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
 NODE_TESTS: Final = (TESTS + "test_node.py",)
@@ -380,6 +381,41 @@ CLUSTER_MUTANTS: Final = (
         "        self._add(Kind.RESIGNATION, stamp_ms, successor.encode(), stored)\n",
         '        self._add(Kind.RESIGNATION, stamp_ms, b"", stored)\n',
         (TESTS + "test_hand_over.py",),
+    ),
+    Mutant(
+        "a leader hands over to a node of which nothing was heard for long",
+        PROTOCOL + "successor.py",
+        "    if silent_s > HEARD_S:\n",
+        "    if silent_s > HEARD_S * 1_000:\n",
+        SUCCESSOR_TESTS,
+    ),
+    Mutant(
+        "a leader hands over to a node that is being given a copy",
+        PROTOCOL + "successor.py",
+        "    if not member.is_copy:\n",
+        "    if not member:\n",
+        SUCCESSOR_TESTS,
+    ),
+    Mutant(
+        "a leader hands over to a node that lacks much",
+        PROTOCOL + "successor.py",
+        "    if lag > LAG_RECORDS_MAX:\n",
+        "    if lag > LAG_RECORDS_MAX * 1_000:\n",
+        SUCCESSOR_TESTS,
+    ),
+    Mutant(
+        "a leader hands over to whoever comes first, and not to who has most",
+        PROTOCOL + "successor.py",
+        "    return max(fit, key=lambda name: others[name].report.number)\n",
+        "    return fit[0]\n",
+        SUCCESSOR_TESTS,
+    ),
+    Mutant(
+        "a leader that hands over does not name whom",
+        "cluster/arneb_cluster/handing_over.py",
+        '    await shard.resign(f"handed over to {successor}", RESIGN_S, successor)\n',
+        '    await shard.resign(f"handed over to {successor}", RESIGN_S)\n',
+        ("tests/cluster/test_hand_over.py",),
     ),
     Mutant(
         "behind a resignation nobody looks whether the active candidate lives",

@@ -2,8 +2,9 @@
 
 The rule: who *may* try is Pulsar's Failover subscription to say, or the leader that hands over to a
 node by name; whoever may does so only when nobody has written for :data:`.SILENCE_S`, up to the
-very end of the topic, or the leader has resigned, and handed over to nobody else. It leads when its TAKE counts, and serves when no other lease can last any more. Whoever
-loses leadership gives its whole engine up before it does anything else.
+very end of the topic, or the leader has resigned, and handed over to nobody else. It leads when its
+TAKE counts, and serves when no other lease can last any more. Whoever loses leadership gives its
+whole engine up before it does anything else.
 
 ::
 
