@@ -133,6 +133,10 @@ class ClusterTable:
     """The name of this node, which no other node of the cluster has and which stays the same."""
     shard: str = "main"
     """The name of the shard that holds everything; the same on all of its nodes."""
+    priority: int = 0
+    """Which node leads when several could: the one with the lowest number, or of several the one
+    whose name comes first. A leader is not displaced by a node that is preferred; it hands over
+    when it is told to."""
     copies_min: int = 2
     """So many nodes must have something on disk before Pulsar's log topic is trimmed of it, alive
     or not; with fewer nodes nothing is trimmed, and an alarm says so. The same on all nodes."""
@@ -160,6 +164,8 @@ class ClusterTable:
             if not NAME.fullmatch(value):
                 text = "letters, digits, '.', '_' and '-', and 64 at the most"
                 raise ValueError(f"{name}: expected {text}, got {value!r}")
+        if self.priority < 0:
+            raise ValueError(f"expected priority of 0 or more, got {self.priority}")
         for setting, text in (("url", self.pulsar.url), ("admin_url", self.pulsar.admin_url)):
             if not text:
                 raise ValueError(f"expected pulsar.{setting} beside node")

@@ -24,6 +24,7 @@ from arneb.garbage import starting, thaw
 from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
 from arneb.observed import node_name
+from arneb.opening import opener
 from arneb.reloading import Hook, Reloading
 from arneb.run import serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
@@ -33,7 +34,6 @@ from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreUnusable, describe
 from arneb_core.api.statistics import LongReader
 from arneb_core.api.supervision import sole_error
-from arneb_core.engine.engine import open_engine
 from arneb_core.store.directory import erase
 
 if TYPE_CHECKING:
@@ -208,12 +208,7 @@ class Node:
 
                 await serve_member(config, listeners, self._say, self)
                 return
-            async with open_engine(
-                config.data_dir,
-                retention=config.retention.retention,
-                delays=config.delayed,
-                reader_limit_s=config.store.reader_limit_s,
-            ) as core:
+            async with opener(config)(config.data_dir) as core:
                 where = config.data_dir.absolute()
                 self._say(f"arneb {__version__}, {_form()}, data in {where}")
                 async with trio.open_nursery() as nursery:

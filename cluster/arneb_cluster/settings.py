@@ -17,6 +17,8 @@ class ShardSettings:
     addresses: dict[str, str] = field(default_factory=dict)
     """Where clients are to go: fields of :class:`~arneb_core.api.placement.NodeAddresses`."""
     copies: Copies = field(default_factory=Copies)
+    priority: int = 0
+    """Among the nodes that may lead; the lowest is asked first."""
 
     @property
     def election_topic(self) -> str:

@@ -27,13 +27,14 @@ from arneb_cluster.pulsar.election import Election
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.pulsar.producer import FencingProducer
 from arneb_cluster.replica import Replica
+from arneb_cluster.serving import OpenEngine, Placed, Serve, nobody_asks, nobody_waits
 from arneb_cluster.serving_lease import ServingLease
 from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
 from arneb_core.api.placement import NOBODY, Placement
 from arneb_core.api.supervision import sole_error
-from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.engine import open_engine
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.local import CommittingStore, InLoop
@@ -47,23 +48,9 @@ TICK_S: Final = 0.1
 UNAPPLIED_MAX: Final = 1_000
 """Commits that were read and are not in the directory: more are not read before."""
 
-Serve = Callable[[Engine], Awaitable[None]]
-"""Serves clients with the engine until it is cancelled."""
-
-Placed = Callable[[Placement], None]
-"""Is told who leads, as this node knows it, whenever that changes."""
-
 logger = logging.getLogger(__name__)
 
 Ordered = Act | Apply | TidyUp
-
-
-def _nobody_waits() -> None:
-    """Nobody wants to know what the directory has."""
-
-
-def _nobody_asks(_: Placement) -> None:
-    """Nobody wants to know who leads."""
 
 
 class Shard:
@@ -76,8 +63,9 @@ class Shard:
         replica: Replica,
         serve: Serve,
         *,
-        placed: Placed = _nobody_asks,
-        applied: Callable[[], None] = _nobody_waits,
+        placed: Placed = nobody_asks,
+        applied: Callable[[], None] = nobody_waits,
+        opens: OpenEngine = open_engine,
         now: Callable[[], float] = boot_s,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
@@ -85,6 +73,7 @@ class Shard:
         self.settings = settings
         self._client = client
         self._serve = serve
+        self._opens = opens
         self._now = now
         self._now_ms = now_ms
         self.node = Node(
@@ -107,7 +96,9 @@ class Shard:
         self.membership = Membership(
             client, settings, self._topic, replica, self.node, self, now_ms
         )  # fmt: skip
-        self._election = Election(client, settings.election_topic, settings.node, self.node.active)
+        self._election = Election(
+            client, settings.election_topic, settings.node, self.node.active, settings.priority
+        )
         self._changed = trio.Event()
         """Something was done or told."""
         self._placed = placed
@@ -338,7 +329,7 @@ class Shard:
             with scope:
                 self._log = PulsarLog(self, at_once)
                 await self._log.forget_ahead(self.replica.store)
-                async with open_engine(
+                async with self._opens(
                     self.replica.store.path,
                     store=self.replica.store,
                     commit_log=self._commit_log,

@@ -70,6 +70,8 @@ class OneNode:
         self.cluster = cluster
         self.name = name
         self.extra = extra
+        self.own = ""
+        """Keys of ``[cluster]`` itself."""
         self.said: list[str] = []
         self.node: Node | None = None
         self.ports: dict[str, int] = {}
@@ -90,6 +92,7 @@ class OneNode:
         )  # fmt: skip
         (path / "arneb.toml").write_text(
             f'data_dir = "data"\n{listen}secret_file = "secret"\n[cluster]\nnode = "{self.name}"\n'
+            f"{self.own}"
             f'[cluster.pulsar]\nurl = "{service.broker.url}"\n'
             f'admin_url = "{service.admin_url}"\n{self.extra}'
         )

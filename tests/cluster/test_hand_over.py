@@ -70,12 +70,7 @@ async def test_the_named_node_leads_and_clients_go_on(
         assert await cluster.leader() is chosen
         assert await blocking(consumed, leader, 1) == [b"a"]
         assert leader.node.is_ready
-        resignations = [
-            entry
-            for entry in map(parsed, cluster.service.broker.topic(TOPIC).entries)
-            if isinstance(entry, Record) and entry.is_resignation
-        ]
-        assert [each.successor for each in resignations] == [chosen.name]
+        assert resigned_for(cluster) == [chosen.name]
 
 
 async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
@@ -93,6 +88,18 @@ async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
         # Who hands over is told so, and who was killed is followed as ever.
         await first.kill()
         assert await cluster.leader(other_than=first) is second
+
+
+async def test_a_leader_that_stops_names_the_node_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        first = await cluster.leader()
+        second = cluster.other(first)
+        await heard_of(cluster, first, second)
+        await first.stop()
+        assert await cluster.leader() is second
+        assert resigned_for(cluster) == [second.name]
 
 
 async def test_what_cannot_be_handed_over_stays(
@@ -169,6 +176,12 @@ def consumed(node: OneNode, count: int) -> list[bytes]:
     channel.cancel()
     connection.close()
     return found
+
+
+def resigned_for(cluster: Cluster) -> list[str]:
+    """Whom the resignations in the log name."""
+    entries = map(parsed, cluster.service.broker.topic(TOPIC).entries)
+    return [each.successor for each in entries if isinstance(each, Record) and each.is_resignation]
 
 
 def parsed(entry: Entry) -> object:

@@ -22,6 +22,7 @@ from arneb.ctl.exits import ExitCode
 from arneb.ctl.program import run
 from arneb_cluster.protocol.entries import Record, parse_entry
 from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.settings import Retention
 from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.check import check
@@ -133,6 +134,31 @@ async def test_clients_of_pulsar_reach_the_leader_by_any_node(
             await producer.send(b"a")
             consumer = await client.subscribe("invoices", "audit", options)
             assert (await consumer.receive(20)).data == b"a"
+
+
+async def test_a_leader_s_engine_is_opened_as_the_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 1) as cluster:
+        cluster.nodes[0].extra = "[retention]\ntime_s = 60\n[delayed]\ntick_ms = 7\n"
+        leader = await cluster.leader()
+        assert leader.node is not None
+        assert leader.node.shared is not None
+        core = leader.node.shared.core
+        assert core.retention == Retention(60_000, -1)
+        assert core.delays.tick_ms == 7
+
+
+async def test_the_node_that_is_preferred_leads_when_both_could(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        cluster = Cluster(tmp_path, service, nursery, 2)
+        cluster.nodes[0].own = "priority = 1\n"
+        cluster.start()
+        assert await cluster.leader() is cluster.nodes[1]
+        for each in cluster.nodes:
+            await each.stop()
 
 
 async def test_every_node_says_how_it_does_as_a_member(

@@ -188,7 +188,7 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a leader that stops has the others wait for silence",
         CLUSTERED + "member.py",
-        '            await self.shard.resign("its node stops", RESIGN_S)\n',
+        '        await shard.resign("its node stops", RESIGN_S, successor)\n',
         "            await trio.lowlevel.checkpoint()\n",
         MEMBER_TESTS,
     ),
@@ -416,6 +416,27 @@ CLUSTER_MUTANTS: Final = (
         '    await shard.resign(f"handed over to {successor}", RESIGN_S, successor)\n',
         '    await shard.resign(f"handed over to {successor}", RESIGN_S)\n',
         ("tests/cluster/test_hand_over.py",),
+    ),
+    Mutant(
+        "all nodes of a shard are preferred alike",
+        "cluster/arneb_cluster/pulsar/election.py",
+        "            priority_level=self._priority,\n",
+        "",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a leader that stops does not name the node that goes on",
+        CLUSTERED + "member.py",
+        '            successor = successor_of(members, own, "", number, wall_clock_ms())\n',
+        '            successor = ""\n',
+        ("tests/cluster/test_hand_over.py",),
+    ),
+    Mutant(
+        "a leader's engine is not opened as the settings say",
+        CLUSTERED + "member.py",
+        "            applied=users.applied, opens=opener(self._config),\n",
+        "            applied=users.applied,\n",
+        MEMBER_TESTS,
     ),
     Mutant(
         "behind a resignation nobody looks whether the active candidate lives",

@@ -29,6 +29,7 @@ from arneb.control.serving import NotPossible
 from arneb.garbage import thaw
 from arneb.handed import HandedOver
 from arneb.listeners import Listeners
+from arneb.opening import opener
 from arneb.reloading import Hook
 from arneb.run import serve_all
 from arneb.shared import OwnNode, Say, Shared
@@ -40,6 +41,7 @@ from arneb_cluster.copies.taker import Taker
 from arneb_cluster.handing_over import NotHandedOver, hand_over
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
+from arneb_cluster.protocol.successor import NoSuccessor, successor_of
 from arneb_cluster.protocol.values import Applied
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.replica import Replica
@@ -193,9 +195,17 @@ class Member:
         self._say(f"{path} has a copy of what node {taker.statistics.source} has")
 
     async def stop(self) -> None:
-        """Hand on what this node leads, as far as that is possible in time."""
-        if self.shard is not None:
-            await self.shard.resign("its node stops", RESIGN_S)
+        """Hand on what this node leads, as far as that is possible in time: to the node that has
+        most, or to whoever is active next."""
+        shard, own = self.shard, self._config.cluster.node
+        if shard is None:
+            return
+        number, members = shard.replica.applied.link.number, shard.membership.members
+        try:
+            successor = successor_of(members, own, "", number, wall_clock_ms())
+        except NoSuccessor:
+            successor = ""
+        await shard.resign("its node stops", RESIGN_S, successor)
 
     async def _hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
         """Raises :class:`NotPossible`."""
@@ -213,7 +223,7 @@ class Member:
         told = asdict(self._addresses())
         del told["node"]
         copies = Copies(table.copies_min, table.member_gone_after_s)
-        return ShardSettings(table.shard, table.node, table.topic, told, copies)
+        return ShardSettings(table.shard, table.node, table.topic, told, copies, table.priority)
 
     async def _take_part(self, client: Client, replica: Replica, settings: ShardSettings) -> None:
         table, addresses = self._config.cluster, self._addresses()
@@ -221,7 +231,7 @@ class Member:
         shard = Shard(
             client, settings, replica, self._lead,
             placed=lambda placement: self._leaders.say(table.shard, placement),
-            applied=users.applied,
+            applied=users.applied, opens=opener(self._config),
         )  # fmt: skip
         source = CopySource(
             table.shard, replica, lambda: shard.state is not State.STOPPED, table.copy_bytes_per_s

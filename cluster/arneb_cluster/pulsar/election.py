@@ -27,9 +27,18 @@ logger = logging.getLogger(__name__)
 class Election:
     """One node's part in it."""
 
-    def __init__(self, client: Client, topic: str, node: str, told: Callable[[bool], None]) -> None:
-        """``told`` learns whether this node may try."""
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        node: str,
+        told: Callable[[bool], None],
+        priority: int = 0,
+    ) -> None:
+        """``told`` learns whether this node may try. Of those that are there the one with the
+        lowest ``priority`` may, or of several the one whose name comes first."""
         self._client = client
+        self._priority = priority
         self._topic = topic
         self._node = node
         self._told = told
@@ -55,6 +64,7 @@ class Election:
         options = ConsumerOptions(
             type=SubscriptionType.FAILOVER,
             name=self._node,
+            priority_level=self._priority,
             on_active=lambda _consumer, is_active: self._is_active(is_active),
         )
         while True:

@@ -1,7 +1,6 @@
 """Clients of Pulsar's at a node that does not lead: the official client, ours, and raw commands."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from tests.pulsar_frontend.raw_client import RawClient
 from arneb.cluster_routing import PULSAR, PulsarClients
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_core.api.placement import NotServed
+from arneb_core.engine.engine import Engine
+from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.client import connect
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -63,16 +64,24 @@ def test_the_official_client_follows_a_leader_that_changes(nodes: Nodes) -> None
     message = consumer.receive(5000)
     assert message.data() == b"at the first"
     consumer.acknowledge(message)
-    # A node of a cluster has the subscription before it leads. These two have stores of their own:
-    # made by a client that comes back behind its producer it would begin behind the message.
-    topic = "persistent://public/default/moving"
-    nodes.call(partial(nodes.second.engine.create_topic, topic, subscriptions=["s"]))
+    nodes.call(have_consumed_one, nodes.second.engine, "persistent://public/default/moving")
     nodes.lead(nodes.second)
     producer.send(b"at the second")
     assert "moving" in topics(nodes.second)
     found = consumer.receive(10_000)
     assert found.data() == b"at the second"
     here.close()
+
+
+async def have_consumed_one(engine: Engine, name: str) -> None:
+    """What another node of a cluster has at this moment: these have stores of their own. Without
+    the message the next one would have its id, and count as acknowledged with it; without the
+    subscription one that the client makes when it comes back might begin behind that."""
+    topic = await engine.create_topic(name)
+    done = trio.Event()
+    engine.append(topic, [make_entry(b"at the first")], lambda *_: done.set())
+    await done.wait()
+    await topic.subscribe("s")
 
 
 def test_without_a_told_address_clients_go_on_through_the_node_that_they_reached(
