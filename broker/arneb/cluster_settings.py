@@ -133,10 +133,9 @@ class ClusterTable:
     """The name of this node, which no other node of the cluster has and which stays the same."""
     shard: str = "main"
     """The name of the shard that holds everything; the same on all of its nodes."""
-    priority: int = 0
-    """Which node leads when several could: the one with the lowest number, or of several the one
-    whose name comes first. A leader is not displaced by a node that is preferred; it hands over
-    when it is told to."""
+    prefer: tuple[str, ...] = ()
+    """Names of nodes, the one first that is to lead when several could; the same on all nodes. A
+    leader is not displaced by a node that is preferred; it hands over when it is told to."""
     copies_min: int = 2
     """So many nodes must have something on disk before Pulsar's log topic is trimmed of it, alive
     or not; with fewer nodes nothing is trimmed, and an alarm says so. The same on all nodes."""
@@ -164,8 +163,8 @@ class ClusterTable:
             if not NAME.fullmatch(value):
                 text = "letters, digits, '.', '_' and '-', and 64 at the most"
                 raise ValueError(f"{name}: expected {text}, got {value!r}")
-        if self.priority < 0:
-            raise ValueError(f"expected priority of 0 or more, got {self.priority}")
+        if wrong := [each for each in self.prefer if not NAME.fullmatch(each)]:
+            raise ValueError(f"prefer: expected names of nodes, got {wrong[0]!r}")
         for setting, text in (("url", self.pulsar.url), ("admin_url", self.pulsar.admin_url)):
             if not text:
                 raise ValueError(f"expected pulsar.{setting} beside node")
@@ -181,6 +180,11 @@ class ClusterTable:
     def is_on(self) -> bool:
         """This node is part of a cluster."""
         return bool(self.node)
+
+    @property
+    def priority(self) -> int:
+        """Of this node among those that could lead; the lowest is asked first."""
+        return self.prefer.index(self.node) if self.node in self.prefer else len(self.prefer)
 
     @property
     def topic(self) -> str:

@@ -154,7 +154,8 @@ async def test_the_node_that_is_preferred_leads_when_both_could(
 ) -> None:
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
         cluster = Cluster(tmp_path, service, nursery, 2)
-        cluster.nodes[0].own = "priority = 1\n"
+        for each in cluster.nodes:
+            each.own = 'prefer = ["n9", "n2"]\n'
         cluster.start()
         assert await cluster.leader() is cluster.nodes[1]
         for each in cluster.nodes:
