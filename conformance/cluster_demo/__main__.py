@@ -1,4 +1,5 @@
-"""The demo's script: Pulsar, three nodes, a publisher, the leader killed, and all of it counted.
+"""The demo's script: Pulsar, three nodes, a publisher, a leader that hands over, the next one
+killed, and all of it counted.
 
 ``python -m conformance.cluster_demo [--messages 100000] [--url URL --http URL]`` starts
 Apache Pulsar with three bookies and two brokers, or uses one that runs.
@@ -116,6 +117,7 @@ class Demo:
         began = time.monotonic()
         self.publisher.start()
         until(lambda: len(self.publisher.confirmed) > self.messages // 4 or self._over, "confirms")
+        self._hand_over()
         hit = 0
         for _ in range(KILLS_MAX):
             hit = self._kill()
@@ -144,6 +146,24 @@ class Demo:
         running = [each for each in self.nodes if each.is_running and "amqp" in each.ports]
         running.sort(key=lambda each: each.figure("leads"))
         return next(each for each in running if each.figure("number") >= 0).ports["amqp"]
+
+    def _hand_over(self) -> None:
+        """Have the leader hand over, as an operator does before its machine is looked after."""
+        leader = self.leader()
+        command = [
+            sys.executable, "-m", "arneb", "ctl", "--data-dir", str(leader.data_dir), "cluster",
+            "hand-over",
+        ]  # fmt: skip
+        at = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DemoFailed(f"the leader did not hand over: {done.stdout}{done.stderr}")
+        after = time.monotonic()
+        until(lambda: self.publisher.last_confirm > after or self._over, "a confirm")
+        whens = sorted(when for when in list(self.publisher.confirmed.values()) if when > at)
+        pause_s = max(late - early for early, late in pairwise([at, *whens]))
+        said = done.stdout.splitlines()[-1]
+        say(f"{leader.name} hands over: {said}; confirms paused for {pause_s:.2f} s")
 
     def _kill(self) -> int:
         """Kill the leader while records are under way; how many of its had no receipt then."""

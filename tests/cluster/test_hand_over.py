@@ -12,6 +12,7 @@ from arneb.ctl.calling import Answer
 from arneb.ctl.exits import ExitCode
 from arneb.ctl.program import run
 from arneb_cluster.protocol.entries import Record, parse_entry
+from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 from arneb_pulsar.client.testing.subscription import Entry
 from arneb_pulsar.wire.checksum import split_body
 
@@ -88,6 +89,79 @@ async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
         # Who hands over is told so, and who was killed is followed as ever.
         await first.kill()
         assert await cluster.leader(other_than=first) is second
+
+
+async def test_nothing_of_an_exclusive_queue_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those queues are of connections, which are gone, and of them nothing is in the log."""
+
+    def declare_own(node: OneNode) -> pika.BlockingConnection:
+        connection = node.connect()
+        channel = connection.channel()
+        channel.exchange_declare("news", "fanout", durable=True)
+        channel.queue_declare("kept", durable=True)
+        channel.queue_declare("own", durable=True, exclusive=True)
+        channel.queue_declare("passing", exclusive=True)
+        for queue in ("kept", "own", "passing"):
+            channel.queue_bind(queue, "news")
+        channel.confirm_delivery()
+        channel.basic_publish("news", "", b"a", pika.BasicProperties(delivery_mode=2))
+        return connection
+
+    def found(node: OneNode) -> dict[str, bool]:
+        there: dict[str, bool] = {}
+        for queue in ("kept", "own", "passing"):
+            connection = node.connect()
+            try:
+                connection.channel().queue_declare(queue, passive=True)
+                there[queue] = True
+            except pika.exceptions.ChannelClosedByBroker as error:
+                assert error.reply_code == 404
+                there[queue] = False
+            connection.close()
+        return there
+
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await heard_of(cluster, leader, other)
+        connection = await blocking(declare_own, leader)
+        assert leader.node is not None
+        await leader.node.hand_over("", "")
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+            await blocking(connection.sleep, 10)
+        await cluster.leader()
+        assert await blocking(found, other) == {"kept": True, "own": False, "passing": False}
+        assert other.node is not None
+        assert other.node.shared is not None
+        shared = other.node.shared
+        # Nor is there anything of them in what was replicated.
+        assert sorted(name.rpartition("/")[2] for name in shared.core.topics) == ["kept"]
+        rows = shared.core.metadata("amqp/")
+        assert not [key for key in rows if "own" in key or "passing" in key]
+
+
+async def test_clients_of_pulsar_go_on_with_the_node_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await heard_of(cluster, leader, other)
+        url = f"pulsar://127.0.0.1:{leader.ports['pulsar']}"
+        options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
+        async with connect(url) as client:
+            producer = await client.create_producer("invoices")
+            consumer = await client.subscribe("invoices", "audit", options)
+            await producer.send(b"a")
+            first = await consumer.receive(20)
+            consumer.acknowledge(first)
+            assert leader.node is not None
+            await leader.node.hand_over("", "")
+            await producer.send(b"b")
+            assert (await consumer.receive(20)).data == b"b"
+        assert other.leads
 
 
 async def test_a_leader_that_stops_names_the_node_that_goes_on(
