@@ -1,17 +1,24 @@
 """A leader is told to hand over: clients go on at the node that was named, and soon."""
 
 from pathlib import Path
+from typing import cast
 
 import pika
 import pika.exceptions
 import pytest
-from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
+from tests.cluster.member_kit import SECRET, Cluster, OneNode, blocking, cluster_of, until
 
+from arneb.clustered.hand_overs import HAND_OVER, HandOvers
 from arneb.control.serving import NotPossible
 from arneb.ctl.calling import Answer
 from arneb.ctl.exits import ExitCode
 from arneb.ctl.program import run
 from arneb_cluster.protocol.entries import Record, parse_entry
+from arneb_cluster.routing.calling import call
+from arneb_cluster.routing.internal_protocol import Request, Secret
+from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.shard import Shard
+from arneb_core.api.placement import NodeAddresses, NotServed
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 from arneb_pulsar.client.testing.subscription import Entry
 from arneb_pulsar.wire.checksum import split_body
@@ -19,6 +26,7 @@ from arneb_pulsar.wire.checksum import split_body
 pytestmark = pytest.mark.real_time
 
 TOPIC = "persistent://public/arneb/main"
+SECRET_OF_NODES = Secret(SECRET.encode())
 
 
 async def heard_of(cluster: Cluster, leader: OneNode, other: OneNode) -> None:
@@ -33,7 +41,7 @@ async def heard_of(cluster: Cluster, leader: OneNode, other: OneNode) -> None:
     await until(has_heard)
 
 
-def command(node: OneNode, *words: str) -> tuple[ExitCode, list[str], list[object]]:
+def command(*words: str) -> tuple[ExitCode, list[str], list[object]]:
     """What ``arneb ctl`` says, and what it asks of the process."""
     lines: list[str] = []
     asked: list[object] = []
@@ -43,8 +51,6 @@ def command(node: OneNode, *words: str) -> tuple[ExitCode, list[str], list[objec
 
         def call(self, method: str, path: str, body: object, _: object) -> Answer:
             asked.append((method, path, body))
-            if path == "/ctl/about":
-                return Answer(200, {"node": node.name})
             return Answer(200, {"shard": "main", "node": "n2", "epoch": 7, "took_s": 0.25})
 
     code = run(
@@ -72,6 +78,42 @@ async def test_the_named_node_leads_and_clients_go_on(
         assert await blocking(consumed, leader, 1) == [b"a"]
         assert leader.node.is_ready
         assert resigned_for(cluster) == [chosen.name]
+
+
+async def test_a_node_that_does_not_lead_may_be_told_that_it_is_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
+        leader = await cluster.leader()
+        chosen = cluster.other(leader)
+        await heard_of(cluster, leader, chosen)
+        assert chosen.node is not None
+        done = await chosen.node.hand_over("", chosen.name)
+        assert (done["shard"], done["node"], done["epoch"]) == ("main", chosen.name, 1)
+        assert await cluster.leader() is chosen
+
+
+@pytest.mark.parametrize(
+    "document", [b"", b"[]", b"{}", b'{"shard": "main"}', b"[" * 50_000, b"\xff"]
+)
+def test_a_document_that_is_none_is_refused(document: bytes) -> None:
+    hand_overs = HandOvers(InternalSettings("n1", SECRET_OF_NODES), cast("Shard", None))
+    with pytest.raises(NotServed, match="expected who is to lead"):
+        hand_overs.prepare(Request(HAND_OVER, "main", document))
+
+
+async def test_who_does_not_lead_hands_nothing_over_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        where = NodeAddresses(other.name, f"127.0.0.1:{other.ports['internal']}")
+        settings = InternalSettings("n9", SECRET_OF_NODES)
+        request = Request(HAND_OVER, "main", b'{"shard": "main", "to": ""}')
+        with pytest.raises(NotServed, match=f"node '{other.name}' does not lead shard 'main'"):
+            await call(settings, where, request)
+        assert leader.leads
 
 
 async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
@@ -193,10 +235,9 @@ async def test_what_cannot_be_handed_over_stays(
         ):
             with pytest.raises(NotPossible, match=text):
                 await leader.node.hand_over(shard, to)
-        with pytest.raises(
-            NotPossible, match=f"does not lead shard 'main': ask node '{leader.name}'"
-        ):
-            await other.node.hand_over("main", leader.name)
+            # Asked by way of another node, the leader's answer is the same.
+            with pytest.raises(NotPossible, match=text):
+                await other.node.hand_over(shard, to)
         assert leader.leads
         assert epoch_of(leader) == epoch
 
@@ -209,20 +250,20 @@ def epoch_of(node: OneNode) -> int:
     return found
 
 
-def test_the_command_asks_the_process(tmp_path: Path) -> None:
-    class Named:
-        name = "n1"
-
-    code, lines, asked = command(Named(), "hand-over", "orders", "--to", "n2")  # type: ignore[arg-type]
+def test_the_command_asks_the_process() -> None:
+    code, lines, asked = command("hand-over", "orders", "--to", "n2")
     assert code is ExitCode.OK
     assert asked == [("POST", "/ctl/hand-over", {"shard": "orders", "to": "n2"})]
     assert lines == ["Handing orders over to n2 ...", "n2 leads main in epoch 7, 0.25 s later"]
-    code, lines, asked = command(Named(), "hand-over")  # type: ignore[arg-type]
+    _, _, asked = command("hand-over")
     assert asked == [("POST", "/ctl/hand-over", {"shard": "", "to": ""})]
-    for words in (["status", "--to", "n2"], ["status", "main"], ["pass-on"]):
-        code, lines, asked = command(Named(), *words)  # type: ignore[arg-type]
-        assert code is ExitCode.USAGE
-        assert asked == []
+
+
+@pytest.mark.parametrize("words", [["status", "--to", "n2"], ["status", "main"], ["pass-on"]])
+def test_a_command_that_is_wrong_asks_nobody(words: list[str]) -> None:
+    code, _, asked = command(*words)
+    assert code is ExitCode.USAGE
+    assert asked == []
 
 
 def publish(node: OneNode, *bodies: bytes) -> None:

@@ -12,6 +12,7 @@ TESTS: Final = "tests/cluster/protocol/"
 WINDOW_TESTS: Final = (TESTS + "test_window.py",)
 READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
+HAND_OVER_TESTS: Final = ("tests/cluster/test_hand_over.py",)
 SUCCESSOR_TESTS: Final = (TESTS + "test_successor.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
@@ -415,7 +416,35 @@ CLUSTER_MUTANTS: Final = (
         "cluster/arneb_cluster/handing_over.py",
         '    await shard.resign(f"handed over to {successor}", RESIGN_S, successor)\n',
         '    await shard.resign(f"handed over to {successor}", RESIGN_S)\n',
-        ("tests/cluster/test_hand_over.py",),
+        HAND_OVER_TESTS,
+    ),
+    Mutant(
+        "a node that does not lead tells nobody that it is to lead",
+        CLUSTERED + "hand_overs.py",
+        "        if shard.state is not State.LEADING and isinstance(placement, Elsewhere):\n",
+        "        if False:\n",
+        HAND_OVER_TESTS,
+    ),
+    Mutant(
+        "a node that does not lead takes what another asks for for its own to answer",
+        CLUSTERED + "hand_overs.py",
+        "        if self._shard.state is not State.LEADING:\n",
+        "        if False:\n",
+        HAND_OVER_TESTS,
+    ),
+    Mutant(
+        "a leader's refusal is passed on as done",
+        CLUSTERED + "hand_overs.py",
+        "        if not isinstance(done, dict):\n            raise NotPossible(str(refused))\n",
+        "",
+        HAND_OVER_TESTS,
+    ),
+    Mutant(
+        "clients that were told to go are waited for as long as ever",
+        "amqp_frontend/arneb_amqp/server/listener.py",
+        "        with trio.move_on_after(self._goodbye_s):\n",
+        "        with trio.move_on_after(GOODBYE_S):\n",
+        ("tests/amqp_frontend/server/test_goodbye.py",),
     ),
     Mutant(
         "all nodes of a shard are preferred alike",
@@ -429,7 +458,7 @@ CLUSTER_MUTANTS: Final = (
         CLUSTERED + "member.py",
         '            successor = successor_of(members, own, "", number, wall_clock_ms())\n',
         '            successor = ""\n',
-        ("tests/cluster/test_hand_over.py",),
+        HAND_OVER_TESTS,
     ),
     Mutant(
         "a leader's engine is not opened as the settings say",

@@ -15,6 +15,7 @@ import trio
 from arneb import __version__
 from arneb.clustered.figures import about, about_copy
 from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.hand_overs import HandOvers
 from arneb.clustered.membership import membership
 from arneb.clustered.ports import INTERNAL, Ports
 from arneb.clustered.pulsar_service import (
@@ -25,7 +26,6 @@ from arneb.clustered.pulsar_service import (
     internal_settings,
 )
 from arneb.config import Config
-from arneb.control.serving import NotPossible
 from arneb.garbage import thaw
 from arneb.handed import HandedOver
 from arneb.listeners import Listeners
@@ -38,7 +38,6 @@ from arneb_amqp.server.admitted import Admitting
 from arneb_cluster.copies.need import needs_copy
 from arneb_cluster.copies.source import CopySource
 from arneb_cluster.copies.taker import Taker
-from arneb_cluster.handing_over import NotHandedOver, hand_over
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
 from arneb_cluster.protocol.successor import NoSuccessor, successor_of
@@ -207,17 +206,6 @@ class Member:
             successor = ""
         await shard.resign("its node stops", RESIGN_S, successor)
 
-    async def _hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
-        """Raises :class:`NotPossible`."""
-        shard, own = self.shard, self._config.cluster.shard
-        if shard is None or name not in ("", own):
-            raise NotPossible(f"expected the shard '{own}' of this node, got '{name}'")
-        try:
-            done = await hand_over(shard, successor, shard.membership.members, wall_clock_ms())
-        except NotHandedOver as error:
-            raise NotPossible(str(error)) from error
-        return {"shard": own, **done._asdict()}
-
     def _shard_settings(self) -> ShardSettings:
         table = self._config.cluster
         told = asdict(self._addresses())
@@ -236,13 +224,14 @@ class Member:
         source = CopySource(
             table.shard, replica, lambda: shard.state is not State.STOPPED, table.copy_bytes_per_s
         )
+        hand_overs = HandOvers(self._internal, shard)
         ports = Ports(
             self._config, self._listeners, self._internal, self._leaders, self._handed, users,
-            addresses, shard, source, lambda: self._node.is_ready,
+            addresses, shard, source, hand_overs, lambda: self._node.is_ready,
         )  # fmt: skip
         self.shard, self.ports = shard, ports
         self._node.cluster = lambda: about(shard, ports)
-        self._node.hands_over = self._hand_over
+        self._node.hands_over = hand_overs.hand_over
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, "the users of the cluster", users.run)
             self._tell_ready()

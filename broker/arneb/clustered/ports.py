@@ -25,6 +25,7 @@ from arneb.cluster_routing import (
 )
 from arneb.clustered.figures import cluster_figures
 from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.hand_overs import HAND_OVER, HandOvers
 from arneb.clustered.own_page import OwnPage
 from arneb.clustered.own_port import (
     OwnPort,
@@ -48,7 +49,7 @@ from arneb_amqp.config import Adjustable
 from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.server.tls import SecuredListener
 from arneb_cluster.copies.source import COPY, CopySource
-from arneb_cluster.routing.internal_port import InternalPort, serve_internal
+from arneb_cluster.routing.internal_port import InternalPort, Served, serve_internal
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
 from arneb_cluster.routing.onward import OnwardByLeader
@@ -81,6 +82,7 @@ class Ports:
         addresses: NodeAddresses,
         shard: Shard,
         source: CopySource,
+        hand_overs: HandOvers,
         is_ready: Callable[[], bool],
     ) -> None:
         self._config = config
@@ -107,8 +109,9 @@ class Ports:
             name: HttpClients(settings, leaders, partial(handed.http.get, name), name)
             for name in (HTTP, HTTP_PULSAR)
         }
+        of_nodes: dict[str, Served] = {COPY: source, HAND_OVER: hand_overs}
         self.internal = InternalPort(
-            settings, {AMQP: self._amqp, PULSAR: self._pulsar, COPY: source, **self._http}
+            settings, {AMQP: self._amqp, PULSAR: self._pulsar, **self._http, **of_nodes}
         )
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The cluster: how a node does as a member, who leads, and who is to lead.
 
 The rule: it is the node that is asked, by its control socket, whether it leads or not; what it says
-is what it knows itself. A leader is told to hand over, and nobody is told to take.
+is what it knows itself. It is the leader that hands over, whichever node is told; nobody takes.
 """
 
 from collections.abc import Callable, Mapping

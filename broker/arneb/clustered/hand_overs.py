@@ -1,0 +1,124 @@
+"""Hand-overs: an operator tells any node that another is to lead, and whoever leads is told.
+
+The rule: only a leader hands over, and only it knows to whom it can; a node that does not lead asks
+it by the internal port and passes its answer on, whatever that is.
+"""
+
+import json
+import logging
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from arneb.control.serving import NotPossible
+from arneb_cluster.handing_over import FOLLOWED_S, RESIGN_S, NotHandedOver, hand_over
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.routing.calling import call
+from arneb_cluster.routing.internal_port import Serve
+from arneb_cluster.routing.internal_protocol import Request
+from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.routing.internal_stream import InternalStream
+from arneb_cluster.shard import Shard
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.placement import Elsewhere, NodeAddresses, NotServed
+from arneb_core.api.tls_records import TlsRecords
+
+HAND_OVER: Final = "hand-over"
+"""The kind at the internal port."""
+
+ANSWER_S: Final = RESIGN_S + FOLLOWED_S + 5.0
+"""A leader that has not answered by then hangs, and another leads soon."""
+
+ANSWER_BYTES_MAX: Final = 16 * 1024
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class HandOvers:
+    """Those of the shard of this node."""
+
+    def __init__(self, settings: InternalSettings, shard: Shard) -> None:
+        self._settings = settings
+        self._shard = shard
+
+    def __repr__(self) -> str:
+        return f"<HandOvers of {self._shard!r}>"
+
+    async def hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
+        """Have a node lead, the named one or the one that has most; what came of it, as JSON's
+        values. ``name``: of the shard, or empty. Raises :class:`NotPossible`."""
+        shard = self._shard
+        own = shard.settings.shard
+        if name not in ("", own):
+            raise NotPossible(f"expected the shard '{own}' of this node, got '{name}'")
+        placement = shard.placement
+        if shard.state is not State.LEADING and isinstance(placement, Elsewhere):
+            return await self._ask(placement.addresses, own, successor)
+        try:
+            done = await hand_over(shard, successor, shard.membership.members, wall_clock_ms())
+        except NotHandedOver as error:
+            raise NotPossible(str(error)) from error
+        return {"shard": own, **done._asdict()}
+
+    def prepare(self, request: Request) -> Serve:
+        """What answers another node. Raises :class:`NotServed`."""
+        try:
+            said: Any = json.loads(request.document)
+            name, successor = str(said["shard"]), str(said["to"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise NotServed(f"expected who is to lead: {error!r:.100}") from error
+        if self._shard.state is not State.LEADING:
+            node, own = self._shard.settings.node, self._shard.settings.shard
+            raise NotServed(f"node '{node}' does not lead shard '{own}'")
+
+        async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
+            stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
+            try:
+                answer = await self._answer(name, successor)
+                await stream.send_all(json.dumps(answer).encode())
+                await stream.send_eof()
+            except trio.BrokenResourceError:
+                LOGGER.warning("whoever asked for a hand-over of shard %s has gone", name)
+            finally:
+                await trio.aclose_forcefully(stream)
+
+        return serve
+
+    async def _answer(self, name: str, successor: str) -> Mapping[str, Any]:
+        try:
+            return {"done": await self.hand_over(name, successor)}
+        except NotPossible as refused:
+            return {"refused": str(refused)}
+
+    async def _ask(self, leader: NodeAddresses, name: str, successor: str) -> Mapping[str, Any]:
+        document = json.dumps({"shard": name, "to": successor}).encode()
+        if not leader.internal:
+            raise NotPossible(f"ask node '{leader.node}', which leads and has no internal port")
+        try:
+            called = await call(self._settings, leader, Request(HAND_OVER, name, document))
+            with trio.fail_after(ANSWER_S):
+                found: Any = json.loads(await _whole(called.stream, called.early))
+            refused, done = found.get("refused"), found.get("done")
+        except NotServed as error:
+            raise NotPossible(str(error)) from error
+        except (trio.BrokenResourceError, trio.TooSlowError, ValueError, AttributeError) as error:
+            text = f"node '{leader.node}' was asked, and what came of it is not known"
+            raise NotPossible(f"{text}: {error!r:.200}") from error
+        if not isinstance(done, dict):
+            raise NotPossible(str(refused))
+        return done
+
+
+async def _whole(stream: InternalStream, early: bytes) -> bytes:
+    """All that comes until no more does. Raises :class:`ValueError` for too much."""
+    said = early
+    try:
+        while len(said) <= ANSWER_BYTES_MAX and (data := await stream.receive_some()):
+            said += data
+    finally:
+        await trio.aclose_forcefully(stream)
+    if len(said) > ANSWER_BYTES_MAX:
+        raise ValueError(f"expected an answer of at most {ANSWER_BYTES_MAX} bytes")
+    return said
