@@ -12,8 +12,6 @@ TESTS: Final = "tests/cluster/protocol/"
 WINDOW_TESTS: Final = (TESTS + "test_window.py",)
 READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
-HAND_OVER_TESTS: Final = ("tests/cluster/test_hand_over.py",)
-SUCCESSOR_TESTS: Final = (TESTS + "test_successor.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
 NODE_TESTS: Final = (TESTS + "test_node.py",)
@@ -190,7 +188,7 @@ CLUSTER_MUTANTS: Final = (
         "a leader that stops has the others wait for silence",
         CLUSTERED + "member.py",
         '        await shard.resign("its node stops", RESIGN_S, successor)\n',
-        "            await trio.lowlevel.checkpoint()\n",
+        "        await trio.lowlevel.checkpoint()\n",
         MEMBER_TESTS,
     ),
     Mutant(
@@ -353,125 +351,6 @@ CLUSTER_MUTANTS: Final = (
         PROTOCOL + "leadership.py",
         "        if last > read_up_to or not self.silence.may_try(now, self.node):\n",
         "        if not self.silence.may_try(now, self.node):\n",
-        LEADERSHIP_TESTS,
-    ),
-    Mutant(
-        "who is active does not let the successor come first",
-        PROTOCOL + "lease.py",
-        '        at_once = self.resigned and self.successor in ("", node)\n',
-        "        at_once = self.resigned\n",
-        LEADERSHIP_TESTS,
-    ),
-    Mutant(
-        "a successor waits until it is active",
-        PROTOCOL + "leadership.py",
-        "        permitted = self._may_try or self.silence.is_called(self.node)\n",
-        "        permitted = self._may_try\n",
-        LEADERSHIP_TESTS,
-    ),
-    Mutant(
-        "a successor that reads that it is called waits for the next tick",
-        PROTOCOL + "leadership.py",
-        "            self._look(now)  # clients wait for every tick\n",
-        "            pass\n",
-        LEADERSHIP_TESTS,
-    ),
-    Mutant(
-        "a resignation does not say to whom the leader hands over",
-        PROTOCOL + "window.py",
-        "        self._add(Kind.RESIGNATION, stamp_ms, successor.encode(), stored)\n",
-        '        self._add(Kind.RESIGNATION, stamp_ms, b"", stored)\n',
-        (TESTS + "test_hand_over.py",),
-    ),
-    Mutant(
-        "a leader hands over to a node of which nothing was heard for long",
-        PROTOCOL + "successor.py",
-        "    if silent_s > HEARD_S:\n",
-        "    if silent_s > HEARD_S * 1_000:\n",
-        SUCCESSOR_TESTS,
-    ),
-    Mutant(
-        "a leader hands over to a node that is being given a copy",
-        PROTOCOL + "successor.py",
-        "    if not member.is_copy:\n",
-        "    if not member:\n",
-        SUCCESSOR_TESTS,
-    ),
-    Mutant(
-        "a leader hands over to a node that lacks much",
-        PROTOCOL + "successor.py",
-        "    if lag > LAG_RECORDS_MAX:\n",
-        "    if lag > LAG_RECORDS_MAX * 1_000:\n",
-        SUCCESSOR_TESTS,
-    ),
-    Mutant(
-        "a leader hands over to whoever comes first, and not to who has most",
-        PROTOCOL + "successor.py",
-        "    return max(fit, key=lambda name: others[name].report.number)\n",
-        "    return fit[0]\n",
-        SUCCESSOR_TESTS,
-    ),
-    Mutant(
-        "a leader that hands over does not name whom",
-        "cluster/arneb_cluster/handing_over.py",
-        '    await shard.resign(f"handed over to {successor}", RESIGN_S, successor)\n',
-        '    await shard.resign(f"handed over to {successor}", RESIGN_S)\n',
-        HAND_OVER_TESTS,
-    ),
-    Mutant(
-        "a node that does not lead tells nobody that it is to lead",
-        CLUSTERED + "hand_overs.py",
-        "        if shard.state is not State.LEADING and isinstance(placement, Elsewhere):\n",
-        "        if False:\n",
-        HAND_OVER_TESTS,
-    ),
-    Mutant(
-        "a node that does not lead takes what another asks for for its own to answer",
-        CLUSTERED + "hand_overs.py",
-        "        if self._shard.state is not State.LEADING:\n",
-        "        if False:\n",
-        HAND_OVER_TESTS,
-    ),
-    Mutant(
-        "a leader's refusal is passed on as done",
-        CLUSTERED + "hand_overs.py",
-        "        if not isinstance(done, dict):\n            raise NotPossible(str(refused))\n",
-        "",
-        HAND_OVER_TESTS,
-    ),
-    Mutant(
-        "clients that were told to go are waited for as long as ever",
-        "amqp_frontend/arneb_amqp/server/listener.py",
-        "        with trio.move_on_after(self._goodbye_s):\n",
-        "        with trio.move_on_after(GOODBYE_S):\n",
-        ("tests/amqp_frontend/server/test_goodbye.py",),
-    ),
-    Mutant(
-        "all nodes of a shard are preferred alike",
-        "cluster/arneb_cluster/pulsar/election.py",
-        "            priority_level=self._priority,\n",
-        "",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a leader that stops does not name the node that goes on",
-        CLUSTERED + "member.py",
-        '            successor = successor_of(members, own, "", number, wall_clock_ms())\n',
-        '            successor = ""\n',
-        HAND_OVER_TESTS,
-    ),
-    Mutant(
-        "a leader's engine is not opened as the settings say",
-        CLUSTERED + "member.py",
-        "            applied=users.applied, opens=opener(self._config),\n",
-        "            applied=users.applied,\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "behind a resignation nobody looks whether the active candidate lives",
-        PROTOCOL + "lease.py",
-        "        return now >= self.since + SUSPECT_S\n",
-        "        return not self.resigned and now >= self.since + SUSPECT_S\n",
         LEADERSHIP_TESTS,
     ),
     Mutant(

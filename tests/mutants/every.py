@@ -17,6 +17,7 @@ from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.data_table import DATA_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
+from tests.mutants.hand_over_table import HAND_OVER_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
@@ -56,6 +57,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *CLOCK_MUTANTS,
     *CLUSTER_MUTANTS,
     *COPIES_MUTANTS,
+    *HAND_OVER_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,
