@@ -7,7 +7,7 @@ started for the session, on free loopback ports and throw-away data.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +19,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 if str(REPOSITORY) not in sys.path:
     sys.path.insert(0, str(REPOSITORY))
 
-from conformance.brokers.arneb import Arneb  # noqa: E402
+from conformance.brokers.arneb import PROTOCOLS, Arneb  # noqa: E402
+from conformance.brokers.arneb_cluster import OwnCluster, move_leaders  # noqa: E402
 from conformance.brokers.certificates import make_certificate  # noqa: E402
 from conformance.brokers.process import Address, Broker, free_port  # noqa: E402
 from conformance.brokers.rabbitmq import RabbitMQ  # noqa: E402
@@ -118,6 +119,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["arneb", "pulsar"],
         help="run the Pulsar scenarios against this broker (may be given twice; default: both)",
     )
+    parser.addoption(
+        "--arneb-nodes",
+        type=int,
+        default=0,
+        help="have a cluster of so many nodes behind a splitter in Arneb's place; the leader moves "
+        "between test files",
+    )
     parser.addoption("--frames", type=int, help="pieces of broken input for each port")
     parser.addoption("--seed", type=int, help="repeat a run of broken input")
 
@@ -140,7 +148,7 @@ def broker(
         parts = urlsplit(url)
         yield Target(name, Address(parts.hostname or "127.0.0.1", parts.port or 5672), None)
         return
-    process = _made(name, tmp_path_factory.mktemp(name))
+    process = _made(name, tmp_path_factory.mktemp(name), request.config)
     try:
         yield Target(name, process.start().address, process)
     finally:
@@ -179,7 +187,7 @@ key = "{directory}/server.key"
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A broker of this scenario's own, which may stop it, kill it and start it again, at the same
     port."""
-    process = _made(request.param, tmp_path, ports={"amqp": free_port()})
+    process = _made(request.param, tmp_path, request.config, {"amqp": free_port()})
     try:
         yield process.start()
     finally:
@@ -192,7 +200,30 @@ def _installed(broker: type[RabbitMQ]) -> type[RabbitMQ]:
     return broker
 
 
-def _made(name: str, directory: Path, ports: Mapping[str, int] | None = None) -> Broker:
+def _made(
+    name: str, directory: Path, config: pytest.Config, ports: Mapping[str, int] | None = None
+) -> Broker:
     if name == "rabbitmq":
         return _installed(RabbitMQ)(directory)
-    return Arneb(directory, ports=ports)
+    return arneb_of(config, directory, ports=ports)
+
+
+def arneb_of(
+    config: pytest.Config,
+    directory: Path,
+    *,
+    listeners: Sequence[str] = PROTOCOLS,
+    ports: Mapping[str, int] | None = None,
+    settings: str = "",
+) -> Arneb | OwnCluster:
+    """One Arneb, or the cluster that was asked for."""
+    nodes: int = config.getoption("arneb_nodes")
+    if not nodes:
+        return Arneb(directory, listeners=listeners, ports=ports, settings=settings)
+    return OwnCluster(directory, nodes=nodes, listeners=listeners, ports=ports, settings=settings)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leader_moves() -> None:
+    """Each file finds another leader."""
+    move_leaders()

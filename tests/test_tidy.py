@@ -84,6 +84,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/cluster/fencing/races.py": "a real broker is raced for after a random while",
     "tests/cluster/kills/canary.py": "publishes at a pace of its own through every disturbance",
     "tests/cluster/kills/mixed.py": "real processes work for a random while before one is killed",
+    "tests/cluster/kills/take_over.py": "a cluster rests for a random while between two losses",
     "tests/cluster/kills/__main__.py": "real processes work for a random while, and are killed",
     "tests/cluster/kills/one_node.py": "publishes at a pace of its own until it is killed",
     "tests/cluster/member_kit.py": "nodes with threads of their own are asked until they are there",

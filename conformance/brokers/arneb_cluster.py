@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from conformance.brokers.arneb import ALL_PROTOCOLS, Arneb
+from conformance.brokers.arneb import ALL_PROTOCOLS, PROTOCOLS, Arneb
 from conformance.brokers.process import Address, BrokerFailed, Memory, free_port
 from conformance.brokers.pulsar_service import NAMESPACE, PulsarService
 from conformance.brokers.splitter import Splitter
@@ -22,6 +22,7 @@ from conformance.brokers.splitter import Splitter
 LEADS_WITHIN_S: Final = 60.0
 POLL_S: Final = 0.02
 ASK_WITHIN_S: Final = 5.0
+SCHEMES: Final = (("pulsar", "pulsar"), ("http", "http-pulsar"))
 ESTABLISHED: Final = "01"
 SECRET: Final = "a secret of 32 bytes or more, that all nodes of a test have\n"
 
@@ -293,6 +294,59 @@ class ArnebCluster:
     def _close(self) -> None:
         while self.splitters:
             self.splitters.popitem()[1].close()
+
+
+class OwnCluster(ArnebCluster):
+    """A cluster with an Arneb in Pulsar's place, which starts, stops and is killed with it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        nodes: int = 3,
+        listeners: Sequence[str] = PROTOCOLS,
+        ports: Mapping[str, int] | None = None,
+        settings: str = "",
+    ) -> None:
+        own = {"pulsar": free_port(), "http-pulsar": free_port()}
+        self._log = Arneb(directory / "log", listeners=tuple(own), ports=own)
+        url, http_url = (f"{scheme}://127.0.0.1:{own[each]}" for scheme, each in SCHEMES)
+        self._service = PulsarService(url, http_url, (self._log,), ())
+        # Who leads is asked for over HTTP.
+        listeners = tuple(dict.fromkeys((*listeners, "http")))
+        super().__init__(
+            directory, self._service, nodes=nodes, listeners=listeners, ports=ports,
+            settings=settings,
+        )  # fmt: skip
+        RUNNING.append(self)
+
+    def start(self) -> Self:
+        """Start what does not run; one node leads when this returns."""
+        if not self._log.running:
+            self._log.start()
+            self._service.prepare()
+        return super().start()
+
+    def stop(self) -> None:
+        """Stop all nodes, and then what holds their log. Idempotent."""
+        super().stop()
+        self._log.stop()
+
+    def kill(self) -> None:
+        """SIGKILL to all of it. Idempotent."""
+        super().kill()
+        self._log.kill()
+
+
+RUNNING: Final[list[OwnCluster]] = []
+"""All that were made in this process."""
+
+
+def move_leaders() -> None:
+    """Another node leads each cluster that runs."""
+    for each in RUNNING:
+        if each.running:
+            each.move_leader()
 
 
 def _with_metrics(settings: str) -> str:

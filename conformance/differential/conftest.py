@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 
 import pytest
-from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import Address
 from conformance.brokers.rabbitmq import RabbitMQ
+from conformance.conftest import arneb_of
 
 Both = tuple[Address, Address]
 
 
 @pytest.fixture(scope="session")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Both]:
     """Where RabbitMQ and Arneb listen."""
     rabbitmq = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"))
-    arneb = Arneb(tmp_path_factory.mktemp("arneb"))
+    arneb = arneb_of(request.config, tmp_path_factory.mktemp("arneb"))
     try:
         yield rabbitmq.start().address, arneb.start().address
     finally:

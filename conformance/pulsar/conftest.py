@@ -21,6 +21,7 @@ from _pytest.mark.structures import ParameterSet
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import free_port
 from conformance.brokers.pulsar_standalone import PulsarStandalone
+from conformance.conftest import arneb_of
 from conformance.pulsar.admin import Admin
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -96,7 +97,8 @@ def broker_urls(
         amqp, admin = os.environ.get("ARNEB_AMQP_URL", ""), os.environ.get("ARNEB_ADMIN_URL", "")
         yield BrokerUrls(url, amqp, admin)
         return
-    broker = Arneb(
+    broker = arneb_of(
+        request.config,
         tmp_path_factory.mktemp("arneb"),
         listeners=["amqp", "pulsar", "http-pulsar"],
         settings="[pulsar]\nbacklog_quota_check_s = 1\ninactive_check_s = 1\nstatistics_s = 1\n",

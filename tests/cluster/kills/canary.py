@@ -19,7 +19,8 @@ QUEUE: Final = "canary"
 PAUSE_S: Final = 0.02
 RETRY_S: Final = 0.05
 OPEN_WITHIN_S: Final = 10.0
-CONFIRM_WITHIN_S: Final = 20.0
+CONFIRM_WITHIN_S: Final = 3.0
+"""Then it comes back by another connection: of a node that hangs it would hear nothing for ever."""
 DRAINED_WITHIN_S: Final = 60.0
 PREFETCH: Final = 20
 
@@ -35,6 +36,8 @@ class Canary:
         self.confirms: list[tuple[float, float]] = []
         """When each confirm came, by the monotonic clock, and how long it took."""
         self.anomalies: list[str] = []
+        self.unanswered = 0
+        """Publishes for whose confirm it did not wait any longer."""
         self._address = address
         self._nodes = nodes
         self._published = 0
@@ -95,7 +98,7 @@ class Canary:
         return (
             f"{len(self._confirmed)} of {self._published} confirmed, {len(self._delivered)} "
             f"delivered, {again} of them again, to {self._consumers} consumers, of which "
-            f"{len(self._heard)} were active"
+            f"{len(self._heard)} were active; {self.unanswered} publishes without an answer"
         )
 
     # Inside
@@ -128,8 +131,12 @@ class Canary:
                 self._published += 1
                 number, began = self._published, time.monotonic()
                 client.publish("", QUEUE, b"%d" % number)
-                async with asyncio.timeout(CONFIRM_WITHIN_S):
-                    await news.wait()
+                try:
+                    async with asyncio.timeout(CONFIRM_WITHIN_S):
+                        await news.wait()
+                except TimeoutError:
+                    self.unanswered += 1
+                    raise
                 if not acked:
                     return  # the connection has ended
                 news.clear()

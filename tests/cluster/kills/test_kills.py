@@ -1,0 +1,80 @@
+"""Kills under the mixed load, in short; and the canary, which is to notice what is wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conformance.brokers.process import Address
+from tests.cluster.kills.canary import Canary
+from tests.cluster.kills.equal import differences
+
+from arneb_core.api.position import position
+from arneb_core.store.changes import Changes
+from arneb_core.store.environment import Store
+from arneb_core.store.schema import Table, TopicId
+from arneb_core.testing.store_kit import entry
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+WITHIN_S = 500
+PLAYERS = "fan,dying,keys,stream,moved,delayed"
+
+
+def heard(*deliveries: tuple[int, int, bool]) -> list[str]:
+    """What a canary notices; each delivery: the consumer, the number, whether it is flagged."""
+    canary = Canary(lambda: Address("127.0.0.1", 1), [])
+    for consumer, number, redelivered in deliveries:
+        canary._hear(consumer, number, redelivered)
+    return canary.anomalies
+
+
+def test_a_canary_is_content_with_a_consumer_that_follows_another() -> None:
+    assert not heard((1, 1, False), (1, 2, False), (2, 2, True), (2, 3, False))
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "said"),
+    [
+        ([(1, 1, False), (2, 2, False), (1, 3, False)], "after 2 was active"),
+        ([(1, 1, False), (1, 1, False)], "without the redelivered flag"),
+        ([(1, 2, False), (1, 1, False)], "1 came after 2"),
+    ],
+)
+def test_a_canary_notices(deliveries: list[tuple[int, int, bool]], said: str) -> None:
+    (anomaly,) = heard(*deliveries)
+    assert said in anomaly
+
+
+def directory(path: Path, *commits: Changes) -> Path:
+    with Store.open(path) as store:
+        for each in commits:
+            store.commit(each)
+    return path
+
+
+def test_directories_are_equal_but_for_what_they_are_trimming(tmp_path: Path) -> None:
+    topic = TopicId(1)
+    run = (topic, position(1, 0), [entry(b"a"), entry(b"b")])
+    row = (Table.CATALOG, b"frontend/x", b"1")
+    one = directory(tmp_path / "one", Changes(blocks=[run], puts=[row]))
+    same = directory(tmp_path / "same", Changes(puts=[row]), Changes(blocks=[run]))
+    assert not differences({"one": one, "same": same})
+    for name, changes in {
+        "row": Changes(blocks=[run], puts=[(*row[:2], b"2")]),
+        "more": Changes(blocks=[run], puts=[row, (Table.CATALOG, b"frontend/y", b"1")]),
+        "entry": Changes(blocks=[(topic, position(1, 0), [entry(b"a"), entry(b"c")])], puts=[row]),
+    }.items():
+        other = directory(tmp_path / name, changes)
+        (said,) = differences({"one": one, name: other})
+        assert "1 rows differ" in said
+
+
+def test_a_cluster_keeps_its_promises_whatever_is_killed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cluster.kills.mixed", "--service", "arneb", "--times", "2",
+         "--players", PLAYERS],
+        cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=WITHIN_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "no promise broken" in done.stdout
