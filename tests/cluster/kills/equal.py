@@ -1,64 +1,107 @@
 """Whether directories of one shard are equal: everything that a reader can see of them.
 
-The rule: rows of every table are compared, but those that say how far a directory is itself. What a
-directory is trimming it may still have, and each trims at its own pace.
+The rule: entries are compared one by one, however they are put into blocks, and the rows of every
+other table but those that say how far a directory is itself. What is trimmed goes block by block,
+and in each directory at its own pace: what one has before another's first entry, or in a gap, is on
+its way out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.changes import Trim
+from arneb_core.api.position import Position
 from arneb_core.store.environment import Store
 from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import META_TRIMS, Table
+from arneb_core.store.schema import META_TRIMS, Table, TopicId
 
-TRIMMED: Final = (Table.ENTRIES, Table.BODIES, Table.REFERENCES, Table.GAPS)
+OWN: Final = (Table.META, Table.ENTRIES, Table.REFERENCES, Table.GAPS, Table.BODIES)
+"""Not compared row by row: blocks, what is counted by blocks, and what says how far it is."""
+
+LAST: Final = Position((1 << 64) - 1)
 SHOWN_MAX: Final = 5
 
-Rows = dict[tuple[Table, bytes], bytes]
+Range = tuple[int, int, int]
+"""Topic, first and last position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """All that one directory has."""
+
+    rows: dict[tuple[str, bytes], bytes]
+    entries: dict[int, dict[int, bytes]]
+    """By topic and position."""
+    going: list[Range]
+    """What it trims, and what it has trimmed in the middle."""
+
+    def first(self, topic: int) -> int:
+        """Where what it has of a topic begins."""
+        return min(self.entries.get(topic, {}), default=0)
+
+    def is_going(self, topic: int, position: int) -> bool:
+        return position < self.first(topic) or any(
+            topic == its_topic and first <= position <= last
+            for its_topic, first, last in self.going
+        )
 
 
 def differences(paths: Mapping[str, Path]) -> list[str]:
     """How each directory differs from the first, whose processes do not run."""
-    found = {name: _walk(path) for name, path in paths.items()}
-    (first, (rows, trims)), *others = found.items()
+    walks = {name: walk(path) for name, path in paths.items()}
+    (first, one), *others = walks.items()
     said = []
-    for name, (its_rows, its_trims) in others:
-        pending = [*trims, *its_trims]
-        wrong = [
-            f"{table.name} {key.hex()}"
-            for table, key in sorted(rows.keys() | its_rows.keys(), key=lambda each: each[1])
-            if rows.get((table, key)) != its_rows.get((table, key))
-            and not _is_going(table, key, pending)
-        ]
-        if wrong:
+    for name, other in others:
+        if wrong := [*_rows(one, other), *_entries(one, other)]:
             shown = ", ".join(wrong[:SHOWN_MAX])
-            said.append(f"{name} is not equal to {first}: {len(wrong)} rows differ: {shown}")
+            said.append(f"{name} is not equal to {first}: {len(wrong)} differ: {shown}")
     return said
 
 
-def _walk(path: Path) -> tuple[Rows, Sequence[Trim]]:
+def _rows(one: Walk, other: Walk) -> Iterator[str]:
+    for table, key in sorted(one.rows.keys() | other.rows.keys()):
+        if one.rows.get((table, key)) != other.rows.get((table, key)):
+            yield f"{table} {key!r}"
+
+
+def _entries(one: Walk, other: Walk) -> Iterator[str]:
+    for topic in sorted(one.entries.keys() | other.entries.keys()):
+        ours, theirs = one.entries.get(topic, {}), other.entries.get(topic, {})
+        for position in sorted(ours.keys() | theirs.keys()):
+            if ours.get(position) == theirs.get(position):
+                continue
+            lacking = [each for each in (one, other) if position not in each.entries.get(topic, {})]
+            if not any(each.is_going(topic, position) for each in (*lacking, one, other)):
+                yield f"entry {position >> 32}:{position & 0xFFFFFFFF} of topic {topic}"
+
+
+def walk(path: Path) -> Walk:
+    """Read all of a directory."""
     with Store.open(path, follows=True) as store, store.snapshot() as snapshot:
         rows = {
-            (table, key): value
+            (table.name, key): value
             for table in Table
-            if table is not Table.META
+            if table not in OWN
             for key, value in snapshot.scan(table)
         }
-        return rows, unpack_trims(snapshot.get(Table.META, META_TRIMS) or b"")
+        topics = {int.from_bytes(key[:4]) for key, _ in snapshot.scan(Table.ENTRIES)}
+        entries = {
+            topic: {
+                position + index: entry
+                for position, run in snapshot.iter_blocks(TopicId(topic), Position(0), LAST)
+                for index, entry in enumerate(run)
+            }
+            for topic in topics
+        }
+        going: list[Range] = [*unpack_trims(snapshot.get(Table.META, META_TRIMS) or b"")]
+        for topic in topics:
+            going += [(topic, *gap) for gap in snapshot.gaps(TopicId(topic))]
+        return Walk(rows, entries, going)
 
 
-def _is_going(table: Table, key: bytes, trims: Sequence[Trim]) -> bool:
-    if table not in TRIMMED:
-        return False
-    topic, last = int.from_bytes(key[:4]), int.from_bytes(key[4:12])
-    return any(topic == its_topic and last <= end for its_topic, _, end in trims)
-
-
-def counted(path: Path) -> Iterator[str]:
-    """How many rows each table has."""
-    rows, _ = _walk(path)
-    for table in Table:
-        if number := sum(1 for each, _ in rows if each is table):
-            yield f"{number} {table.name.lower()}"
+def counted(path: Path) -> str:
+    """How much there is."""
+    found = walk(path)
+    entries = sum(map(len, found.entries.values()))
+    return f"{entries} entries of {len(found.entries)} topics, {len(found.rows)} rows"

@@ -153,7 +153,8 @@ class Run:
         except TimeoutError:
             raise PromiseBroken(f"no confirm within {CONFIRM_WITHIN_S} s of {kind}") from None
         self.took_s[kind].append(confirm - at)
-        later = self._dice.random() < AFTER_JUDGING_PART
+        # Whoever comes to a node that is cut off waits there until it is not.
+        later = kind != "network" and self._dice.random() < AFTER_JUDGING_PART
         if not later:
             await restore()
         await asyncio.sleep(self._dice.uniform(0, LATER_S_MAX))
@@ -170,6 +171,8 @@ class Run:
         await self._judge()
         if later:
             await restore()
+        # Who was killed, stopped or cut off follows again; clients would be sent away until then.
+        await asyncio.to_thread(self.cluster.wait_equal)
         names = " ".join(each.name for each in chosen)
         return f"{kind} at {leader.node} under {names}, confirms after {confirm - at:.2f} s"
 
@@ -278,7 +281,7 @@ class Run:
             if done.returncode:
                 raise PromiseBroken(f"arneb check of {node}: {done.stdout}{done.stderr}")
         first = next(iter(paths.values()))
-        print(f"  three equal directories: {', '.join(counted(first))}", flush=True)
+        print(f"  three equal directories: {counted(first)}", flush=True)
 
 
 class Owners:

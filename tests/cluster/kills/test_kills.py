@@ -52,13 +52,23 @@ def directory(path: Path, *commits: Changes) -> Path:
     return path
 
 
-def test_directories_are_equal_but_for_what_they_are_trimming(tmp_path: Path) -> None:
+def test_directories_are_equal_however_they_came_to_be_and_differ_in_whatever_differs(
+    tmp_path: Path,
+) -> None:
     topic = TopicId(1)
     run = (topic, position(1, 0), [entry(b"a"), entry(b"b")])
     row = (Table.CATALOG, b"frontend/x", b"1")
     one = directory(tmp_path / "one", Changes(blocks=[run], puts=[row]))
-    same = directory(tmp_path / "same", Changes(puts=[row]), Changes(blocks=[run]))
+    parts = [Changes(blocks=[(topic, position(1, n), [each])]) for n, each in enumerate(run[2])]
+    same = directory(tmp_path / "same", Changes(puts=[row]), *parts)
     assert not differences({"one": one, "same": same})
+    trimmed = directory(
+        tmp_path / "trimmed", Changes(puts=[row]), *parts,
+        Changes(trims=[(topic, position(1, 0), position(1, 0))]),
+    )  # fmt: skip
+    assert not differences({"one": one, "trimmed": trimmed})
+    nothing = directory(tmp_path / "nothing", Changes(puts=[row]))
+    assert differences({"one": one, "nothing": nothing})
     for name, changes in {
         "row": Changes(blocks=[run], puts=[(*row[:2], b"2")]),
         "more": Changes(blocks=[run], puts=[row, (Table.CATALOG, b"frontend/y", b"1")]),
@@ -66,7 +76,7 @@ def test_directories_are_equal_but_for_what_they_are_trimming(tmp_path: Path) ->
     }.items():
         other = directory(tmp_path / name, changes)
         (said,) = differences({"one": one, name: other})
-        assert "1 rows differ" in said
+        assert "1 differ" in said
 
 
 def test_a_cluster_keeps_its_promises_whatever_is_killed() -> None:
