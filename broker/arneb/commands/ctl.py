@@ -17,7 +17,6 @@ from arneb.visible import visible
 ALL: Final = ".*"
 
 OFFLINE: Final = "set-password"
-RE_FOUND: Final = "re-found"
 """What works on a data directory that no broker has open."""
 
 
@@ -37,6 +36,8 @@ def ctl(context: click.Context, words: tuple[str, ...]) -> None:
             standalone_mode=False,
         )  # fmt: skip
         return
+    from arneb.ctl.cluster import RE_FOUND
+
     if "cluster" in words and RE_FOUND in words:
         from arneb.commands.re_found import re_found_command
 

@@ -46,7 +46,8 @@ def re_found_command(directory: Path, yes: bool) -> None:
         if not applied.history:
             return "a directory that was in no cluster"
         at = datetime.fromtimestamp(applied.stamp_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return f"record {applied.link.number} of {at} UTC, history {applied.history}"
+        of = f" of {at} UTC" if applied.stamp_ms else ""
+        return f"record {applied.link.number}{of}, history {applied.history}"
 
     try:
         before = standing_in(directory)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from arneb.ctl.exits import ExitCode, Failed
 from arneb.ctl.session import Command, Misused, Session
 
+RE_FOUND: Final = "re-found"
+"""What ``arneb ctl`` does without asking a broker."""
 COPYING: Final = "copying"
 """The state of a node that takes a copy before it takes part."""
 
@@ -20,7 +22,7 @@ def _cluster(session: Session) -> None:
     name, *arguments = session.arguments
     command = SUBCOMMANDS.get(name)
     if command is None:
-        raise Misused(f"expected {' or '.join(SUBCOMMANDS)}, got {name}")
+        raise Misused(f"expected {' or '.join((*SUBCOMMANDS, RE_FOUND))}, got {name}")
     command(session, *arguments)
 
 
@@ -87,7 +89,7 @@ SUBCOMMANDS: Final[Mapping[str, Callable[..., None]]] = {
 }
 
 COMMANDS: Final = (
-    Command("cluster", "status | hand-over [<shard>] [--to <node>]",
-            "Displays how the node does as a member of a cluster, or has another node lead",
+    Command("cluster", f"status | hand-over [<shard>] [--to <node>] | {RE_FOUND} [--yes]",
+            "Displays how a node does in a cluster, has another lead, or begins a new history",
             _cluster, 1, 2, frozenset({TO}), runs_stopped=True),
 )  # fmt: skip
