@@ -53,8 +53,8 @@ def test_lists_have_columns_headers_and_forms(broker: tuple[Path, BrokerProcess]
         channel = connection.channel()
         channel.queue_declare("q1", durable=True, arguments={"x-max-length": 10})
         channel.queue_declare('a\t"b', exclusive=True)
+        channel.confirm_delivery()  # so that it is there when lists are asked for
         channel.basic_publish("", "q1", b"x")
-        connection.process_data_events(0)
         assert ran(data, "list_queues").out.splitlines()[:3] == [
             "Timeout: 60.0 seconds ...", "Listing queues for vhost / ...", "name\tmessages",
         ]  # fmt: skip
