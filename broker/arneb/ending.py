@@ -18,6 +18,11 @@ BROKEN_OFF: Final = 1
 """The exit status of a stop that took too long, or that an error in the commit path brought."""
 
 
+class StartAgain(Exception):
+    """The broker cannot go on, and could if it were started again in the same process. The text
+    says why."""
+
+
 async def end_if_broken(core: Engine, say: Say) -> None:
     """See to it that the process ends soon when the engine cannot go on: whoever waits for a
     commit that was under way waits for ever."""

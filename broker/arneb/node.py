@@ -19,7 +19,7 @@ from arneb import __version__
 from arneb.audit_log import NO_AUDIT, AuditLog
 from arneb.config import Address, Config, Listen
 from arneb.control.serving import NotPossible
-from arneb.ending import end_if_broken
+from arneb.ending import StartAgain, end_if_broken
 from arneb.garbage import starting, thaw
 from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
@@ -173,7 +173,7 @@ class Node:
 
         Raises what the first start raises, and what ends a running broker.
         """
-        is_first = True
+        is_first, is_again = True, False
         bound = {name: listeners.addresses(name) for name in listeners.by_name}
         while True:
             try:
@@ -181,9 +181,12 @@ class Node:
             except (StoreUnusable, OSError, BaseExceptionGroup) as error:
                 cause = sole_error(error) if isinstance(error, BaseExceptionGroup) else error
                 is_start = self.state is NodeState.STARTING and not is_first
-                if not is_start or not isinstance(cause, StoreUnusable | OSError):
+                if isinstance(cause, StartAgain):
+                    is_again = await self._starts_again(str(cause))
+                elif not is_start or not isinstance(cause, StoreUnusable | OSError):
                     raise
-                self._failure = describe(cause)
+                else:
+                    self._failure = describe(cause)
             finally:
                 await listeners.close()
                 self.shared = None
@@ -195,7 +198,11 @@ class Node:
             is_first = False
             self._move(NodeState.STOPPED)
             thaw()
-            self._say("the broker is stopped, its process goes on")
+            if is_again:
+                self._move(NodeState.STARTING)
+            else:
+                self._say("the broker is stopped, its process goes on")
+            is_again = False
             listeners = await self._bound_again(bound)
 
     async def _serve(self, listeners: Listeners) -> None:
@@ -214,6 +221,16 @@ class Node:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(end_if_broken, core, self._say)
                     await serve_all(core, config, listeners, self._say, self)
+
+    async def _starts_again(self, why: str) -> bool:
+        """The broker has ended by itself, to be started again, unless somebody has stopped it."""
+        if self.state is NodeState.DRAINING:
+            await self._until(NodeState.LEAVING)
+        if self.state not in (NodeState.STARTING, NodeState.RUNNING):
+            return False
+        self._say(f"starting the broker again: {why}")
+        self._move(NodeState.STOPPING)
+        return True
 
     async def _bound_again(self, bound: Mapping[str, list[Address]]) -> Listeners:
         """Wait until the broker is to run again, and bind the same ports."""

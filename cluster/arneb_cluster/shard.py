@@ -135,6 +135,11 @@ class Shard:
         self._lets_in = True
         self._gather()
 
+    async def lacks(self) -> None:
+        """Wait until the topic has no more what the directory lacks, if that ever comes."""
+        while not self.node.lacks:
+            await self._changed.wait()
+
     async def run(self) -> None:
         """Take part until cancelled."""
         await self._topic.hold()

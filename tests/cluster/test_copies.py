@@ -13,11 +13,14 @@ from tests.cluster.test_member import consume, publish, status
 from arneb.clustered import member
 from arneb_cluster.copies import source as source_module
 from arneb_cluster.copies import taker as taker_module
+from arneb_cluster.following import Following
+from arneb_cluster.membership import Membership
 from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
 from arneb_core.store.check import check
 from arneb_core.store.findings import Finding, FindingKind
 from arneb_core.store.replacing import COPY_NAME, GIVEN_NAME
+from arneb_pulsar.client.errors import Disconnected
 
 pytestmark = pytest.mark.real_time
 
@@ -251,3 +254,50 @@ async def test_when_who_gives_a_copy_is_killed_another_gives_one(
         assert any(f"a copy of what node {leader.name} has" in line for line in new.said)
         assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
     assert check(new.config().data_dir) == []
+
+
+async def test_a_node_that_lacks_something_while_it_runs_starts_again_and_takes_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = partial(Copies, report_s=0.1)
+    monkeypatch.setattr(member, "Copies", lambda copies_min, _: made(copies_min, 1.5))
+    cut_off: list[str] = []
+    going = trio.Event()
+    read_on, report = Following._read_on, Membership.report
+
+    following: dict[str, Following] = {}
+
+    async def read_if_it_can(self: Any) -> None:
+        following[self._node.leadership.node] = self
+        if self._node.leadership.node in cut_off:
+            await going.wait()
+        await read_on(self)
+
+    def report_if_it_can(self: Any) -> Any:
+        if self._settings.node in cut_off:
+            raise Disconnected("cut off")
+        return report(self)
+
+    monkeypatch.setattr(Following, "_read_on", read_if_it_can)
+    monkeypatch.setattr(Membership, "report", report_if_it_can)
+    async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
+        leader = await cluster.leader()
+        await blocking(publish, leader, b"a")
+        away = cluster.other(leader)
+        await until(lambda: len(members_of(leader)) == 3)
+        ports = dict(away.ports)
+        cut_off.append(away.name)
+        assert away.node is not None
+        following[away.name].begin()
+        await blocking(publish, leader, b"b", b"c")
+        await until(lambda: away.name not in members_of(leader))
+        await trimmed(cluster, 10)
+        cut_off.clear()
+        going.set()
+        await until(lambda: any("has a copy of what node" in line for line in away.said))
+        await until(lambda: away.node is not None and away.node.is_ready)
+        assert any("starting the broker again: main: expected record" in each for each in away.said)
+        assert away.ports == ports
+        assert await blocking(consume, away, 3) == [b"a", b"b", b"c"]
+    for each in cluster.nodes:
+        assert check(each.config().data_dir) == []

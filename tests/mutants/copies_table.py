@@ -291,4 +291,11 @@ COPIES_MUTANTS: Final = (
         "            await trio.sleep_until(began)\n",
         SOURCE_TESTS,
     ),
+    Mutant(
+        "a node that lacks something while it runs waits until somebody starts it",
+        "broker/arneb/node.py",
+        "            if is_again:\n                self._move(NodeState.STARTING)\n",
+        "            if False:\n                self._move(NodeState.STARTING)\n",
+        COPIES_TESTS,
+    ),
 )

@@ -26,6 +26,7 @@ from arneb.clustered.pulsar_service import (
     internal_settings,
 )
 from arneb.config import Config
+from arneb.ending import StartAgain
 from arneb.garbage import thaw
 from arneb.handed import HandedOver
 from arneb.listeners import Listeners
@@ -237,6 +238,7 @@ class Member:
             self._tell_ready()
             await nursery.start(ports.serve)
             nursery.start_soon(shard.run)
+            nursery.start_soon(_start_again_for_a_copy, shard)
             nursery.start_soon(source.run)
             self._node.is_up()
 
@@ -273,6 +275,12 @@ class Member:
         for name in self._listeners.by_name:
             for address in self._listeners.addresses(name):
                 self._say(f"{name} ready on {address}")
+
+
+async def _start_again_for_a_copy(shard: Shard) -> None:
+    """A start asks what a directory lacks, and takes a copy before anything is served."""
+    await shard.lacks()
+    raise StartAgain(f"{shard.settings.shard}: {shard.node.leadership.why}")
 
 
 async def serve_member(config: Config, listeners: Listeners, say: Say, node: MemberNode) -> None:

@@ -69,7 +69,7 @@ def cluster(found: Document) -> Iterator[Finding]:
     if found.get("state") == "stopped":
         yield error(
             "cluster", f"{found['node']} neither leads nor follows: {found['why']}",
-            "see its log; what it lacks it takes from another node when it is started again",
+            "see its log, and start it again, or with an empty directory: it takes a copy then",
         )  # fmt: skip
     if found.get("trim_alarm"):
         yield warning(

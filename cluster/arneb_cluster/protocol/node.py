@@ -83,6 +83,9 @@ class Node:
         self.window: Window | None = None
         self.stamps = Stamps(applied.stamp_ms)
         self.skew = SkewWatch()
+        self.lacks = False
+        """It has stopped since the topic has no more what its directory lacks: with a copy it could
+        go on."""
         self.effects: list[Effect] = []
         self._entry_bytes_max = 0
         self._attached = False
@@ -121,6 +124,7 @@ class Node:
             self.skew.came(entry.stamp_ms, clock_ms)
         self.leadership.read(place, entry, verdict, now)
         if verdict in (Verdict.UNCHAINED, Verdict.LACKING):
+            self.lacks = verdict is Verdict.LACKING
             what = f"expected record {self.reader.link.number + 1} at {place} or before it"
             self.leadership.failed(f"{what}, got {verdict.value}: take a copy", now)
         elif self.state is State.OPENING:
