@@ -29,6 +29,9 @@ Every key that is one value has a variable of the environment, too, which wins o
 `ARNEB_AMQP_HEARTBEAT_S` is `heartbeat_s` in `[amqp]`. `arneb serve --rabbitmq-conf FILE` takes
 RabbitMQ's own file first.
 
+Where a key is Pulsar's as well, it is taken by the name that it has in Pulsar's `broker.conf`, too;
+a file may have either, and not both.
+
 Names end in their unit: `_s` seconds, `_ms` milliseconds, `_bytes` bytes.
 
 ```toml

@@ -32,7 +32,7 @@ from arneb.process_settings import (
     TracesTable,
 )
 from arneb.rabbitmq_conf import read_files, translate
-from arneb.settings import ConfigInvalid, Reader, read_settings
+from arneb.settings import ConfigInvalid, Reader, by_our_names, read_settings
 from arneb.tls import NO_FILE, TlsConfig, TlsVersion, read_tls
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks, memory_available_bytes
 from arneb_amqp.config import AmqpConfig, CertificateLogin, SanType
@@ -335,7 +335,7 @@ def _flag(name: str, value: str) -> Listen:
 
 def _read_file(file: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return by_our_names(Config, tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigInvalid(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -9,13 +9,14 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from arneb.config import Address, Config, Listen
+from arneb.settings import ALSO
 
 GROUPED_MIN: Final = 10_000
 """Numbers from here on are easier to read in groups of three digits."""
@@ -68,9 +69,15 @@ def described_tables(
             below += described_tables(item, dotted, field_text(kind, field.name), is_list=True)
         else:
             default = "required" if field.default is MISSING else in_toml(field.default)
-            keys.append(Key(field.name, type_of(of), default, field_text(kind, field.name)))
+            keys.append(Key(field.name, type_of(of), default, _text(kind, field)))
     yield Table(name, is_list, f"{text} {table_text(kind)}".strip(), tuple(keys))
     yield from below
+
+
+def _text(kind: type[Any], field: Field[Any]) -> str:
+    """What is said of a key, with the other name that it has, if that is not among it."""
+    text, other = field_text(kind, field.name), field.metadata.get(ALSO, "")
+    return text if not other or other in text else f"{text} Pulsar's `{other}`."
 
 
 def type_of(kind: Any) -> str:

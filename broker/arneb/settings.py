@@ -35,7 +35,7 @@ def read_settings(
     assert is_dataclass(cls)
     types = get_type_hints(cls)
     known = [field.name for field in fields(cls)]
-    table = _by_our_names(cls, table, where)
+    table = by_our_names(cls, table, where)
     for key in table:
         if key not in types:
             raise ConfigInvalid(_unknown(_dotted(where, key), key, known, where))
@@ -59,14 +59,23 @@ ALSO: Final = "also"
 """In a field's metadata: another name for its key, which users of another broker know."""
 
 
-def _by_our_names(cls: Any, table: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """The same table with our names of its keys. Raises :class:`ConfigInvalid`."""
+def by_our_names(cls: Any, table: Mapping[str, Any], where: str = "") -> Mapping[str, Any]:
+    """The same table, and those in it, with our names of their keys. Raises
+    :class:`ConfigInvalid`."""
     ours = {field.metadata[ALSO]: field.name for field in fields(cls) if ALSO in field.metadata}
     for key in ours.keys() & table.keys():
         if ours[key] in table:
             both = f'"{_dotted(where, ours[key])}" and "{_dotted(where, key)}"'
             raise ConfigInvalid(f"{both} are one key; it is given twice")
-    return {ours.get(key, key): value for key, value in table.items()}
+    types = get_type_hints(cls)
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = ours.get(key, key)
+        kind = types.get(name)
+        if is_dataclass(kind) and isinstance(value, Mapping):
+            value = by_our_names(kind, value, _dotted(where, key))
+        found[name] = value
+    return found
 
 
 def _read(kind: Any, value: Any, readers: Mapping[Any, Reader], where: str) -> Any:

@@ -49,7 +49,7 @@ def make_files(directory: Path) -> Path:
     return directory
 
 
-def guarded_arneb(place: Path, files: Path) -> Arneb:
+def guarded_arneb(place: Path, files: Path, more: str = "") -> Arneb:
     settings = f"""
 [pulsar.authentication]
 methods = ["token", "basic", "tls"]
@@ -68,7 +68,18 @@ key = "{files}/server.key"
 client_ca = "{files}/root.crt"
 """
     listeners = ["pulsar", "pulsar-tls", "http-pulsar", "http-pulsar-tls"]
-    return Arneb(place, listeners=listeners, settings=settings).start()
+    return Arneb(place, listeners=listeners, settings=settings + more).start()
+
+
+def open_arneb(place: Path, files: Path) -> Arneb:
+    """The same where who proves nothing is let in as ``anonymous``, and roles need rights."""
+    rights = """
+[access.authorization]
+enabled = true
+super_user_roles = ["me", "anonymous"]
+anonymous_role = "anonymous"
+"""
+    return guarded_arneb(place, files, rights)
 
 
 def guarded_pulsar(place: Path, files: Path, **settings: object) -> PulsarStandalone:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pika
 import pulsar
@@ -29,6 +29,13 @@ _numbers = itertools.count(1)
 
 ANSWER_WITHIN_S = 30
 """For one answer. Pulsar needs seconds for the first of each kind, and more on a busy machine."""
+
+TRANSACTING: Final = {
+    "transactionCoordinatorEnabled": "true",
+    "systemTopicEnabled": "true",
+    "acknowledgmentAtBatchIndexLevelEnabled": "true",
+}
+"""Of Apache Pulsar: what Arneb does without being asked to."""
 
 Connect = Callable[..., pulsar.Client]
 Named = Callable[[str], str]
@@ -106,6 +113,24 @@ def broker_urls(
     try:
         broker.start()
         yield BrokerUrls(broker.pulsar_url, broker.url, broker.admin_url)
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="module", params=["arneb", "pulsar"])
+def transacting_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A broker that knows transactions."""
+    if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
+        pytest.skip("not asked for")
+    place = tmp_path_factory.mktemp(request.param)
+    broker: Arneb | PulsarStandalone = Arneb(place, listeners=["pulsar"])
+    if request.param == "pulsar":
+        broker = PulsarStandalone(place, **TRANSACTING)
+    broker.start()
+    try:
+        yield broker.pulsar_url
     finally:
         broker.stop()
 

@@ -153,6 +153,38 @@ def test_messages_expire_by_hand(client: pulsar.Client, admin: Admin, topic: str
     assert_gets(client.subscribe(topic, "s"), numbers(5, first=5))
 
 
+def test_who_has_nothing_to_expire_is_a_conflict(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    def status(path: str, body: object = None) -> int:
+        try:
+            admin.post(f"{local(topic)}/{path}", body)
+        except Refused as refused:
+            return refused.status
+        return 204
+
+    consumer = client.subscribe(topic, "connected")
+    admin.put(f"{local(topic)}/subscription/away", "earliest")
+    send(client.create_producer(topic, batching_enabled=False), numbers(5))
+    admin.put(f"{local(topic)}/subscription/late", "latest")
+    assert status("subscription/away/expireMessages/1000") == 204
+    assert status("subscription/away/expireMessages/0") == 204
+    assert backlog(admin, topic, "away") == 5
+    assert status("subscription/late/expireMessages/1") == 409
+    assert status("subscription/connected/expireMessages/1000") == 409
+    time.sleep(2.1)
+    assert status("all_subscription/expireMessages/1") == 409
+    end = time.monotonic() + WITHIN_S
+    while backlog(admin, topic, "away") or backlog(admin, topic, "connected"):
+        assert time.monotonic() < end, "those that have something expire all the same"
+        time.sleep(0.1)
+    last = admin.get(f"{local(topic)}/lastMessageId")
+    beyond = {"ledgerId": last["ledgerId"] + 1, "entryId": 0, "partitionIndex": -1}
+    assert status("subscription/away/expireMessages", beyond) == 409
+    assert status("subscription/away/expireMessages", beyond | {"partitionIndex": 3}) == 412
+    consumer.close()
+
+
 def test_statistics_say_who_is_there(client: pulsar.Client, admin: Admin, topic: str) -> None:
     consumer = client.subscribe(topic, "s", SHARED, consumer_name="me")
     producer = client.create_producer(topic, "mine", batching_enabled=False)

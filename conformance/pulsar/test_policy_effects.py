@@ -297,3 +297,36 @@ def test_what_is_said_nearest_holds(place: Place, connect: Connect) -> None:
     assert place.admin.get(applied, applied="true") == 1
     for each in producers:
         each.close()
+
+
+def test_topics_of_two_namespaces_share_the_rate_of_their_resource_group(
+    place: Place, client: pulsar.Client, name: Named
+) -> None:
+    admin, group = place.admin, name("group")
+    other = f"/admin/v2/namespaces/public/{name('ns')}"
+    rates = {"publishRateInMsgs": 20, "publishRateInBytes": 1_000_000}
+    admin.put(f"/admin/v2/resourcegroups/{group}", rates)
+    admin.put(other, {})
+    producers = []
+    for namespace in (place.namespace, other):
+        admin.post(f"{namespace}/resourcegroup/{group}")
+        topic = f"persistent://public/{namespace.rpartition('/')[2]}/t"
+        producers.append(client.create_producer(topic, batching_enabled=False))
+    time.sleep(2 * SETTLES_S)
+    for each in producers:
+        each.send(b"first")
+    time.sleep(2 * SETTLES_S)
+    began = time.monotonic()
+    for number in range(120):
+        producers[number % 2].send_async(b"x", lambda *_: None)
+    for each in producers:
+        each.flush()
+    took_s = time.monotonic() - began
+    assert took_s >= 4, "20 a second for both together, and at first a second's worth"
+    with pytest.raises(Refused) as caught:
+        admin.delete(f"/admin/v2/resourcegroups/{group}")
+    assert caught.value.status == 412
+    for namespace in (place.namespace, other):
+        admin.delete(f"{namespace}/resourcegroup")
+    admin.delete(f"/admin/v2/resourcegroups/{group}")
+    admin.delete(other, force="true")

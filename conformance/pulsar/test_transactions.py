@@ -4,15 +4,12 @@ The rule: what is compared is what a consumer gets in the end, and how many are 
 conflict. In which order messages of transactions stand is one of the differences.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 import pytest
-from conformance.brokers.arneb import Arneb
-from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.conftest import Named
 
 from arneb_pulsar.client import (
@@ -26,11 +23,6 @@ from arneb_pulsar.client import (
 )
 from arneb_pulsar.client.errors import TimedOut, TransactionConflict
 
-SETTINGS: Final = {
-    "transactionCoordinatorEnabled": "true",
-    "systemTopicEnabled": "true",
-    "acknowledgmentAtBatchIndexLevelEnabled": "true",
-}
 BEFORE: Final = ("0", "1", "2", "3")
 """What is in the topic when a play begins."""
 
@@ -82,24 +74,6 @@ PLAYS: Final = (
     Play("its time is up", "ack a 0, send a x, late", "0123"),
     Play("its time is up, another's is not", "ack a 0, send A x, late, commit A", "0123x"),
 )
-
-
-@pytest.fixture(scope="module", params=["arneb", "pulsar"])
-def transacting_url(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """A broker that knows transactions."""
-    if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
-    place = tmp_path_factory.mktemp(request.param)
-    broker: Arneb | PulsarStandalone = Arneb(place, listeners=["pulsar"])
-    if request.param == "pulsar":
-        broker = PulsarStandalone(place, **SETTINGS)
-    broker.start()
-    try:
-        yield broker.pulsar_url
-    finally:
-        broker.stop()
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name.replace(" ", "-"))

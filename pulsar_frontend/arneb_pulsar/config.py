@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
+from arneb_pulsar.namespaces.defaults import NO_DEFAULTS, DefaultPolicies
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics
 from arneb_pulsar.schemas.compatibility import Strategy
@@ -115,46 +116,62 @@ class PulsarConfig:
 
     authentication: AuthenticationConfig = AuthenticationConfig()
 
+    defaults: DefaultPolicies = NO_DEFAULTS
+
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     """Namespaces (``tenant/namespace``) that exist even while they have no topic."""
 
-    cluster: str = "standalone"
+    cluster: str = field(default="standalone", metadata={"also": "clusterName"})
     """The name of the cluster in the admin API."""
 
-    allow_auto_topic_creation: bool = True
+    allow_auto_topic_creation: bool = field(
+        default=True, metadata={"also": "allowAutoTopicCreation"}
+    )
     """Create topics when a client first uses them, where no policy says otherwise."""
 
     auto_topic_partitions: int = 0
     """The number of partitions of topics that are created by being used; 0 = not partitioned."""
 
-    allow_auto_subscription_creation: bool = True
+    allow_auto_subscription_creation: bool = field(
+        default=True, metadata={"also": "allowAutoSubscriptionCreation"}
+    )
     """Create subscriptions when a client first uses them, where no policy says otherwise."""
 
-    deduplication: bool = False
+    deduplication: bool = field(default=False, metadata={"also": "brokerDeduplicationEnabled"})
     """Store once what a producer sends twice, where no policy says otherwise."""
 
-    delete_inactive_topics: bool = True
+    delete_inactive_topics: bool = field(
+        default=True, metadata={"also": "brokerDeleteInactiveTopicsEnabled"}
+    )
     """Delete topics that nobody uses, where no policy says otherwise."""
 
-    inactive_topic_s: int = 60
+    inactive_topic_s: int = field(
+        default=60, metadata={"also": "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"}
+    )
     """A topic without producers and subscriptions is deleted after so long, unless it retains
     messages."""
 
-    inactive_check_s: float = 60.0
+    inactive_check_s: float = field(
+        default=60.0, metadata={"also": "brokerDeleteInactiveTopicsFrequencySeconds"}
+    )
     """The interval at which inactive topics are looked for."""
 
-    backlog_quota_check_s: float = 60.0
+    backlog_quota_check_s: float = field(
+        default=60.0, metadata={"also": "backlogQuotaCheckIntervalInSeconds"}
+    )
     """The interval at which backlog quotas are checked."""
 
-    schema_compatibility: str = Strategy.FULL.value
+    schema_compatibility: str = field(
+        default=Strategy.FULL.value, metadata={"also": "schemaCompatibilityStrategy"}
+    )
     """How a new schema must be compatible with those of its topic, where no policy says otherwise:
     a strategy of Pulsar's by its name."""
 
-    statistics_s: float = 60.0
+    statistics_s: float = field(default=60.0, metadata={"also": "statsUpdateFrequencyInSecs"})
     """The interval of which rates in statistics are the average. Pulsar's
     ``statsUpdateFrequencyInSecs``."""
 
-    proxy_protocol: bool = False
+    proxy_protocol: bool = field(default=False, metadata={"also": "haProxyProtocolEnabled"})
     """As of ``[amqp]``; Pulsar calls it ``haProxyProtocolEnabled``."""
 
     handshake_timeout_s: float = 30.0
@@ -173,31 +190,38 @@ class PulsarConfig:
     requests is answered. It is a few round trips' worth on a fast network, and small beside
     thousands of connections."""
 
-    message_bytes_max: int = MESSAGE_BYTES_MAX
+    message_bytes_max: int = field(default=MESSAGE_BYTES_MAX, metadata={"also": "maxMessageSize"})
     """The payload of one message, or batch, as it is sent; clients are told when they connect, and
     cut larger ones in chunks. Pulsar's ``maxMessageSize``."""
 
-    max_unacked_messages_per_consumer: int = 50_000
+    max_unacked_messages_per_consumer: int = field(
+        default=50_000, metadata={"also": "maxUnackedMessagesPerConsumer"}
+    )
     """The most messages that a consumer of a durable Shared or Key_Shared subscription may have
     unacknowledged; it then gets none until half of them are acknowledged. 0 = no limit."""
 
-    max_unacked_messages_per_subscription: int = 200_000
+    max_unacked_messages_per_subscription: int = field(
+        default=200_000, metadata={"also": "maxUnackedMessagesPerSubscription"}
+    )
     """The same for all consumers of such a subscription together. 0 = no limit."""
 
-    max_producers_per_topic: int = 0
-    """The most producers of a topic, where no policy says otherwise; 0 = no limit. This and the
-    next four are Pulsar's settings of the same names."""
+    max_producers_per_topic: int = field(default=0, metadata={"also": "maxProducersPerTopic"})
+    """The most producers of a topic, where no policy says otherwise; 0 = no limit."""
 
-    max_consumers_per_topic: int = 0
+    max_consumers_per_topic: int = field(default=0, metadata={"also": "maxConsumersPerTopic"})
     """The most consumers of a topic, over all its subscriptions; 0 = no limit."""
 
-    max_consumers_per_subscription: int = 0
+    max_consumers_per_subscription: int = field(
+        default=0, metadata={"also": "maxConsumersPerSubscription"}
+    )
     """The most consumers of a subscription; 0 = no limit."""
 
-    max_subscriptions_per_topic: int = 0
+    max_subscriptions_per_topic: int = field(
+        default=0, metadata={"also": "maxSubscriptionsPerTopic"}
+    )
     """The most subscriptions of a topic; 0 = no limit."""
 
-    max_topics_per_namespace: int = 0
+    max_topics_per_namespace: int = field(default=0, metadata={"also": "maxTopicsPerNamespace"})
     """The most topics of a namespace, each partition counted; 0 = no limit."""
 
     key_shared_consistent_hashing: bool = field(
@@ -207,7 +231,9 @@ class PulsarConfig:
     hashes, the largest of which is split when a consumer joins. Pulsar's name of the key,
     ``subscriptionKeySharedUseConsistentHashing``, is taken too."""
 
-    transactions_open_max: int = 10_000
+    transactions_open_max: int = field(
+        default=10_000, metadata={"also": "maxActiveTransactionsPerCoordinator"}
+    )
     """The most transactions that may be open at once; Pulsar's
     ``maxActiveTransactionsPerCoordinator``."""
 
@@ -216,7 +242,9 @@ class PulsarConfig:
     disk; when it is committed they are in memory for a moment, of one such transaction at a
     time."""
 
-    expose_broker_entry_metadata: bool = False
+    expose_broker_entry_metadata: bool = field(
+        default=False, metadata={"also": "exposingBrokerEntryMetadataToClientEnabled"}
+    )
     """Tell clients that read it, with each message, when it was stored and its number in the topic.
     Pulsar's ``exposingBrokerEntryMetadataToClientEnabled``; no interceptors are needed."""
 
@@ -252,7 +280,7 @@ class PulsarConfig:
     @property
     def policies(self) -> Policies:
         """What holds where neither a topic nor its namespace says anything."""
-        return Policies(
+        own = Policies(
             auto_topic=AutoTopicCreation(
                 self.allow_auto_topic_creation, self.auto_topic_partitions
             ),
@@ -267,3 +295,4 @@ class PulsarConfig:
             max_unacked_per_consumer=self.max_unacked_messages_per_consumer,
             max_unacked_per_subscription=self.max_unacked_messages_per_subscription,
         )
+        return self.defaults.joined(own)

@@ -40,6 +40,24 @@ def test_variables_win_over_the_file_and_the_command_line_over_both(tmp_path: Pa
     assert config.data_dir == Path("d").absolute()
 
 
+def test_variables_win_over_the_file_by_whichever_name_it_has(tmp_path: Path) -> None:
+    file = tmp_path / "arneb.toml"
+    file.write_text(
+        "[pulsar]\nmaxProducersPerTopic = 3\nmaxConsumersPerTopic = 4\n"
+        "[pulsar.defaults]\nttlDurationDefaultInSeconds = 5\n"
+    )
+    environment = {
+        "ARNEB_PULSAR_MAX_PRODUCERS_PER_TOPIC": "7",
+        "ARNEB_PULSAR_DEFAULTS_MESSAGE_TTL_S": "8",
+    }
+    config = load_config(file, environment=environment).pulsar
+    assert (config.max_producers_per_topic, config.max_consumers_per_topic) == (7, 4)
+    assert config.defaults.message_ttl_s == 8
+    file.write_text("[pulsar]\nmaxProducersPerTopic = 3\nmax_producers_per_topic = 4\n")
+    with pytest.raises(ConfigInvalid, match="given twice"):
+        load_config(file)
+
+
 def test_rabbitmq_s_image_is_understood() -> None:
     environment = {
         "RABBITMQ_DEFAULT_USER": "me",

@@ -16,6 +16,11 @@ ENFORCER_TESTS: Final = (
 COMPACTION_TESTS: Final = (TESTS + "services/test_compactor.py",)
 NON_PERSISTENT_TESTS: Final = (TESTS + "server/test_non_persistent.py",)
 POLICY_TESTS: Final = ("tests/pulsar_frontend/namespaces/test_policies.py",)
+EXPIRY_TESTS: Final = (TESTS + "admin/test_expiry.py",)
+DEFAULTS_TESTS: Final = (
+    TESTS + "namespaces/test_defaults.py",
+    TESTS + "services/test_default_policies.py",
+)
 
 TOPIC_MUTANTS: Final = (
     Mutant(
@@ -208,5 +213,61 @@ TOPIC_MUTANTS: Final = (
         '            nursery.start_soon(supervise, "compaction", self._context.compactor.run)\n',
         "            pass\n",
         COMPACTION_TESTS,
+    ),
+    Mutant(
+        "whoever has nothing to expire is not told",
+        PULSAR + "admin/expiry.py",
+        "    if not waiting:\n        return False\n",
+        "    if not waiting:\n        return True\n",
+        EXPIRY_TESTS,
+    ),
+    Mutant(
+        "what a consumer is about to read is expired",
+        PULSAR + "admin/expiry.py",
+        "    if subscription.consumers and len(waiting) < ALMOST_CAUGHT_UP:\n",
+        "    if False:\n",
+        EXPIRY_TESTS,
+    ),
+    Mutant(
+        "one conflict keeps the others from expiring",
+        PULSAR + "admin/expiry.py",
+        '                conflicts.append(_conflict("timestamp", name, subscription))\n',
+        '                raise _conflict("timestamp", name, subscription)\n',
+        EXPIRY_TESTS,
+    ),
+    Mutant(
+        "to live for 0 seconds is to be gone",
+        PULSAR + "admin/expiry.py",
+        "    if not seconds:\n        return True",
+        "    if False:\n        return True",
+        EXPIRY_TESTS,
+    ),
+    Mutant(
+        "a rate that bounds nothing lifts one from above",
+        PULSAR + "namespaces/policies.py",
+        '            if value is not None and getattr(value, "limits", True)\n',
+        "            if value is not None\n",
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
+        "a namespace lifts what its broker demands",
+        PULSAR + "services/namespaces.py",
+        "own, _under_broker(own, self.defaults)",
+        "own, own.under(self.defaults)",
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
+        "a topic lifts what its broker demands",
+        PULSAR + "server/requests.py",
+        "        is_asked = broker.schema_validation or policies.schema_validation\n",
+        "        is_asked = policies.schema_validation\n",
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
+        "the broker's backlog quota is for sizes only",
+        PULSAR + "namespaces/defaults.py",
+        "        return dict.fromkeys(QuotaType, quota)\n",
+        "        return {QuotaType.SIZE: quota}\n",
+        DEFAULTS_TESTS,
     ),
 )

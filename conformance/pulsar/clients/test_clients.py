@@ -1,56 +1,33 @@
-"""Programs written with Pulsar's clients of other languages, run on Apache Pulsar and on Arneb.
+"""Programs written with Pulsar's clients of other languages, run on Apache Pulsar and on Arneb."""
 
-The rule: as in ``conformance/clients``: each directory is a program that takes the broker's URL,
-prints a line for each of its scenarios and ends with 1 when one failed.
-"""
-
-import shutil
-from pathlib import Path
+from collections.abc import Callable
+from typing import Final
 
 import pytest
-from conformance.clients.test_clients import BUILD_WITHIN_S, finished, tool
+from conformance.pulsar.clients.programs import (
+    HERE,
+    RUN_WITHIN_S,
+    built_in_go,
+    built_in_java,
+    built_in_javascript,
+)
+from conformance.toolbox import finished
 
-HERE = Path(__file__).parent
-RUN_WITHIN_S = 600.0
-
-
-@pytest.fixture(scope="session")
-def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The program in Java, with the official client."""
-    started, maven = tool("java", "default-jdk-headless"), tool("mvn", "maven")
-    made = copied("java", tmp_path_factory)
-    finished([maven, "--quiet", "--batch-mode", "package"], made, BUILD_WITHIN_S)
-    return [started, "-cp", f"{made}/target/classes:{made}/target/dependency/*", "Scenarios"]
-
-
-@pytest.fixture(scope="session")
-def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The program in Go, with the official client."""
-    made = tmp_path_factory.mktemp("go") / "scenarios"
-    finished([tool("go", "golang-go"), "build", "-o", str(made), "."], HERE / "go", BUILD_WITHIN_S)
-    return [str(made)]
+PROGRAMS: Final[dict[str, Callable[[], list[str]]]] = {
+    "java": lambda: built_in_java("Scenarios"),
+    "go": built_in_go,
+    "javascript": built_in_javascript,
+}
 
 
-@pytest.fixture(scope="session")
-def javascript(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The program for node, with a client in JavaScript alone."""
-    node, npm = tool("node", "nodejs"), tool("npm", "npm")
-    made = copied("javascript", tmp_path_factory)
-    finished([npm, "ci", "--no-audit", "--no-fund"], made, BUILD_WITHIN_S)
-    return [node, str(made / "scenarios.js")]
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_everyday_and_edge_scenarios(client: str, pulsar_url: str) -> None:
+    print(finished([*PROGRAMS[client](), pulsar_url], HERE, RUN_WITHIN_S))
 
 
-def copied(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program where building it leaves no traces in the repository."""
-    left_out = shutil.ignore_patterns("target", "node_modules")
-    return shutil.copytree(
-        HERE / program, tmp_path_factory.mktemp(program) / program, ignore=left_out
-    )
+def test_transactions_of_the_client_in_java(transacting_url: str) -> None:
+    print(finished([*built_in_java("Transactions"), transacting_url], HERE, RUN_WITHIN_S))
 
 
-@pytest.mark.parametrize("client", ["java", "go", "javascript"])
-def test_everyday_and_edge_scenarios(
-    client: str, pulsar_url: str, request: pytest.FixtureRequest
-) -> None:
-    command: list[str] = request.getfixturevalue(client)
-    print(finished([*command, pulsar_url], HERE, RUN_WITHIN_S))
+def test_transactions_of_the_client_in_go(transacting_url: str) -> None:
+    print(finished([*built_in_go(), transacting_url, "transactions"], HERE, RUN_WITHIN_S))

@@ -6,7 +6,7 @@ from typing import Any, Final
 import trio
 
 from arneb_core.api.errors import SubscriptionNotFound
-from arneb_core.api.position import Position, before, position
+from arneb_core.api.position import Position, position
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import (
@@ -43,6 +43,9 @@ async def list_subscriptions(context: BrokerContext, request: AdminRequest) -> A
 async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The body is a message id, "earliest" or "latest"; nothing means latest."""
     name, subscription = topic_of(context, request), request.names["subscription"]
+    if not name.is_persistent:
+        text = "Create subscription on non-persistent topic can only be done through client"
+        raise AdminError(400, text)
     if not context.topics.exists(name):
         context.topics.check(name, create=True)
         if not await context.topics.partitions(name, create=True):
@@ -143,46 +146,6 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
     return DONE
 
 
-async def expire(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return await _each(context, request, _expiry(context, request.number("seconds")))
-
-
-async def expire_through(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Everything up to a message id; with ``isExcluded`` not that one."""
-    topic = plain(context, topic_of(context, request))
-    subscription = subscription_of(topic, request.names["subscription"])
-    wanted = request.json()
-    place = place_of(wanted)
-    if place is not None and wanted.get("isExcluded"):
-        place = before(place)
-    if place is not None and place > subscription.mark_delete:
-        await subscription.skip_through(place)
-    return DONE
-
-
-async def expire_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    work = _expiry(context, request.number("seconds"))
-    for part in parts(context, topic_of(context, request)):
-        topic = context.core.topic(part.core_name)
-        for subscription in list(topic.subscriptions.values()):
-            if subscription.name not in RESERVED_SUBSCRIPTIONS:
-                await work(topic, subscription)
-    return DONE
-
-
-def _expiry(context: BrokerContext, seconds: int) -> Work:
-    """Skip what was published longer ago."""
-
-    async def work(topic: Topic, subscription: Subscription) -> None:
-        now_ms = context.clock.wall_ms()
-        first = await topic.first_published(max(0, now_ms - seconds * 1000))
-        through = topic.last if first is None else before(first)
-        if through is not None and through > subscription.mark_delete:
-            await subscription.skip_through(through)
-
-    return work
-
-
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Bytes from a message id on."""
     place = place_of(request.json())
@@ -192,7 +155,10 @@ async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Every subscription is done with everything."""
-    for part in parts(context, topic_of(context, request)):
+    name = topic_of(context, request)
+    if not name.is_persistent:
+        raise AdminError(412, "A non-persistent topic keeps nothing that could be truncated")
+    for part in parts(context, name):
         topic = context.core.topic(part.core_name)
         for subscription in list(topic.subscriptions.values()):
             if topic.last is not None and subscription.name not in RESERVED_SUBSCRIPTIONS:
@@ -259,24 +225,6 @@ ROUTES: Final[list[Route]] = [
             reset_to_time,
         ),
         Route("POST", ONE + "/resetcursor", on_topic(TopicOperation.RESET_CURSOR), reset_to_id),
-        Route(
-            "POST",
-            ONE + "/expireMessages/{seconds}",
-            on_topic(TopicOperation.EXPIRE_MESSAGES),
-            expire,
-        ),
-        Route(
-            "POST",
-            "/{topic}/all_subscription/expireMessages/{seconds}",
-            on_topic(TopicOperation.EXPIRE_MESSAGES),
-            expire_all,
-        ),
-        Route(
-            "POST",
-            ONE + "/expireMessages",
-            on_topic(TopicOperation.EXPIRE_MESSAGES),
-            expire_through,
-        ),
         Route(
             "PUT", "/{topic}/backlogSize", on_topic(TopicOperation.GET_BACKLOG_SIZE), backlog_size
         ),

@@ -122,9 +122,14 @@ class Policies:
         }
 
     def under(self, above: "Policies") -> "Policies":
-        """These, and what ``above`` says where they say nothing."""
+        """These, and what ``above`` says where they say nothing. A rate that bounds nothing says
+        nothing, as in Pulsar: it does not lift one from above."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
-        said = {name: value for name, value in own.items() if value is not None}
+        said = {
+            name: value
+            for name, value in own.items()
+            if value is not None and getattr(value, "limits", True)
+        }
         return replace(above, **said | {"quotas": {**above.quotas, **self.quotas}})
 
 

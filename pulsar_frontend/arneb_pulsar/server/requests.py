@@ -135,8 +135,9 @@ class Requests:
         name, policies = effect.topic, self._context.namespaces.policies(effect.topic)
         if policies.encryption_required and not effect.encrypted:
             raise RequestRefused(pb.MetadataError, f"Encryption is required in topic {name}")
-        is_bare = effect.schema is None and bool(policies.schema_validation)
-        if is_bare and self._context.schemas.find(name) is not None:
+        broker = self._context.namespaces.defaults
+        is_asked = broker.schema_validation or policies.schema_validation
+        if is_asked and effect.schema is None and self._context.schemas.find(name) is not None:
             raise RequestRefused(pb.IncompatibleSchema, SCHEMA_NEEDED)
 
     async def _make_initial(self, topic: Topic, name: TopicName, subscription: str) -> None:

@@ -216,8 +216,10 @@ class DispatchThrottles:
 
 
 def rate_of(policies: Policies, subscription: str) -> DispatchRate | None:
-    """That of a subscription by itself, if there is one."""
-    found = policies.subscription_rates.get(subscription, policies.subscription_dispatch_rate)
+    """That of a subscription by itself, if there is one. Its own, if that bounds nothing, does not
+    lift what holds for all of them."""
+    own = policies.subscription_rates.get(subscription)
+    found = own if own is not None and own.limits else policies.subscription_dispatch_rate
     return found if found is not None and found.limits else None
 
 

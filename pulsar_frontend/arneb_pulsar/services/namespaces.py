@@ -271,7 +271,7 @@ class NamespaceRegistry:
             return self.defaults
         found = self._joined.get(namespace)
         if found is None or found[0] is not own:
-            found = self._joined[namespace] = own, own.under(self.defaults)
+            found = self._joined[namespace] = own, _under_broker(own, self.defaults)
         return found[1]
 
     def properties(self, topic: TopicName) -> Mapping[str, str]:
@@ -357,6 +357,16 @@ class NamespaceRegistry:
         value = None if document is None else _json(document)
         with trio.CancelScope(shield=True):  # what is on disk must be in memory too
             await self._core.committed(Unit(metadata=[(key, value)]))
+
+
+def _under_broker(own: Policies, broker: Policies) -> Policies:
+    """What holds for a namespace. What the broker demands of producers no namespace lifts."""
+    found = own.under(broker)
+    return replace(
+        found,
+        schema_validation=broker.schema_validation or found.schema_validation,
+        encryption_required=broker.encryption_required or found.encryption_required,
+    )
 
 
 def _json(document: Any) -> bytes:

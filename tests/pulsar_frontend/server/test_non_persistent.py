@@ -128,14 +128,16 @@ async def test_administrators_find_nothing_to_look_at(open_broker: OpenBroker) -
         assert (await admin("GET", f"{root}/stats"))[1]["subscriptions"]["s"]["msgBacklog"] == 0
         for path in ("subscription/s/position/1", "examinemessage", "ledger/1/entry/0"):
             assert (await admin("GET", f"{root}/{path}"))[0] == 404
-        for method, path in (
-            ("POST", "subscription/s/skip_all"),
-            ("POST", "subscription/s/skip/5"),
-            ("POST", "subscription/s/expireMessages/1"),
-            ("POST", "subscription/s/resetcursor/0"),
-            ("DELETE", "truncate"),
+        for method, path, status in (
+            ("POST", "subscription/s/skip_all", 204),
+            ("POST", "subscription/s/skip/5", 204),
+            ("POST", "subscription/s/expireMessages/1", 405),
+            ("POST", "all_subscription/expireMessages/1", 405),
+            ("PUT", "subscription/other", 400),
+            ("POST", "subscription/s/resetcursor/0", 204),
+            ("DELETE", "truncate", 412),
         ):
-            assert (await admin(method, f"{root}/{path}"))[0] == 204
+            assert (await admin(method, f"{root}/{path}"))[0] == status
         assert (await admin("PUT", f"{root}/compaction"))[0] == 405
         await taker.reply()
         await taker.subscribe(NAME, 2)

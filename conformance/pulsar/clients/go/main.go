@@ -416,14 +416,22 @@ func names(client pulsar.Client) {
 	producer.Close()
 }
 
-func main() {
+func silentLogger() log.Logger {
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	client := Must(pulsar.NewClient(pulsar.ClientOptions{URL: os.Args[1], Logger: log.NewLoggerWithLogrus(quiet)}))
-	scenarios := []struct {
-		name string
-		run  func(pulsar.Client)
-	}{
+	return log.NewLoggerWithLogrus(quiet)
+}
+
+type scenario struct {
+	name string
+	run  func(pulsar.Client)
+}
+
+func main() {
+	transacting := slices.Contains(os.Args[2:], "transactions")
+	client := Must(pulsar.NewClient(pulsar.ClientOptions{
+		URL: os.Args[1], Logger: silentLogger(), EnableTransaction: transacting}))
+	scenarios := []scenario{
 		{"exclusive", exclusive}, {"shared", shared}, {"failover", failover},
 		{"key shared under joins and leaves", keyShared}, {"batches acknowledged in part", batches},
 		{"chunks", chunks}, {"compression", compression}, {"properties", properties},
@@ -432,9 +440,17 @@ func main() {
 		{"dead letters", deadLetters}, {"retry letters", retries}, {"delayed delivery", delayed},
 		{"schemas", schemas}, {"producer names", names},
 	}
+	isGroup := transacting
+	if transacting {
+		scenarios = transactions
+	}
+	if len(os.Args) > 3 && os.Args[2] == "logins" {
+		isGroup = true
+		scenarios = logins(os.Args[3], append([]string{os.Args[1]}, os.Args[4:]...))
+	}
 	failed := false
 	for _, each := range scenarios {
-		if len(os.Args) > 2 && !slices.Contains(os.Args[2:], each.name) {
+		if len(os.Args) > 2 && !isGroup && !slices.Contains(os.Args[2:], each.name) {
 			continue
 		}
 		func() {

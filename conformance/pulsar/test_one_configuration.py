@@ -1,0 +1,163 @@
+"""Every way in at one broker: plain and TLS, HTTP and HTTPS, with tokens, passwords, certificates
+and with nothing, where nobody without a proof may do more than a role that is named.
+
+What the suites of the official clients ask of their broker, on one configuration.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pulsar
+import pytest
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.guarded import guarded_pulsar, make_files, open_arneb, token
+from conformance.brokers.process import free_port
+from conformance.pulsar.clients.programs import built_in_go
+from conformance.pulsar.conftest import Named
+from conformance.pulsar.helpers import WITHIN_MS
+from conformance.toolbox import finished
+
+QUIET: Final = pulsar.ConsoleLogger(pulsar.LoggerLevel.Fatal)
+ANSWERED_WITHIN_S: Final = 5
+RUN_WITHIN_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where one broker is reached, by the scheme of the URL."""
+
+    urls: dict[str, str]
+    files: Path
+
+    def connect(self, scheme: str, **options: Any) -> pulsar.Client:
+        if scheme in ("pulsar+ssl", "https"):
+            options = {"tls_trust_certs_file_path": str(self.files / "root.crt")} | options
+        options = {"operation_timeout_seconds": ANSWERED_WITHIN_S, "logger": QUIET} | options
+        return pulsar.Client(self.urls[scheme], **options)
+
+
+@pytest.fixture(scope="module", params=["arneb", "pulsar"])
+def doors(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Doors]:
+    if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
+        pytest.skip("not asked for")
+    files = make_files(tmp_path_factory.mktemp("files"))
+    place = tmp_path_factory.mktemp(request.param)
+    if request.param == "arneb":
+        broker: Any = open_arneb(place, files)
+        assert isinstance(broker, Arneb)
+        http, https = broker.admin_url, broker.admin_tls_url
+    else:
+        port = free_port()
+        broker = guarded_pulsar(
+            place,
+            files,
+            webServicePortTls=port,
+            authorizationEnabled="true",
+            superUserRoles="me,anonymous",
+            anonymousUserRole="anonymous",
+        )
+        http, https = broker.http_url, f"https://127.0.0.1:{port}"
+    urls = {"pulsar": broker.pulsar_url, "pulsar+ssl": broker.pulsar_tls_url}
+    try:
+        yield Doors(urls | {"http": http, "https": https}, files)
+    finally:
+        broker.stop()
+
+
+def works(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    client.create_producer(topic).send(b"hello")
+    message = consumer.receive(WITHIN_MS)
+    assert message.data() == b"hello"
+    consumer.acknowledge(message)
+    client.close()
+
+
+def proof(kind: str, files: Path) -> pulsar.Authentication | None:
+    """One of the ways in which the C++ client is given a proof."""
+    certificate, key = str(files / "me.crt"), str(files / "me.key")
+    parameters = f"tlsCertFile:{certificate},tlsKeyFile:{key}"
+    return {
+        "nothing": lambda: None,
+        "token": lambda: pulsar.AuthenticationToken(token()),
+        "supplied token": lambda: pulsar.AuthenticationToken(token),
+        "named token": lambda: pulsar.Authentication("token", f"token:{token()}"),
+        "password": lambda: pulsar.AuthenticationBasic("me", "right"),
+        "named password": lambda: pulsar.Authentication(
+            "basic", '{"username":"me","password":"right"}'
+        ),
+        "certificate": lambda: pulsar.AuthenticationTLS(certificate, key),
+        "named certificate": lambda: pulsar.Authentication("tls", parameters),
+        "certificate by class": lambda: pulsar.Authentication(
+            "org.apache.pulsar.client.impl.auth.AuthenticationTls", parameters
+        ),
+    }[kind]()
+
+
+SCHEMES: Final = ("pulsar", "pulsar+ssl", "http", "https")
+PROOFS: Final = ("nothing", "token", "supplied token", "named token", "password", "named password")
+CERTIFICATES: Final = ("certificate", "named certificate", "certificate by class")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", PROOFS)
+def test_every_proof_at_every_door(doors: Doors, name: Named, scheme: str, kind: str) -> None:
+    works(doors.connect(scheme, authentication=proof(kind, doors.files)), name("in"))
+
+
+@pytest.mark.parametrize("scheme", ["pulsar+ssl", "https"])
+@pytest.mark.parametrize("kind", CERTIFICATES)
+def test_certificates_where_there_is_tls(doors: Doors, name: Named, scheme: str, kind: str) -> None:
+    works(doors.connect(scheme, authentication=proof(kind, doors.files)), name("in"))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "authentication",
+    [
+        pulsar.AuthenticationBasic("me", "wrong"),
+        pulsar.AuthenticationBasic("nobody", "right"),
+        pulsar.AuthenticationToken(token(-10)),
+        pulsar.AuthenticationToken(token(secret=bytes(32))),
+        pulsar.AuthenticationToken("nonsense"),
+    ],
+    ids=["password", "user", "expired", "forged", "nonsense"],
+)
+def test_a_wrong_proof_is_not_nothing(
+    doors: Doors, name: Named, scheme: str, authentication: pulsar.Authentication
+) -> None:
+    """Whoever proves something wrong is not let in as one who proves nothing."""
+    client = doors.connect(scheme, authentication=authentication)
+    with pytest.raises((pulsar.AuthenticationError, pulsar.ConnectError, pulsar.Timeout)):
+        client.create_producer(name("out"))
+    client.close()
+
+
+@pytest.mark.parametrize("scheme", ["pulsar+ssl", "https"])
+def test_the_brokers_certificate_is_looked_at(
+    doors: Doors, name: Named, tmp_path: Path, scheme: str
+) -> None:
+    for options in (
+        {"tls_trust_certs_file_path": str(doors.files / "me.crt")},
+        {"tls_trust_certs_file_path": ""},
+    ):
+        client = doors.connect(scheme, **options)
+        with pytest.raises(pulsar.PulsarException):
+            client.create_producer(name("out"))
+        client.close()
+    works(
+        doors.connect(scheme, tls_trust_certs_file_path="", tls_allow_insecure_connection=True),
+        name("in"),
+    )
+    works(doors.connect(scheme, tls_validate_hostname=True), name("in"))
+
+
+def test_the_same_with_the_client_in_go(doors: Doors) -> None:
+    (doors.files / "token").write_text(token())
+    first, *others = (doors.urls[scheme] for scheme in SCHEMES)
+    command = [*built_in_go(), first, "logins", str(doors.files), *others]
+    print(finished(command, doors.files, RUN_WITHIN_S))
