@@ -1,5 +1,6 @@
 """What operators type besides the day's work: bundles, backlogs, properties, clusters, brokers."""
 
+import time
 from typing import Any
 
 import pulsar
@@ -7,6 +8,10 @@ import pytest
 from conformance.pulsar.admin import Admin, Refused, local
 from conformance.pulsar.conftest import Named
 from conformance.pulsar.helpers import WITHIN_MS, send
+
+ROUND_ROBIN = pulsar.PartitionsRoutingMode.RoundRobinDistribution
+PARTITIONS_SEEN_WITHIN_S = 90.0
+"""The C++ client looks every minute."""
 
 BROKERS = "/admin/v2/brokers"
 CLUSTERS = "/admin/v2/clusters"
@@ -151,3 +156,61 @@ def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
     send(client.create_producer(topic, batching_enabled=False), [b"first", b"second"])
     assert admin.read(f"{local(topic)}/subscription/none/position/1").endswith(b"first")
     assert status(admin.read, f"{local(topic)}/subscription/none/position/3") == 404
+
+
+def test_topics_that_pulsar_keeps_for_itself_are_in_no_listing(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    """Those who look for one find it; those of transactions nobody may use."""
+    namespace = name("ns")
+    admin.put(f"/admin/v2/namespaces/public/{namespace}", {})
+    prefix = f"persistent://public/{namespace}"
+    reader = client.create_reader(f"{prefix}/__change_events", pulsar.MessageId.earliest)
+    assert not reader.has_message_available()
+    client.create_producer(f"{prefix}/t")
+    listing = f"/admin/v2/persistent/public/{namespace}"
+    assert admin.get(listing) == [f"{prefix}/t"]
+    everything = admin.get(listing, includeSystemTopic="true")
+    assert sorted(everything) == [f"{prefix}/__change_events", f"{prefix}/t"]
+    internal = f"{prefix}/t-s__transaction_pending_ack"
+    with pytest.raises(pulsar.NotAllowedError):
+        client.create_producer(internal)
+    assert status(admin.put, f"{listing}/t-s__transaction_pending_ack") == 400
+    reader.close()
+    admin.delete(f"/admin/v2/namespaces/public/{namespace}", force="true")
+
+
+def test_a_missing_partition_is_made_again(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    topic = local(name("t"))
+    admin.put(f"{topic}/partitions", 2)
+    admin.delete(f"{topic}-partition-1")
+    assert status(admin.get, f"{topic}-partition-1/stats") == 404
+    admin.post(f"{topic}/createMissedPartitions")
+    assert admin.get(f"{topic}-partition-1/stats")["msgInCounter"] == 0
+
+
+def test_partitions_are_added_under_live_producers_and_consumers(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    """The clients look for new partitions from time to time, and use them without being told."""
+    topic = name("t")
+    admin.put(f"{local(topic)}/partitions", 2)
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(
+        topic, message_routing_mode=ROUND_ROBIN, batching_enabled=False
+    )
+    send(producer, [b"before"] * 4)
+    admin.post(f"{local(topic)}/partitions", 4)
+    end = time.monotonic() + PARTITIONS_SEEN_WITHIN_S
+    sent, parts = 4, set()
+    while len(parts) < 4 and time.monotonic() < end:
+        send(producer, [b"after"] * 4)
+        sent += 4
+        stats = [admin.get(f"{local(topic)}-partition-{each}/stats") for each in range(4)]
+        parts = {each for each in range(4) if stats[each]["msgInCounter"]}
+        time.sleep(1)
+    assert parts == {0, 1, 2, 3}
+    for _ in range(sent):
+        consumer.acknowledge(consumer.receive(WITHIN_MS))

@@ -4,6 +4,7 @@ broker, and what holds is shown to who asks for it.
 The brokers of these scenarios have other defaults than they come with, by Pulsar's names of them.
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -22,12 +23,15 @@ from conformance.pulsar.helpers import SILENCE_MS, numbers, send
 SHOWN_WITHIN_S: Final = 20.0
 """Apache Pulsar keeps policies of topics in a topic of its own."""
 
-BROKER: Final = {
+SETTLES_S: Final = 2.0
+"""What a policy takes there until it holds, where nothing shows it."""
+
+BROKER: Final[dict[str, object]] = {
     "defaultRetentionTimeInMinutes": 11,
     "defaultRetentionSizeInMB": 12,
     "ttlDurationDefaultInSeconds": 10_000,
     "backlogQuotaDefaultLimitBytes": 1_000_000,
-    "backlogQuotaDefaultLimitSecond": 20_000,
+    "backlogQuotaDefaultLimitSecond": 100,
     "backlogQuotaDefaultRetentionPolicy": "producer_exception",
     "brokerServiceCompactionThresholdInBytes": 30_000_000,
     "delayedDeliveryEnabled": True,
@@ -306,7 +310,7 @@ def test_backlog_quotas_of_three_levels(place: Place) -> None:
             for kind, each in found.items()
         }
 
-    of_broker = (1_000_000, 20_000, "producer_exception")
+    of_broker = (1_000_000, 100, "producer_exception")
     assert shown() == dict.fromkeys(("destination_storage", "message_age"), of_broker)
     for path, size in ((place.namespace, 2_000), (place.path, 3_000)):
         for kind in ("destination_storage", "message_age"):
@@ -322,12 +326,37 @@ def test_backlog_quotas_of_three_levels(place: Place) -> None:
         assert shown() == dict.fromkeys(("destination_storage", "message_age"), wanted)
 
 
+@pytest.mark.parametrize("level", ["namespace", "topic"])
+def test_more_is_kept_than_may_wait(place: Place, level: str) -> None:
+    """Retention is larger than a backlog may be, whichever is set first."""
+    path = place.namespace if level == "namespace" else place.path
+    megabyte = 1024 * 1024
+    place.admin.post(f"{path}/retention", retention(100, 5))
+    for size, status in ((5 * megabyte, 412), (5 * megabyte - 1, 204)):
+        assert status == _status(
+            place.admin, f"{path}/backlogQuota", quota(size, -1, "producer_exception")
+        )
+    time.sleep(SETTLES_S)
+    for megabytes, status in ((4, 412), (5, 204), (-1, 204)):
+        assert status == _status(place.admin, f"{path}/retention", retention(100, megabytes))
+
+
+def _status(admin: Admin, path: str, body: object) -> int:
+    try:
+        admin.post(path, body)
+    except Refused as refused:
+        return refused.status
+    return 204
+
+
 def refusal(attempt: Callable[[], Any]) -> str:
     """By what an attempt is refused in the end: Apache Pulsar tells its topics by and by."""
     end = time.monotonic() + SHOWN_WITHIN_S
     while time.monotonic() < end:
         try:
             attempt().close()
+        except pulsar.AlreadyClosed:
+            pass
         except pulsar.PulsarException as refused:
             return type(refused).__name__
         time.sleep(0.2)
@@ -347,38 +376,56 @@ def comes(attempt: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("path", "above", "kind"),
+    ("path", "above", "most"),
     [
-        ("maxProducers", "maxProducersPerTopic", "producer"),
-        ("maxConsumers", "maxConsumersPerTopic", "consumer"),
-        ("maxConsumersPerSubscription", "", "consumer"),
-        ("maxSubscriptionsPerTopic", "", "subscription"),
+        ("maxProducers", "maxProducersPerTopic", 6),
+        ("maxConsumers", "maxConsumersPerTopic", 6),
+        ("maxConsumersPerSubscription", "", 5),
+        ("maxSubscriptionsPerTopic", "", 6),
     ],
 )
 def test_who_may_come_is_said_by_the_nearest(
-    place: Place, client: pulsar.Client, path: str, above: str, kind: str
+    place: Place, client: pulsar.Client, path: str, above: str, most: int
 ) -> None:
-    """The broker lets in 3, or a few more; the namespace 1, and the topic 2."""
-    counted = iter(range(100))
+    """The broker lets in a few, the namespace 1, the topic 2, and at last as many as come, of which
+    ``most`` do: as many as the other limits of the broker let in."""
+    counted = itertools.count()
 
     def one() -> Any:
-        if kind == "producer":
+        number = next(counted)
+        if path == "maxProducers":
             return client.create_producer(place.topic)
-        name = f"s{next(counted)}" if kind == "subscription" else "s"
-        return client.subscribe(place.topic, name, pulsar.ConsumerType.Shared)
+        kind = pulsar.ConsumerType.Shared
+        if path == "maxConsumers":
+            return client.subscribe(place.topic, f"s{number % 3}", kind)
+        if path == "maxConsumersPerSubscription":
+            return client.subscribe(place.topic, "s", kind)
+        consumer = client.subscribe(place.topic, f"s{number}", kind)
+        consumer.close()
+        return consumer
 
-    refused = {"producer": "ProducerBusy", "consumer": "ConsumerBusy"}.get(kind, "NotAllowedError")
-    there = [one() for _ in range(BROKER[above or path])]  # type: ignore[call-overload]
+    by = {"maxProducers": "ProducerBusy", "maxSubscriptionsPerTopic": "NotAllowedError"}
+    refused = by.get(path, "ConsumerBusy")
+    limit = BROKER[above or path]
+    assert isinstance(limit, int)
+    there = [one() for _ in range(limit)]
     assert refusal(one) == refused
-    for each in there[1:]:
-        each.unsubscribe() if kind == "subscription" else each.close()
+    for number, each in enumerate(there[1:], 1):
+        if path == "maxSubscriptionsPerTopic":
+            place.admin.delete(f"{place.path}/subscription/s{number}")
+        else:
+            each.close()
     place.admin.post(f"{place.namespace}/{above or path}", 1)
+    time.sleep(SETTLES_S)
     assert refusal(one) == refused
     place.admin.post(f"{place.path}/{path}", 2)
+    time.sleep(SETTLES_S)
     comes(one)
     assert refusal(one) == refused
     place.admin.post(f"{place.path}/{path}", 0)
-    for _ in range(6):
+    time.sleep(SETTLES_S)
+    assert most > limit
+    for _ in range(most - 2):
         comes(one)
 
 

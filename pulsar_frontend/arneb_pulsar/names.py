@@ -31,6 +31,24 @@ COMPACTION: Final = "__compaction"
 RESERVED_SUBSCRIPTIONS: Final = frozenset({AMQP_SUBSCRIPTION, COMPACTION})
 """Subscriptions that policies and clients of Pulsar do not remove or move on."""
 
+SYSTEM_TOPICS: Final = frozenset(
+    {
+        "__change_events",
+        "__transaction_buffer_snapshot",
+        "__transaction_buffer_snapshot_segments",
+        "__transaction_buffer_snapshot_indexes",
+    }
+)
+"""Topics in which Apache Pulsar keeps what it knows of a namespace. Here they are topics like
+others if somebody makes them, and no listing has them unless it is asked for them."""
+
+INTERNAL_TOPICS: Final = (
+    "persistent://pulsar/system/transaction_coordinator_assign",
+    "persistent://pulsar/system/__transaction_log_",
+)
+PENDING_ACKS: Final = "__transaction_pending_ack"
+"""Beginnings and the end of names that no client may use: in Pulsar its transactions do."""
+
 PARTITION: Final = re.compile(r".+-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -78,6 +96,17 @@ class TopicName:
             return self
         return TopicName(self.domain, self.namespace, self.local[: -len(f"-partition-{found[1]}")])
 
+    @property
+    def is_internal(self) -> bool:
+        """It is of transactions, and no client may use it."""
+        name = str(self.base)
+        return name.startswith(INTERNAL_TOPICS) or name.endswith(PENDING_ACKS)
+
+    @property
+    def is_system(self) -> bool:
+        """Pulsar makes it for itself."""
+        return self.base.local in SYSTEM_TOPICS or self.is_internal
+
     def part(self, index: int) -> "TopicName":
         """Its partition of that index."""
         return TopicName(self.domain, self.namespace, f"{self.local}-partition-{index}")
@@ -111,6 +140,15 @@ def topic_name_of(name: str) -> TopicName | None:
         return parse_topic(name)
     except InvalidTopicName:
         return None
+
+
+def is_system_name(name: str) -> bool:
+    """It is the name of a topic that Pulsar makes for itself. Nearly all names are seen at a glance
+    to be none."""
+    if "__" not in name:
+        return name.startswith(INTERNAL_TOPICS)
+    found = topic_name_of(name)
+    return found is not None and found.is_system
 
 
 def parse_namespace(name: str) -> str:

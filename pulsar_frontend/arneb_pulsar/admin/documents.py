@@ -76,8 +76,8 @@ def topic_document(
     return {
         "msgRateIn": messages,
         "msgThroughputIn": size,
-        "msgRateOut": sum(each["msgRateOut"] for each in shown),
-        "msgThroughputOut": sum(each["msgThroughputOut"] for each in shown),
+        "msgRateOut": sum((each["msgRateOut"] for each in shown), 0.0),
+        "msgThroughputOut": sum((each["msgThroughputOut"] for each in shown), 0.0),
         "bytesInCounter": bytes_in(figures),
         "msgInCounter": figures.appended_messages_total,
         "systemTopicBytesInCounter": 0,

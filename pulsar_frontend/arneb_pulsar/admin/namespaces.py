@@ -97,7 +97,9 @@ async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminRep
     mode = request.query.get("mode", "PERSISTENT")
     if mode not in MODES:
         raise AdminError(400, f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
-    return document(context.topics.named(name, MODES[mode]))
+    topics = context.topics
+    listed = topics.named if request.flag("includeSystemTopic") else topics.listed
+    return document(listed(name, MODES[mode]))
 
 
 def boundaries_of(context: BrokerContext, namespace: str) -> Boundaries:

@@ -4,11 +4,10 @@ The rule: one table (:mod:`.policy_kinds`) says which policies there are; settin
 durable before it is answered, and holds for every topic below from then on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from arneb_core.api.settings import WITHOUT_END
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.policy_kinds import NO_DISPATCH_RATE, OF_NAMESPACES, OF_TOPICS, Kind
@@ -18,7 +17,7 @@ from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import DispatchRate
-from arneb_pulsar.namespaces.rules import Quota, QuotaAction, QuotaType
+from arneb_pulsar.namespaces.rules import NO_QUOTA, Quota, QuotaType, RetentionPolicy, fits
 from arneb_pulsar.services.context import BrokerContext
 
 
@@ -96,6 +95,8 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
             raise AdminError(kind.invalid, str(error)) from error
         if kind.check is not None:
             kind.check(context, value)
+        if isinstance(value, RetentionPolicy):
+            _check_retention(target, value)
         await target.change(
             lambda own: replace(own, **{kind.field: kind.joined(getattr(own, kind.field), value)})
         )
@@ -118,7 +119,34 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
 # Backlog quotas, of which there is one for sizes and one for ages
 
 
-NO_QUOTA: Final = Quota(WITHOUT_END, WITHOUT_END, QuotaAction.HOLD)
+def _broker_quota(target: PolicyTarget) -> Quota:
+    """What Pulsar compares where nothing is said."""
+    return target.context.namespaces.defaults.quotas.get(QuotaType.SIZE, NO_QUOTA)
+
+
+def _check_retention(target: PolicyTarget, retention: RetentionPolicy) -> None:
+    """Raise :class:`AdminError` if a backlog within its quota could be more than what is kept. As
+    in Pulsar, ages are looked at for topics only."""
+    said = target.context.namespaces.namespace_policies(target.namespace).quotas
+    kinds: Iterable[QuotaType] = [QuotaType.SIZE] if said else []
+    if target.topic is not None:
+        said, kinds = {**said, **target.own.quotas}, QuotaType
+    if not all(fits(said.get(kind, _broker_quota(target)), retention) for kind in kinds):
+        where = "namespace" if target.topic is None else "topic"
+        text = f"Retention Quota must exceed configured backlog quota for {where}."
+        raise AdminError(412, f"{text} Please increase retention quota and retry")
+
+
+def _check_quota(target: PolicyTarget, kind: QuotaType, quota: Quota) -> None:
+    """The same when the quota is set."""
+    above = target.context.namespaces.namespace_policies(target.namespace)
+    retention = above.retention if target.own.retention is None else target.own.retention
+    if target.topic is None and kind is not QuotaType.SIZE:
+        quota = _broker_quota(target)
+    if retention is not None and not fits(quota, retention):
+        where = "namespace" if target.topic is None else "topic"
+        text = f"Backlog Quota exceeds configured retention quota for {where}."
+        raise AdminError(412, f"{text} Please increase retention quota and retry")
 
 
 def _quota_type(request: AdminRequest) -> QuotaType:
@@ -144,6 +172,7 @@ async def put_quota(context: BrokerContext, request: AdminRequest) -> AdminReply
         quota = Quota.parse(request.json())
     except ValueError as error:
         raise AdminError(400, str(error)) from error
+    _check_quota(target, kind, quota)
     await target.change(lambda own: replace(own, quotas={**own.quotas, kind: quota}))
     return DONE
 

@@ -10,7 +10,7 @@ from arneb_pulsar.admin.paths import namespace_in, topic_in
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_namespace, on_policy, on_topic
 from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
-from arneb_pulsar.names import TopicName
+from arneb_pulsar.names import TopicName, is_system_name
 from arneb_pulsar.namespaces.coercion import whole_number
 from arneb_pulsar.namespaces.fields import read_properties
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
@@ -19,6 +19,7 @@ from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.namespaces import Partitioned
 
 BUSY: Final = "Topic has active producers/subscriptions"
+INTERNAL: Final = "Cannot create topic in system topic format!"
 
 
 def topic_of(context: BrokerContext, request: AdminRequest) -> TopicName:
@@ -60,14 +61,24 @@ def _listed(context: BrokerContext, request: AdminRequest, *, partitioned: bool)
     if not context.namespaces.has_namespace(namespace):
         raise AdminError(404, "Namespace does not exist")
     if partitioned:
-        return context.namespaces.partitioned_in(names["domain"], namespace)
-    return context.topics.named(namespace, (names["domain"],))
+        found = context.namespaces.partitioned_in(names["domain"], namespace)
+        return [each for each in found if with_system(request) or not is_system_name(each)]
+    if with_system(request):
+        return context.topics.named(namespace, (names["domain"],))
+    return context.topics.listed(namespace, (names["domain"],))
+
+
+def with_system(request: AdminRequest) -> bool:
+    """Topics that Pulsar makes for itself are asked for, too."""
+    return request.flag("includeSystemTopic")
 
 
 async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
     if name.partition >= 0 and context.namespaces.partitions(name.base) <= name.partition:
         raise AdminError(412, f"Topic name {name} is that of a partition")
+    if name.is_internal:
+        raise AdminError(400, INTERNAL)
     if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")
     properties = properties_of(request.json() if request.body.strip() else None)
@@ -170,6 +181,8 @@ async def make_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
     name = topic_of(context, request)
     if name.partition >= 0:
         raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
+    if name.is_internal:
+        raise AdminError(400, INTERNAL)
     made = _number_of_partitions(request)
     if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")

@@ -86,6 +86,20 @@ class Quota:
         }
 
 
+NO_QUOTA: Final = Quota(WITHOUT_END, WITHOUT_END, QuotaAction.HOLD)
+
+
+def fits(quota: Quota, retention: RetentionPolicy) -> bool:
+    """A backlog may be as large as the quota, and what is kept anyhow is more than that."""
+    if 0 < retention.megabytes * MEGABYTE <= quota.limit_bytes:
+        return False
+    return not 0 < retention.minutes * MINUTE_S <= quota.limit_s
+
+
+MEGABYTE: Final = 1024 * 1024
+MINUTE_S: Final = 60
+
+
 class InactiveMode(Enum):
     """Which topics are inactive: those without subscriptions, or whose have read everything."""
 

@@ -41,7 +41,7 @@ class Listings:
         async with self._one_at_a_time:
             await self._connection.room()
             pattern = effect.pattern
-            present = self._context.topics.named(effect.namespace, DOMAINS_OF[effect.mode])
+            present = self._context.topics.listed(effect.namespace, DOMAINS_OF[effect.mode])
             topics = await _chosen(pattern, present)
             filtered = pattern is not None
             listed = events.TopicsListed(effect.request_id, topics, effect.known_hash, filtered)
@@ -51,7 +51,7 @@ class Listings:
         """Tell the topics of a namespace that is watched now; changes are told from then on."""
         async with self._one_at_a_time:
             await self._connection.room()
-            present = self._context.topics.named(effect.namespace, (PERSISTENT,))
+            present = self._context.topics.listed(effect.namespace, (PERSISTENT,))
             found = await _chosen(effect.pattern, present)
             watched = events.TopicsWatched(effect.request_id, effect.watcher_id, found)
             self._connection.tell(watched)

@@ -42,3 +42,7 @@ class SubscribeRates:
             text = "Subscribe limited by subscribe rate limit per consumer."
             raise RequestRefused(pb.NotAllowedError, text)
         self._came[who] = end, count + 1
+
+    def forget(self, topic: Topic) -> None:
+        """Whoever came to a topic may come anew: it was unloaded, which sends them all away."""
+        self._came = {who: when for who, when in self._came.items() if who[0] != topic.id}

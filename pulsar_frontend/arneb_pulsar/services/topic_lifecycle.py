@@ -45,7 +45,8 @@ def disconnect_producers(context: BrokerContext, topic: Topic) -> None:
 
 
 def disconnect(context: BrokerContext, topic: Topic) -> None:
-    """Have the producers and consumers of a topic come again."""
+    """Have the producers and consumers of a topic come again, however often they came."""
+    context.subscribe_rates.forget(topic)
     disconnect_producers(context, topic)
     for attached in context.consumers.of(topic):
         attached.disconnect()

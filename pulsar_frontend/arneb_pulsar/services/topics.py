@@ -15,7 +15,7 @@ from arneb_core.api.errors import NotAllowed, TopicExists, TopicNotFound
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import together
-from arneb_pulsar.names import DOMAINS, TopicName, parse_topic
+from arneb_pulsar.names import DOMAINS, TopicName, is_system_name, parse_topic
 from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.services.namespaces import NamespaceRegistry, Partitioned
 from arneb_pulsar.transactions.states import COORDINATOR, COORDINATORS
@@ -49,6 +49,10 @@ class Topics:
         prefixes = tuple(f"{domain}://{namespace}/" for domain in domains)
         return sorted(name for name in self._core.topics if name.startswith(prefixes))
 
+    def listed(self, namespace: str, domains: Iterable[str] = DOMAINS) -> list[str]:
+        """The same without those that Pulsar makes for itself."""
+        return [name for name in self.named(namespace, domains) if not is_system_name(name)]
+
     def exists(self, topic: TopicName) -> bool:
         """There is such a topic, plain or partitioned."""
         return topic.core_name in self._core.topics or bool(self._registry.partitions(topic))
@@ -77,6 +81,8 @@ class Topics:
         self.check(topic, create=create)
         if topic.base == COORDINATOR_PART.base:
             raise NotAllowed(f"Topic {topic} only says who coordinates transactions")
+        if topic.is_internal:
+            raise NotAllowed(f"Can not create transaction system topic {topic}")
         if topic.core_name not in self._core.topics and self._registry.partitions(topic):
             raise NotAllowed(f"Topic {topic} is partitioned: its partitions are used")
         return await self.make(topic)
@@ -84,7 +90,7 @@ class Topics:
     def check_room(self, namespace: str, more: int) -> None:
         """Raise :class:`NotAllowed` if so many more topics are too many of a namespace."""
         most = self._registry.broker_and_namespace(namespace).max_topics
-        if most and len(self.named(namespace)) + self._coming[namespace] + more > most:
+        if most and len(self.listed(namespace)) + self._coming[namespace] + more > most:
             raise NotAllowed("Exceed maximum number of topics in namespace.")
 
     async def make(self, topic: TopicName) -> Topic:

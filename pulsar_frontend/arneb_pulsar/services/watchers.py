@@ -1,7 +1,7 @@
 """Watchers: the connections that want to know which topics a namespace has."""
 
 from arneb_core.api.core import Core
-from arneb_pulsar.names import PERSISTENT
+from arneb_pulsar.names import PERSISTENT, is_system_name
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.session.events import TopicChanged
 
@@ -43,7 +43,7 @@ class Watchers:
     def _changed(self, topic: str, came: bool) -> None:
         domain, _, rest = topic.partition("://")
         namespace = rest.rpartition("/")[0]
-        if domain == PERSISTENT:
+        if domain == PERSISTENT and not is_system_name(topic):
             for connection in list(self._by_namespace.get(namespace, ())):
                 if connection in self._behind or connection.is_full:
                     self._hold_back(connection, topic, came=came)

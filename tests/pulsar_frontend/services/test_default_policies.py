@@ -90,3 +90,29 @@ async def test_a_quota_of_the_broker_keeps_producers_out(open_broker: OpenBroker
         )
         shown = (await admin("GET", "/t/backlogQuotaMap", applied="true"))[1]
         assert {each["limitSize"] for each in shown.values()} == {1}
+
+
+@pytest.mark.parametrize("root", [NAMESPACE, "/t"])
+async def test_more_is_kept_than_may_wait(open_broker: OpenBroker, root: str) -> None:
+    def quota(size: int, seconds: int = -1) -> dict[str, Any]:
+        return {"limitSize": size, "limitTime": seconds, "policy": "producer_exception"}
+
+    def retention(minutes: int, megabytes: int) -> dict[str, int]:
+        return {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
+
+    megabyte = 1024 * 1024
+    async with open_broker(defaults=DefaultPolicies(backlog_quota_s=300)) as running:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        is_topic = root == "/t"
+        kept, waits = f"{root}/retention", f"{root}/backlogQuota"
+        assert (await admin("POST", kept, retention(5, 5)))[0] == (412 if is_topic else 204)
+        assert (await admin("POST", kept, retention(6, 5)))[0] == 204
+        assert (await admin("POST", waits, quota(5 * megabyte)))[0] == 412
+        assert (await admin("POST", waits, quota(5 * megabyte - 1)))[0] == 204
+        assert (await admin("POST", waits, quota(1, 360)))[0] == 412
+        assert (await admin("POST", kept, retention(6, 4)))[0] == 412
+        assert (await admin("POST", kept, retention(6, -1)))[0] == 204
+        assert (await admin("POST", waits, quota(9 * megabyte)))[0] == 204
+        aged = await admin("POST", waits, quota(1, 360), backlogQuotaType="message_age")
+        assert aged[0] == (412 if is_topic else 204)

@@ -171,3 +171,6 @@ async def test_the_same_consumer_comes_so_often(open_broker: OpenBroker) -> None
             assert isinstance(await come(1), pb.CommandSuccess)
         assert await refused(await come(1)) == pb.NotAllowedError
         assert isinstance(await come(2), pb.CommandSuccess), "another is not meant"
+        await Admin(running)("PUT", "/t/unload")
+        await client.expect(pb.CommandCloseProducer)
+        assert isinstance(await come(1), pb.CommandSuccess), "whoever is sent away may come again"
