@@ -2,14 +2,21 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pulsar
 import pytest
+from conformance.brokers.process import Address
 from conformance.pulsar.admin import Admin, Refused
-from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.conftest import BrokerUrls, Connect, Named
 from conformance.pulsar.helpers import SILENCE_MS, WITHIN_MS, numbers, send
+from conformance.wire.protobuf import data_of, integer
+from conformance.wire.pulsar import PulsarClient, PulsarClosed
+from conformance.wire.running import run
+
+DELIVER_AT = 19
+"""The field of a message's metadata: when it is due."""
 
 SHARED = pulsar.ConsumerType.Shared
 HOLDS_WITHIN_S = 30.0
@@ -68,6 +75,20 @@ def place(admin: Admin, name: Named) -> Iterator[Place]:
     admin.put(made.path)
     yield made
     admin.delete(made.namespace, force="true")
+
+
+def played(
+    broker_urls: BrokerUrls, topic: str, play: Callable[[PulsarClient], Awaitable[None]]
+) -> None:
+    """Have a connection that is driven by hand take part."""
+    host, _, port = broker_urls.pulsar.removeprefix("pulsar://").rpartition(":")
+
+    async def connected() -> None:
+        client = await PulsarClient.open(Address(host, int(port)))
+        await client.look_up(topic)
+        await play(client)
+
+    run(connected())
 
 
 levels = pytest.mark.parametrize("level", ["namespace", "topic"])
@@ -174,12 +195,87 @@ def test_a_consumer_that_is_there_leaves_no_more_unacknowledged(
     consumer.receive(WITHIN_MS)
 
 
-def test_a_topic_has_a_largest_message(place: Place) -> None:
-    """That it is kept to no scenario of the C++ client can show: refused, it closes its connection
-    and waits for ever."""
+def test_a_topic_has_a_largest_message(place: Place, broker_urls: BrokerUrls) -> None:
+    """Played without a client: that of C++ closes its connection when it is refused, and waits for
+    ever."""
     with pytest.raises(Refused) as caught:
         place.admin.post(f"{place.path}/maxMessageSize", 100 << 20)
     assert caught.value.status == 412
+    place.set("topic", "maxMessageSize", 1_000)
+
+    async def play(client: PulsarClient) -> None:
+        await client.create_producer(place.topic)
+        await client.send(0, bytes(500))
+        with pytest.raises(PulsarClosed, match="send error"):
+            await client.send(1, bytes(2_000))
+
+    played(broker_urls, place.topic, play)
+
+
+@levels
+def test_messages_wait_so_long_and_no_longer(
+    place: Place, broker_urls: BrokerUrls, level: str
+) -> None:
+    policy = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 10_000}
+    place.set(level, "delayedDelivery", policy)
+
+    def due(delay_s: int) -> list[tuple[int, Any]]:
+        return [(DELIVER_AT, int(time.time() * 1000) + delay_s * 1000)]
+
+    async def play(client: PulsarClient) -> None:
+        await client.create_producer(place.topic)
+        await client.send(0, b"soon", metadata=due(5))
+        with pytest.raises(PulsarClosed, match="send error"):
+            await client.send(1, b"late", metadata=due(60))
+
+    played(broker_urls, place.topic, play)
+
+
+@levels
+def test_consumers_of_a_subscription_leave_no_more_unacknowledged(
+    place: Place, client: pulsar.Client, level: str
+) -> None:
+    policy = "maxUnackedMessagesPerSubscription maxUnackedMessagesOnSubscription"
+    place.set(level, policy, 6)
+    two = [client.subscribe(place.topic, "s", SHARED, receiver_queue_size=1) for _ in range(2)]
+    send(client.create_producer(place.topic, batching_enabled=False), numbers(40))
+    time.sleep(SETTLES_S)
+    got = []
+    for each in two:
+        with pytest.raises(pulsar.Timeout):
+            while len(got) < 40:
+                got.append((each, each.receive(2000)))
+    assert 6 <= len(got) <= 10, "a few more than the limit: what was on its way"
+    for each, message in got:
+        each.acknowledge(message)
+    two[0].receive(WITHIN_MS)
+
+
+KINDS = {"Exclusive": 0, "Shared": 1, "Failover": 2, "Key_Shared": 3}
+NAME, PERMITS, UNACKED, TYPE, BACKLOG = 7, 8, 9, 13, 15
+"""Fields of CONSUMER_STATS_RESPONSE."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_consumer_is_told_of_itself(place: Place, broker_urls: BrokerUrls, kind: str) -> None:
+    """By CONSUMER_STATS, which the client of C++ asks for."""
+
+    async def play(client: PulsarClient) -> None:
+        await client.subscribe(place.topic, "s", kind=KINDS[kind], more=[(6, "me")])
+        await client.create_producer(place.topic)
+        for number in range(5):
+            await client.send(number, b"x")
+        client.flow(3)
+        told = await client.statistics()
+        while integer(told, PERMITS):
+            told = await client.statistics()
+        unacked = 3 if kind in ("Shared", "Key_Shared") else 0
+        assert (data_of(told, NAME), data_of(told, TYPE)) == (b"me", kind.encode())
+        assert (integer(told, UNACKED), integer(told, BACKLOG)) == (unacked, 5)
+        with pytest.raises(PulsarClosed):
+            await client.statistics(consumer=9)
+
+    played(broker_urls, place.topic, play)
 
 
 @levels

@@ -33,7 +33,6 @@ BROKER: Final[dict[str, object]] = {
     "backlogQuotaDefaultLimitBytes": 1_000_000,
     "backlogQuotaDefaultLimitSecond": 100,
     "backlogQuotaDefaultRetentionPolicy": "producer_exception",
-    "brokerServiceCompactionThresholdInBytes": 30_000_000,
     "delayedDeliveryEnabled": True,
     "delayedDeliveryMaxDelayInMillis": 40_000,
     "maxPublishRatePerTopicInMessages": 5_000,
@@ -47,7 +46,7 @@ BROKER: Final[dict[str, object]] = {
     "maxProducersPerTopic": 4,
     "maxConsumersPerTopic": 5,
     "maxConsumersPerSubscription": 3,
-    "maxSubscriptionsPerTopic": 3,
+    "maxSubscriptionsPerTopic": 4,
     "maxUnackedMessagesPerConsumer": 1_000,
     "maxUnackedMessagesPerSubscription": 2_000,
     "brokerDeduplicationEnabled": False,
@@ -148,7 +147,7 @@ POLICIES: Final = (
         inactive(3_001, "no_subscriptions"),
         inactive(3_002, "subscriptions_caught_up"),
     ),
-    Policy("compactionThreshold", 30_000_000, 30_000_001, 30_000_002, verb="PUT"),
+    Policy("compactionThreshold", 0, 30_000_001, 30_000_002, verb="PUT"),
     Policy(
         "autoSubscriptionCreation", may_subscribe(True), may_subscribe(False), may_subscribe(True)
     ),
@@ -238,8 +237,8 @@ class Place:
         path = f"{self.namespace}/{policy.above or policy.path}"
         if value is not None:
             self.admin.call(policy.verb, path, value)
-        elif policy.path == "schemaValidationEnforced":
-            self.admin.post(path, False)
+        elif policy.path == "schemaCompatibilityStrategy":
+            self.admin.put(path, "UNDEFINED")
         else:
             self.admin.delete(path)
 

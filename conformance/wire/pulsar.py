@@ -62,6 +62,8 @@ class Command(IntEnum):
     REDELIVER = 20
     LOOKUP = 23
     LOOKUP_RESPONSE = 24
+    CONSUMER_STATS = 25
+    CONSUMER_STATS_RESPONSE = 26
     SEEK = 28
     GET_LAST_MESSAGE_ID = 29
     GET_LAST_MESSAGE_ID_RESPONSE = 30
@@ -228,6 +230,12 @@ class PulsarClient:
         self._write(simple_frame(Command.GET_LAST_MESSAGE_ID, [(1, consumer), (2, request)]))
         return await asyncio.wait_for(answer, CALL_WITHIN_S)
 
+    async def statistics(self, *, consumer: int = 1) -> Message:
+        """What CONSUMER_STATS_RESPONSE says. Raises :class:`PulsarClosed` when refused."""
+        request, answer = self._request()
+        self._write(simple_frame(Command.CONSUMER_STATS, [(1, request), (4, consumer)]))
+        return await asyncio.wait_for(answer, CALL_WITHIN_S)
+
     async def seek(self, place: Place, *, consumer: int = 1) -> None:
         """Have the subscription go on with that entry; its consumers are closed."""
         request, answer = self._request()
@@ -300,6 +308,8 @@ class PulsarClient:
                 self._answer(integer(command, 4), command)
             case Command.GET_LAST_MESSAGE_ID_RESPONSE:
                 self._answer(integer(command, 2), command)
+            case Command.CONSUMER_STATS_RESPONSE:
+                self._answer(integer(command, 1), command, error=2, text=3)
             case Command.ACK_RESPONSE:
                 self._answer(integer(command, 6), command, error=4, text=5)
             case Command.ERROR:

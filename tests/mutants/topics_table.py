@@ -17,6 +17,7 @@ COMPACTION_TESTS: Final = (TESTS + "services/test_compactor.py",)
 NON_PERSISTENT_TESTS: Final = (TESTS + "server/test_non_persistent.py",)
 POLICY_TESTS: Final = ("tests/pulsar_frontend/namespaces/test_policies.py",)
 EXPIRY_TESTS: Final = (TESTS + "admin/test_expiry.py",)
+SYSTEM_TESTS: Final = (TESTS + "services/test_system_topics.py",)
 DEFAULTS_TESTS: Final = (
     TESTS + "namespaces/test_defaults.py",
     TESTS + "services/test_default_policies.py",
@@ -79,9 +80,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "the namespace wins over the topic",
         PULSAR + "namespaces/policies.py",
-        "        said = {name: value for name, value in own.items() if value is not None}\n",
-        "        said = {\n            name: value\n            for name, value in own.items()\n"
-        "            if getattr(above, name) is None\n        }\n",
+        '            if value is not None and getattr(value, "limits", True)\n',
+        "            if getattr(above, name) is None\n",
         POLICY_TESTS,
     ),
     Mutant(
@@ -269,5 +269,40 @@ TOPIC_MUTANTS: Final = (
         "        return dict.fromkeys(QuotaType, quota)\n",
         "        return {QuotaType.SIZE: quota}\n",
         DEFAULTS_TESTS,
+    ),
+    Mutant(
+        "more may wait than is kept",
+        PULSAR + "namespaces/rules.py",
+        "    if 0 < retention.megabytes * MEGABYTE <= quota.limit_bytes:\n",
+        "    if False:\n",
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
+        "listings have what Pulsar keeps for itself",
+        PULSAR + "services/topics.py",
+        "if not is_system_name(name)]",
+        "if name]",
+        SYSTEM_TESTS,
+    ),
+    Mutant(
+        "watchers are told of what Pulsar keeps for itself",
+        PULSAR + "services/watchers.py",
+        "        if domain == PERSISTENT and not is_system_name(topic):\n",
+        "        if domain == PERSISTENT:\n",
+        SYSTEM_TESTS,
+    ),
+    Mutant(
+        "clients use what belongs to transactions",
+        PULSAR + "services/topics.py",
+        "        if topic.is_internal:\n",
+        "        if False:\n",
+        SYSTEM_TESTS,
+    ),
+    Mutant(
+        "whoever an unload sent away has come too often",
+        PULSAR + "services/topic_lifecycle.py",
+        "    context.subscribe_rates.forget(topic)\n",
+        "",
+        (TESTS + "services/test_topic_limits.py",),
     ),
 )

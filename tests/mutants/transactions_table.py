@@ -234,4 +234,11 @@ TRANSACTION_MUTANTS: Final = (
         "        present.limits = limits\n",
         ("tests/pulsar_frontend/admin/test_resource_groups.py",),
     ),
+    Mutant(
+        "what a transaction acknowledged of a batch it acknowledges once more",
+        PULSAR + "server/transactions.py",
+        "                if mask or effect.until is None:\n",
+        "                if True:\n",
+        TRANSACTION_TESTS,
+    ),
 )

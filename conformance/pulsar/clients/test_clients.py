@@ -29,5 +29,15 @@ def test_transactions_of_the_client_in_java(transacting_url: str) -> None:
     print(finished([*built_in_java("Transactions"), transacting_url], HERE, RUN_WITHIN_S))
 
 
-def test_transactions_of_the_client_in_go(transacting_url: str) -> None:
-    print(finished([*built_in_go(), transacting_url, "transactions"], HERE, RUN_WITHIN_S))
+LEAKING = tuple(f"transactions: {each}" for each in ("aborted", "two at a time", "its time is up"))
+"""The client in Go does not say in a message's metadata to which transaction it belongs, by which
+Apache Pulsar knows what was aborted, and shows it (apache/pulsar-client-go, issue 1498). Arneb goes
+by the command."""
+
+
+def test_transactions_of_the_client_in_go(
+    transacting_url: str, request: pytest.FixtureRequest
+) -> None:
+    left_out = LEAKING if request.node.callspec.params["transacting_url"] == "pulsar" else ()
+    command = [*built_in_go(), transacting_url, "transactions", *left_out]
+    print(finished(command, HERE, RUN_WITHIN_S))

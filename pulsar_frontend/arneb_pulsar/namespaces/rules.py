@@ -216,7 +216,7 @@ class Persistence:
     ensemble: int = 1
     write_quorum: int = 1
     ack_quorum: int = 1
-    mark_delete_rate: float = 0.0
+    mark_delete_rate: float = 1.0
 
     @classmethod
     def parse(cls, document: Any) -> Self:

@@ -122,16 +122,18 @@ class ConnectionTransactions:
         whole, masks = [*effect.whole], dict(effect.partial)
         if effect.until is not None:
             whole, masks = _through(subscription, effect.until, masks)
-            if not (whole or masks):
-                text = f"everything up to {render(effect.until)} is acknowledged already"
-                raise RequestRefused(pb.TransactionConflict, text)
         whole = [place for place in whole if last is not None and place <= last]
         parts: Parts = {}
         for place, mask in masks.items():
             entry = await topic.entry_at(place)
             if entry is not None:
                 size = messages_in(entry)
-                parts[place] = mask & (1 << size) - 1, size
+                mask &= (1 << size) - 1
+                if mask or effect.until is None:
+                    parts[place] = mask, size
+        if effect.until is not None and not (whole or parts):
+            text = f"everything up to {render(effect.until)} is acknowledged already"
+            raise RequestRefused(pb.TransactionConflict, text)
         await self._context.transactions.acknowledge(
             found, topic, subscription, whole, parts, is_cumulative=effect.until is not None
         )

@@ -339,6 +339,37 @@ async def test_messages_of_batches_are_acknowledged_one_by_one(open_broker: Open
         assert list(subscription.masks.values()) == [0b110]
 
 
+@pytest.mark.parametrize("again", [0b000, 0b100])
+async def test_no_message_of_a_batch_is_acknowledged_cumulatively_twice(
+    open_broker: OpenBroker, again: int
+) -> None:
+    """By the same transaction either: what is acknowledged so far stands as parts of the batch."""
+    async with open_broker() as running, connected(running.context) as (worker,):
+        await worker.producer("in")
+        batch = pb.CommandSend(producer_id=1, sequence_id=0, num_messages=3)
+        body = body_of(b"|batch", num_messages_in_batch=3)
+        await worker.stream.send_all(received(batch, body=body).data)
+        await worker.expect(pb.CommandSendReceipt)
+        await worker.subscribe("in", initialPosition=EARLIEST, subType=EXCLUSIVE)
+        await worker.flow(10)
+        ((command, _),) = await worker.take(1)
+        place = command.message_id
+        one = await begin(worker)
+
+        def until(left: int) -> Any:
+            fields: dict[str, Any] = {"ack_set": [left], "batch_size": 3} if left else {}
+            return pb.MessageIdData(ledgerId=place.ledgerId, entryId=place.entryId, **fields)
+
+        for left in (0b110, 0b100, 0b000):
+            await acknowledge(worker, one, until(left), cumulative=True)
+        with pytest.raises(Refused) as refused:
+            await acknowledge(worker, one, until(again), cumulative=True)
+        assert refused.value.code == pb.TransactionConflict
+        await end(worker, one, commit=True)
+        subscription = running.core.topic("persistent://public/default/in").subscriptions["s"]
+        assert subscription.statistics().backlog_entries == 0
+
+
 async def test_two_who_end_one_at_the_same_time_hear_the_same(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context, 3) as (worker, *others):
         await worker.producer("out")

@@ -442,7 +442,7 @@ func main() {
 	}
 	isGroup := transacting
 	if transacting {
-		scenarios = transactions
+		scenarios = slices.DeleteFunc(transactions, func(each scenario) bool { return slices.Contains(os.Args[3:], each.name) })
 	}
 	if len(os.Args) > 3 && os.Args[2] == "logins" {
 		isGroup = true

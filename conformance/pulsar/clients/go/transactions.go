@@ -80,6 +80,9 @@ func aborted(client pulsar.Client) {
 	abort(transaction)
 	Expect(transaction.GetState(), pulsar.TxnAborted, "state")
 	silent(consumer)
+	producer.Close()
+	// By another producer: this client's batches keep the transaction of the one before (its issue 1498).
+	producer = Must(client.CreateProducer(pulsar.ProducerOptions{Topic: topic}))
 	within(producer, nil, "after")
 	Expect(take(consumer, 1), []string{"after"}, "what came afterwards")
 	consumer.Close()
@@ -87,8 +90,8 @@ func aborted(client pulsar.Client) {
 }
 
 func processed(client pulsar.Client) {
-	from, to := fresh(), fresh()
 	for _, kind := range []pulsar.SubscriptionType{pulsar.Exclusive, pulsar.Shared, pulsar.KeyShared} {
+		from, to := fresh(), fresh()
 		source, sink := subscribe(client, from, kind), subscribe(client, to, kind)
 		send(client, pulsar.ProducerOptions{Topic: from}, 0, 10)
 		producer := Must(client.CreateProducer(pulsar.ProducerOptions{Topic: to}))
@@ -103,8 +106,8 @@ func processed(client pulsar.Client) {
 		_, payloads := receive(sink, 10)
 		slices.SortFunc(payloads, func(one, other string) int { return Must(strconv.Atoi(one)) - Must(strconv.Atoi(other)) })
 		Expect(payloads, span(0, 10), "results")
-		Check(source.Unsubscribe())
-		Check(sink.Unsubscribe())
+		source.Close()
+		sink.Close()
 		producer.Close()
 	}
 }
