@@ -19,7 +19,7 @@ from conformance.pulsar.conftest import Named
 from conformance.pulsar.helpers import WITHIN_MS
 from conformance.toolbox import finished
 
-QUIET: Final = pulsar.ConsoleLogger(pulsar.LoggerLevel.Fatal)
+QUIET: Final = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 ANSWERED_WITHIN_S: Final = 5
 RUN_WITHIN_S: Final = 300.0
 

@@ -16,7 +16,7 @@ MESSAGE_BYTES_MAX = 8 * MIB
 USUAL_BYTES_MAX = 5 * MIB
 ARNEB = f"""
 [pulsar]
-message_bytes_max = {MESSAGE_BYTES_MAX}
+maxMessageSize = {MESSAGE_BYTES_MAX}
 subscriptionKeySharedUseConsistentHashing = false
 """
 

@@ -4,7 +4,8 @@ The rule: a setting that can be changed while the broker runs has Pulsar's name,
 in its file.
 """
 
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final
 
 from arneb_pulsar.admin.bundles import bundles_of
 from arneb_pulsar.admin.clusters import check_cluster
@@ -18,6 +19,8 @@ from arneb_pulsar.admin.exchange import (
 )
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import SUPER_USER, anybody
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.namespaces.defaults import DefaultPolicies
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.dynamic_settings import CHANGES
 
@@ -94,27 +97,24 @@ async def change_back(context: BrokerContext, request: AdminRequest) -> AdminRep
     return DONE
 
 
+def _by_pulsars_names(settings: PulsarConfig | DefaultPolicies) -> dict[str, Any]:
+    return {
+        each.metadata["also"]: getattr(settings, each.name)
+        for each in fields(settings)
+        if "also" in each.metadata
+    }
+
+
 async def runtime(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """What Pulsar has a setting for too, by its name there."""
     config = context.config
-    found: dict[str, str | int | bool] = {
-        "clusterName": config.cluster,
-        "maxMessageSize": config.message_bytes_max,
-        "allowAutoTopicCreation": config.allow_auto_topic_creation,
+    found = {
         "allowAutoTopicCreationType": _topic_type(config.auto_topic_partitions),
         "defaultNumPartitions": max(1, config.auto_topic_partitions),
-        "allowAutoSubscriptionCreation": config.allow_auto_subscription_creation,
-        "brokerDeduplicationEnabled": config.deduplication,
-        "brokerDeleteInactiveTopicsEnabled": config.delete_inactive_topics,
-        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": config.inactive_topic_s,
-        "brokerDeleteInactiveTopicsFrequencySeconds": int(config.inactive_check_s),
-        "backlogQuotaCheckIntervalInSeconds": int(config.backlog_quota_check_s),
-        "schemaCompatibilityStrategy": config.schema_compatibility,
-        "keepAliveIntervalSeconds": int(config.keep_alive_s),
-        "maxUnackedMessagesPerConsumer": config.max_unacked_messages_per_consumer,
-        "maxUnackedMessagesPerSubscription": config.max_unacked_messages_per_subscription,
-        "subscriptionKeySharedUseConsistentHashing": config.key_shared_consistent_hashing,
+        "keepAliveIntervalSeconds": config.keep_alive_s,
         "authenticationEnabled": bool(config.authentication.methods),
+        **_by_pulsars_names(config),
+        **_by_pulsars_names(config.defaults),
     }
     texts = {name: _as_text(value) for name, value in found.items()}
     return document(texts | context.settings.values)
@@ -124,7 +124,12 @@ def _topic_type(partitions: int) -> str:
     return "partitioned" if partitions else "non-partitioned"
 
 
-def _as_text(value: str | int | bool) -> str:
+def _as_text(value: Any) -> str:
+    """As Java writes it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, float):
+        return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -14,7 +14,12 @@ from arneb_pulsar.namespaces.coercion import truth, whole_number
 from arneb_pulsar.namespaces.fields import read_subscription_types
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import DispatchRate, PublishRate, SubscribeRate
-from arneb_pulsar.namespaces.rules import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics
+from arneb_pulsar.namespaces.rules import (
+    PARTITIONS_MAX,
+    AutoTopicCreation,
+    InactiveMode,
+    InactiveTopics,
+)
 from arneb_pulsar.services.namespaces import NamespaceRegistry
 
 SETTINGS: Final = "pulsar/setting/"
@@ -117,12 +122,12 @@ def _field(name: str, read: Callable[[str], Any]) -> Change:
     return lambda policies, value: replace(policies, **{name: read(value)})
 
 
-def _rate(name: str, kind: Callable[[], Any], part: str) -> Change:
+def _rate(name: str, kind: Callable[[], Any], part: str, least: int = -1) -> Change:
     """Of a rate, one of its numbers."""
 
     def change(policies: Policies, value: str) -> Policies:
         own = getattr(policies, name) or kind()
-        return replace(policies, **{name: replace(own, **{part: _number(value)})})
+        return replace(policies, **{name: replace(own, **{part: _number(value, least)})})
 
     return change
 
@@ -140,6 +145,7 @@ CHANGES: Final[Mapping[str, Change]] = {
     "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": _inactive(
         seconds=lambda value: _number(value, 1)
     ),
+    "brokerDeleteInactiveTopicsMode": _inactive(mode=InactiveMode),
     "maxTopicsPerNamespace": _field("max_topics", lambda value: _number(value, 0)),
     "maxPublishRatePerTopicInMessages": _rate("publish_rate", PublishRate, "messages"),
     "maxPublishRatePerTopicInBytes": _rate("publish_rate", PublishRate, "bytes"),
@@ -152,6 +158,7 @@ CHANGES: Final[Mapping[str, Change]] = {
         "subscription_dispatch_rate", DispatchRate, "bytes"
     ),
     "subscribeThrottlingRatePerConsumer": _rate("subscribe_rate", SubscribeRate, "subscribes"),
+    "subscribeRatePeriodPerConsumerInSecond": _rate("subscribe_rate", SubscribeRate, "period_s", 1),
     "isAllowAutoUpdateSchemaEnabled": _field("may_update_schema", _truth),
     "subscriptionTypesEnabled": _field("subscription_types", _types),
 }

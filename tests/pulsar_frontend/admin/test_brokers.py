@@ -5,6 +5,7 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
+from arneb_pulsar.namespaces.defaults import DefaultPolicies
 from arneb_pulsar.services.dynamic_settings import CHANGES
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -52,6 +53,8 @@ async def test_a_setting_holds_at_once_and_after_a_restart_and_no_longer_than_it
         ("dispatchThrottlingRatePerSubscriptionInMsg", "5", "x"),
         ("dispatchThrottlingRatePerSubscriptionInByte", "5", "x"),
         ("subscribeThrottlingRatePerConsumer", "5", "x"),
+        ("subscribeRatePeriodPerConsumerInSecond", "5", "0"),
+        ("brokerDeleteInactiveTopicsMode", "delete_when_subscriptions_caught_up", "never"),
         ("isAllowAutoUpdateSchemaEnabled", "false", "x"),
         ("subscriptionTypesEnabled", "Shared,Failover", "Nope"),
     ],
@@ -162,3 +165,18 @@ async def test_the_whole_broker_is_summed(open_broker: OpenBroker) -> None:
         assert set(owned[1]) == set(report["bundles"])
         assert (await admin("GET", "/admin/v2/brokers/standalone/x/ownedNamespaces"))[0] == 404
         assert (await admin("GET", "/admin/v2/brokers/backlog-quota-check"))[0] == 204
+
+
+async def test_what_a_broker_is_set_to_is_shown_by_pulsars_names(open_broker: OpenBroker) -> None:
+    defaults = DefaultPolicies(message_ttl_s=7, subscription_types=("Shared", "Failover"))
+    async with open_broker(defaults=defaults, max_producers_per_topic=3) as running:
+        shown = (await Admin(running)("GET", f"{SETTINGS}/runtime"))[1]
+        expected = {
+            "ttlDurationDefaultInSeconds": "7",
+            "subscriptionTypesEnabled": "[Shared, Failover]",
+            "maxProducersPerTopic": "3",
+            "statsUpdateFrequencyInSecs": "60",
+            "isSchemaValidationEnforced": "false",
+            "maxMessageSize": str(5 * 1024 * 1024),
+        }
+        assert {name: shown[name] for name in expected} == expected
