@@ -305,4 +305,20 @@ TOPIC_MUTANTS: Final = (
         "",
         (TESTS + "services/test_topic_limits.py",),
     ),
+    Mutant(
+        "topics keep what the broker said when they were made",
+        PULSAR + "services/policy_enforcer.py",
+        "            if topic.properties.get(MADE_BY) == PULSAR:\n"
+        "                await topic.retain",
+        "            if False:\n                await topic.retain",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
+        "queues keep what Pulsar's topics do",
+        PULSAR + "services/policy_enforcer.py",
+        "            if topic.properties.get(MADE_BY) == PULSAR:\n"
+        "                await topic.retain",
+        "            if True:\n                await topic.retain",
+        ENFORCER_TESTS,
+    ),
 )

@@ -24,6 +24,7 @@ from arneb_pulsar.names import (
     TopicName,
     topic_name_of,
 )
+from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.namespaces.rules import InactiveMode, InactiveTopics, QuotaAction
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.quotas import evict, exceeded_quota
@@ -59,6 +60,7 @@ class PolicyEnforcer:
         idle = partial(_repeat, config.inactive_check_s, self.check_idle, clock.now)
         compactions = partial(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock.wall_ms)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervise, "retention after a start", self.keep_as_configured)
             nursery.start_soon(supervise, "the check of backlog quotas", quotas)
             nursery.start_soon(supervise, "the check for idle topics", idle)
             unused = partial(_repeat, config.inactive_check_s, self.check_subscriptions, clock.now)
@@ -70,6 +72,16 @@ class PolicyEnforcer:
             rates = partial(self._context.rates.run, config.statistics_s)
             nursery.start_soon(supervise, "the measurement of rates", rates)
         raise AssertionError("the loops do not end")
+
+    async def keep_as_configured(self) -> None:
+        """Have topics keep what the broker's defaults say today: retention is kept with each topic,
+        which was made, or last told, under those of an earlier start."""
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            if topic.properties.get(MADE_BY) == PULSAR:
+                await topic.retain(*retention_of(self._context.namespaces.policies(name)))
+
+        await self._over_topics(look)
 
     async def check_quotas(self, now_ms: int) -> None:
         """Act on the topics whose backlog is over its quota."""

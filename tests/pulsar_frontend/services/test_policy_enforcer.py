@@ -7,6 +7,7 @@ from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.topics import Topic
+from arneb_pulsar.namespaces.defaults import DefaultPolicies
 
 pytestmark = pytest.mark.real_time
 
@@ -49,6 +50,29 @@ async def test_idle_topics_go(open_broker: OpenBroker) -> None:
         await policy_enforcer.check_idle(200)
         await policy_enforcer.check_idle(260)
         assert names() == {"written", "queue", "adopted"}
+
+
+async def test_topics_keep_what_the_broker_says_since_its_start(open_broker: OpenBroker) -> None:
+    def kept(running: Running) -> dict[str, int]:
+        return {
+            local: topic_of(running, local).retention.ms // 60_000
+            for local in ("t", "own", "queue")
+        }
+
+    async with open_broker() as running:
+        admin = Admin(running)
+        for name in ("t", "own"):
+            await admin("PUT", f"/{name}")
+        await running.core.create_topic("persistent://public/default/queue")
+        value = {"retentionTimeInMinutes": 2, "retentionSizeInMB": -1}
+        await admin("POST", "/own/retention", value)
+        assert kept(running) == {"t": 0, "own": 2, "queue": 0}
+    for minutes in (7, 0):
+        size = -1 if minutes else 0
+        defaults = DefaultPolicies(retention_min=minutes, retention_mb=size)
+        async with open_broker(defaults=defaults) as running:
+            await running.policy_enforcer.keep_as_configured()
+            assert kept(running) == {"t": minutes, "own": 2, "queue": 0}
 
 
 async def test_what_the_broker_keeps_of_every_topic_keeps_idle_topics_too(
