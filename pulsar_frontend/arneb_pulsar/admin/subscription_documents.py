@@ -18,8 +18,6 @@ from arneb_pulsar.services.rates import expired_of
 
 Document = dict[str, Any]
 
-SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
-
 NEVER: Final = "1970-01-01T00:00:00Z"
 
 
@@ -38,7 +36,7 @@ def subscription_document(
     consumers = subscription.consumers
     connected = {id(each.consumer): each for each in context.consumers.of(topic)}
     # Pulsar counts what is unacknowledged where several share a subscription.
-    shares = figures.type in SHARING
+    shares = figures.type is not None and figures.type.traits.sharing
     found: Document = {
         "msgRateOut": messages,
         "msgThroughputOut": size,

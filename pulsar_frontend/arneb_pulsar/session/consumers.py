@@ -312,13 +312,14 @@ class Consumers:
     def described(self, event: ConsumerDescribed) -> None:
         """What is known of a consumer."""
         consumer = self._by_key.get(event.key)
+        shares = consumer is not None and consumer.type.traits.sharing
         reply = CommandConsumerStatsResponse(
             request_id=event.request_id,
             consumerName="" if consumer is None else consumer.name,
             type="None" if consumer is None else consumer.type.traits.title,
             address=event.address,
             connectedSince=event.connected_since,
-            unackedMessages=event.in_flight,
+            unackedMessages=event.in_flight if shares else 0,  # as Pulsar counts
             msgBacklog=event.subscription.backlog_entries,
             availablePermits=max(0, event.permits),
             blockedConsumerOnUnackedMsgs=event.is_shut_off,

@@ -544,9 +544,19 @@ def test_the_last_message_id(size: int, index: int) -> None:
     play.over()
 
 
-def test_statistics_of_a_consumer() -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "unacked"),
+    [
+        (CommandSubscribe.Shared, "Shared", 10),
+        (CommandSubscribe.Key_Shared, "Key_Shared", 10),
+        (CommandSubscribe.Exclusive, "Exclusive", 0),
+        (CommandSubscribe.Failover, "Failover", 0),
+    ],
+)
+def test_statistics_of_a_consumer(kind: int, name: str, unacked: int) -> None:
+    """What it has not acknowledged is counted where several share, as in Pulsar."""
     play = Playbook()
-    key = attach(play)
+    key = attach(play, subType=kind)
     play >> received(pb.CommandConsumerStats(request_id=9, consumer_id=1))
     play << DescribeConsumer(key, 9)
     known = SubscriptionStatistics("s", Type.SHARED, True, 1, 12, 2, 10, 0, position(1, 0), 0, 0, 0)
@@ -554,8 +564,8 @@ def test_statistics_of_a_consumer() -> None:
     play >> ConsumerDescribed(key, 9, known, 10, -3, True, "127.0.0.1:9", since)
     answer = play.heard().command
     assert answer.connectedSince == since
-    assert (answer.consumerName, answer.type, answer.address) == ("me", "Shared", "127.0.0.1:9")
-    assert (answer.msgBacklog, answer.unackedMessages, answer.availablePermits) == (12, 10, 0)
+    assert (answer.consumerName, answer.type, answer.address) == ("me", name, "127.0.0.1:9")
+    assert (answer.msgBacklog, answer.unackedMessages, answer.availablePermits) == (12, unacked, 0)
     assert answer.blockedConsumerOnUnackedMsgs
     play >> received(pb.CommandConsumerStats(request_id=10, consumer_id=2))
     assert play.heard().command.error_code == pb.ConsumerNotFound
