@@ -15,8 +15,8 @@ from conformance.wire.protobuf import data_of, integer
 from conformance.wire.pulsar import PulsarClient, PulsarClosed
 from conformance.wire.running import run
 
-DELIVER_AT = 19
-"""The field of a message's metadata: when it is due."""
+PUBLISHED_AT, DELIVER_AT = 3, 19
+"""Fields of a message's metadata."""
 
 SHARED = pulsar.ConsumerType.Shared
 HOLDS_WITHIN_S = 30.0
@@ -220,7 +220,8 @@ def test_messages_wait_so_long_and_no_longer(
     place.set(level, "delayedDelivery", policy)
 
     def due(delay_s: int) -> list[tuple[int, Any]]:
-        return [(DELIVER_AT, int(time.time() * 1000) + delay_s * 1000)]
+        now_ms = int(time.time() * 1000)
+        return [(PUBLISHED_AT, now_ms), (DELIVER_AT, now_ms + delay_s * 1000)]
 
     async def play(client: PulsarClient) -> None:
         await client.create_producer(place.topic)
