@@ -58,7 +58,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/client/testing/session.py: _":
         "found by the type of what it is given",
     "pulsar_frontend/arneb_pulsar/client/errors.py: UnsupportedVersion": "found by its code",
-    "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,
     "pulsar_frontend/arneb_pulsar/patterns.py: log_errors": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/patterns.py: max_mem": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/patterns.py: never_capture": OVERRIDDEN,
@@ -97,6 +96,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
+    "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,
     "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
     "spark_connector/pyspark_arneb/source.py: streamWriter": OVERRIDDEN,
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,

@@ -25,7 +25,7 @@ RUN_WITHIN_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Ports:
     """Where one broker is reached, by the scheme of the URL."""
 
     urls: dict[str, str]
@@ -39,9 +39,9 @@ class Doors:
 
 
 @pytest.fixture(scope="module", params=["arneb", "pulsar"])
-def doors(
+def ports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Doors]:
+) -> Iterator[Ports]:
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
         pytest.skip("not asked for")
     files = make_files(tmp_path_factory.mktemp("files"))
@@ -63,7 +63,7 @@ def doors(
         http, https = broker.http_url, f"https://127.0.0.1:{port}"
     urls = {"pulsar": broker.pulsar_url, "pulsar+ssl": broker.pulsar_tls_url}
     try:
-        yield Doors(urls | {"http": http, "https": https}, files)
+        yield Ports(urls | {"http": http, "https": https}, files)
     finally:
         broker.stop()
 
@@ -105,14 +105,14 @@ CERTIFICATES: Final = ("certificate", "named certificate", "certificate by class
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("kind", PROOFS)
-def test_every_proof_at_every_door(doors: Doors, name: Named, scheme: str, kind: str) -> None:
-    works(doors.connect(scheme, authentication=proof(kind, doors.files)), name("in"))
+def test_every_proof_at_every_port(ports: Ports, name: Named, scheme: str, kind: str) -> None:
+    works(ports.connect(scheme, authentication=proof(kind, ports.files)), name("in"))
 
 
 @pytest.mark.parametrize("scheme", ["pulsar+ssl", "https"])
 @pytest.mark.parametrize("kind", CERTIFICATES)
-def test_certificates_where_there_is_tls(doors: Doors, name: Named, scheme: str, kind: str) -> None:
-    works(doors.connect(scheme, authentication=proof(kind, doors.files)), name("in"))
+def test_certificates_where_there_is_tls(ports: Ports, name: Named, scheme: str, kind: str) -> None:
+    works(ports.connect(scheme, authentication=proof(kind, ports.files)), name("in"))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -128,10 +128,10 @@ def test_certificates_where_there_is_tls(doors: Doors, name: Named, scheme: str,
     ids=["password", "user", "expired", "forged", "nonsense"],
 )
 def test_a_wrong_proof_is_not_nothing(
-    doors: Doors, name: Named, scheme: str, authentication: pulsar.Authentication
+    ports: Ports, name: Named, scheme: str, authentication: pulsar.Authentication
 ) -> None:
     """Whoever proves something wrong is not let in as one who proves nothing."""
-    client = doors.connect(scheme, authentication=authentication)
+    client = ports.connect(scheme, authentication=authentication)
     with pytest.raises((pulsar.AuthenticationError, pulsar.ConnectError, pulsar.Timeout)):
         client.create_producer(name("out"))
     client.close()
@@ -139,25 +139,25 @@ def test_a_wrong_proof_is_not_nothing(
 
 @pytest.mark.parametrize("scheme", ["pulsar+ssl", "https"])
 def test_the_brokers_certificate_is_looked_at(
-    doors: Doors, name: Named, tmp_path: Path, scheme: str
+    ports: Ports, name: Named, tmp_path: Path, scheme: str
 ) -> None:
     for options in (
-        {"tls_trust_certs_file_path": str(doors.files / "me.crt")},
+        {"tls_trust_certs_file_path": str(ports.files / "me.crt")},
         {"tls_trust_certs_file_path": ""},
     ):
-        client = doors.connect(scheme, **options)
+        client = ports.connect(scheme, **options)
         with pytest.raises(pulsar.PulsarException):
             client.create_producer(name("out"))
         client.close()
     works(
-        doors.connect(scheme, tls_trust_certs_file_path="", tls_allow_insecure_connection=True),
+        ports.connect(scheme, tls_trust_certs_file_path="", tls_allow_insecure_connection=True),
         name("in"),
     )
-    works(doors.connect(scheme, tls_validate_hostname=True), name("in"))
+    works(ports.connect(scheme, tls_validate_hostname=True), name("in"))
 
 
-def test_the_same_with_the_client_in_go(doors: Doors) -> None:
-    (doors.files / "token").write_text(token())
-    first, *others = (doors.urls[scheme] for scheme in SCHEMES)
-    command = [*built_in_go(), first, "logins", str(doors.files), *others]
-    print(finished(command, doors.files, RUN_WITHIN_S))
+def test_the_same_with_the_client_in_go(ports: Ports) -> None:
+    (ports.files / "token").write_text(token())
+    first, *others = (ports.urls[scheme] for scheme in SCHEMES)
+    command = [*built_in_go(), first, "logins", str(ports.files), *others]
+    print(finished(command, ports.files, RUN_WITHIN_S))
