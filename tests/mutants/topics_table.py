@@ -321,4 +321,11 @@ TOPIC_MUTANTS: Final = (
         "            if True:\n                await topic.retain",
         ENFORCER_TESTS,
     ),
+    Mutant(
+        "a namespace allows Key_Shared where the broker does not",
+        PULSAR + "services/topic_limits.py",
+        "        if kind is SubscriptionType.KEY_SHARED and on_broker and kind",
+        "        if False and on_broker and kind",
+        DEFAULTS_TESTS,
+    ),
 )

@@ -103,8 +103,8 @@ class DefaultPolicies:
     """That period. Pulsar's ``subscribeRatePeriodPerConsumerInSecond``."""
 
     subscription_types: tuple[str, ...] = _as("subscriptionTypesEnabled", ())
-    """The types of subscriptions that may be used; none named = all of them. Pulsar's
-    ``subscriptionTypesEnabled``."""
+    """The types of subscriptions that may be used; none named = all of them. ``Key_Shared``, if it
+    is left out, no policy allows. Pulsar's ``subscriptionTypesEnabled``."""
 
     subscription_expiration_min: int = _as("subscriptionExpirationTimeMinutes", 0)
     """A subscription without consumers is deleted after so long; 0 = never. Pulsar's

@@ -45,6 +45,10 @@ class TopicLimits:
         """Raise :class:`RequestRefused` if one more consumer of that type is too many, or may not
         be."""
         policies = self._namespaces.policies(name)
+        on_broker = self._namespaces.defaults.subscription_types
+        if kind is SubscriptionType.KEY_SHARED and on_broker and kind.traits.title not in on_broker:
+            # As in Pulsar, where this type came later than the others, nobody nearer allows it.
+            raise RequestRefused(pb.NotAllowedError, "Key_Shared is disabled by the broker")
         if policies.subscription_types and kind.traits.title not in policies.subscription_types:
             text = f"Topic[{name}] doesn't support {kind.traits.title} sub type!"
             raise RequestRefused(pb.NotAllowedError, text)

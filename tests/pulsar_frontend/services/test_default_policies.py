@@ -116,3 +116,33 @@ async def test_more_is_kept_than_may_wait(open_broker: OpenBroker, root: str) ->
         assert (await admin("POST", waits, quota(9 * megabyte)))[0] == 204
         aged = await admin("POST", waits, quota(1, 360), backlogQuotaType="message_age")
         assert aged[0] == (412 if is_topic else 204)
+
+
+async def test_what_type_a_subscription_may_be_is_said_by_the_nearest_but_for_key_shared(
+    open_broker: OpenBroker,
+) -> None:
+    defaults = DefaultPolicies(subscription_types=("Shared",))
+    async with (
+        open_broker(defaults=defaults) as running,
+        connected(running.context) as (client,),
+    ):
+        admin = Admin(running)
+        shared, failover, keyed = (
+            pb.CommandSubscribe.Shared,
+            pb.CommandSubscribe.Failover,
+            pb.CommandSubscribe.Key_Shared,
+        )
+        number = 0
+
+        async def may(kind: int) -> bool:
+            nonlocal number
+            number += 1
+            answer = await client.subscribe("t", number, subscription=f"s{kind}", subType=kind)
+            return isinstance(answer, pb.CommandSuccess)
+
+        assert [await may(kind) for kind in (shared, keyed)] == [True, False]
+        types = ["Failover", "Key_Shared"]
+        await admin("POST", f"{NAMESPACE}/subscriptionTypesEnabled", types)
+        assert [await may(kind) for kind in (shared, keyed)] == [False, False]
+        await admin("POST", "/t/subscriptionTypesEnabled", ["Shared", "Key_Shared"])
+        assert [await may(kind) for kind in (shared, keyed, failover)] == [True, False, False]
