@@ -1,0 +1,170 @@
+"""Nodes that take part in two shards, by one client of Pulsar's each: what happens to one of the
+shards is nothing to the other."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from tests.cluster.test_shard import publish, stored_in, until
+
+from arneb_cluster.handing_over import hand_over
+from arneb_cluster.replica import Replica
+from arneb_cluster.settings import ShardSettings
+from arneb_cluster.shard import Shard
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.engine.engine import Engine
+from arneb_core.store.check import check
+from arneb_core.store.environment import Store
+from arneb_pulsar.client import Client, ClientOptions, connect
+from arneb_pulsar.client.testing import FakeBroker
+
+pytestmark = pytest.mark.real_time
+
+NODES = ("n0", "n1", "n2")
+PREFER = {"orders": ("n0", "n1", "n2"), "audit": ("n1", "n2", "n0")}
+
+
+class Part:
+    """One shard on one node."""
+
+    def __init__(self, path: Path, node: str, shard: str) -> None:
+        self.node, self.name = node, shard
+        self.path = path / node / shard
+        self.core: Engine | None = None
+        self.shard: Shard | None = None
+        self.epochs: list[int] = []
+        """In which it led."""
+
+    async def run(self, client: Client) -> None:
+        """Take part until cancelled."""
+        topic = f"persistent://public/cluster/{self.name}"
+        priority = PREFER[self.name].index(self.node)
+        settings = ShardSettings(self.name, self.node, topic, priority=priority)
+        with Store.open(self.path, follows=True) as store:
+            self.shard = Shard(client, settings, Replica(store), self._serve)
+            await self.shard.run()
+
+    async def _serve(self, core: Engine) -> None:
+        assert self.shard is not None
+        self.core = core
+        self.epochs.append(self.shard.node.reader.epoch)
+        self.shard.let_in()
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.core = None
+
+    @property
+    def leads(self) -> bool:
+        return self.core is not None and self.shard is not None and self.shard.serves()
+
+
+class Nodes:
+    """Three, and the broker."""
+
+    def __init__(self, path: Path) -> None:
+        self.broker = FakeBroker(deduplication=True)
+        self.parts = [Part(path, node, shard) for node in NODES for shard in PREFER]
+        self.scopes = {node: trio.CancelScope() for node in NODES}
+
+    async def run(self, node: str) -> None:
+        """One node: all of its shards by one client."""
+        with self.scopes[node]:
+            options = ClientOptions(dial=self.broker.dial, backoff_cap_s=1.0)
+            async with connect(self.broker.url, options) as client, trio.open_nursery() as nursery:
+                for each in self.parts:
+                    if each.node == node:
+                        nursery.start_soon(each.run, client)
+
+    async def leader(self, shard: str, other_than: Part | None = None) -> Part:
+        """Whoever serves it."""
+        found: list[Part] = []
+
+        def look() -> bool:
+            found[:] = [
+                each
+                for each in self.parts
+                if each.name == shard and each.leads and each is not other_than
+            ]
+            assert len(found) <= 1, found
+            return bool(found)
+
+        await until(look)
+        return found[0]
+
+    async def caught_up(self) -> None:
+        """All directories of a shard have all of it."""
+
+        def numbers(shard: str) -> set[int]:
+            # Heartbeats are on their way at any time, and say nothing.
+            return {
+                each.shard.replica.flushed.link.number
+                for each in self.parts
+                if each.name == shard and each.shard is not None
+            }
+
+        led = {shard: await self.leader(shard) for shard in PREFER}
+        wanted = {shard: max(numbers(shard)) for shard in led}
+        await until(lambda: all(min(numbers(shard)) >= wanted[shard] for shard in led))
+
+
+@asynccontextmanager
+async def nodes_of(path: Path) -> AsyncIterator[Nodes]:
+    nodes = Nodes(path)
+    async with trio.open_nursery() as nursery:
+        for each in NODES:
+            nursery.start_soon(nodes.run, each)
+        yield nodes
+        nursery.cancel_scope.cancel()
+
+
+async def test_each_shard_is_led_by_the_node_that_it_prefers(tmp_path: Path) -> None:
+    async with nodes_of(tmp_path) as nodes:
+        orders, audit = await nodes.leader("orders"), await nodes.leader("audit")
+        assert (orders.node, audit.node) == ("n0", "n1")
+        for led, bodies in ((orders, [b"a", b"b"]), (audit, [b"c"])):
+            assert led.core is not None
+            await led.core.create_topic("t", subscriptions=["amqp"])
+            assert await publish(led.core, "t", bodies) == bodies
+        await nodes.caught_up()
+    for each in nodes.parts:
+        assert stored_in(each.path) == ([b"a", b"b"] if each.name == "orders" else [b"c"])
+        assert check(each.path) == []
+
+
+async def test_a_shard_is_handed_over_and_the_other_notices_nothing(tmp_path: Path) -> None:
+    async with nodes_of(tmp_path) as nodes:
+        orders, audit = await nodes.leader("orders"), await nodes.leader("audit")
+        assert orders.core is not None
+        assert audit.core is not None
+        assert orders.shard is not None
+        await orders.core.create_topic("t", subscriptions=["amqp"])
+        await audit.core.create_topic("t", subscriptions=["amqp"])
+        members = orders.shard.membership
+        await until(lambda: "n1" in members.members.by_node)
+        # To the node that leads the other one: then it leads both.
+        done = await hand_over(orders.shard, "n1", members.members, wall_clock_ms())
+        assert done.node == "n1"
+        second = await nodes.leader("orders")
+        assert (second.node, second.core is not None) == ("n1", True)
+        assert audit.leads
+        assert await publish(audit.core, "t", [b"c"]) == [b"c"]
+        assert second.core is not None
+        assert await publish(second.core, "t", [b"a"]) == [b"a"]
+        # Each has led once, whatever happened beside it.
+        assert (orders.epochs, second.epochs, audit.epochs) == ([0], [1], [0])
+
+
+async def test_a_node_that_is_lost_loses_what_it_led_and_nothing_else(tmp_path: Path) -> None:
+    async with nodes_of(tmp_path) as nodes:
+        orders, audit = await nodes.leader("orders"), await nodes.leader("audit")
+        assert audit.core is not None
+        await audit.core.create_topic("t", subscriptions=["amqp"])
+        nodes.scopes["n0"].cancel()
+        second = await nodes.leader("orders", other_than=orders)
+        assert second.node == "n1"
+        assert audit.leads
+        assert await publish(audit.core, "t", [b"c"]) == [b"c"]
+        assert audit.epochs == [0]
