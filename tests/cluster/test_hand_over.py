@@ -8,6 +8,7 @@ import pika.exceptions
 import pytest
 from tests.cluster.member_kit import SECRET, Cluster, OneNode, blocking, cluster_of, until
 
+from arneb.clustered import member
 from arneb.clustered.hand_overs import HAND_OVER, HandOvers
 from arneb.control.serving import NotPossible
 from arneb.ctl.calling import Answer
@@ -114,6 +115,28 @@ async def test_who_does_not_lead_hands_nothing_over_for_others(
         with pytest.raises(NotServed, match=f"node '{other.name}' does not lead shard 'main'"):
             await call(settings, where, request)
         assert leader.leads
+
+
+async def test_what_a_broker_has_left_is_looked_for_when_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That keeps the loop, and the next leader waits for the resignation."""
+    looked: list[str] = []
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        await heard_of(cluster, leader, cluster.other(leader))
+        assert leader.node is not None
+        assert leader.node.cluster is not None
+        about = leader.node.cluster
+
+        def thaw() -> None:
+            looked.append(about()["state"])
+
+        monkeypatch.setattr(member, "thaw", thaw)
+        monkeypatch.setattr(member, "THAW_AFTER_S", 0.0)
+        await leader.node.hand_over("", "")
+        await until(lambda: bool(looked))
+    assert looked == ["following"]
 
 
 async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(

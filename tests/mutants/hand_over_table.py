@@ -102,6 +102,13 @@ HAND_OVER_MUTANTS: Final = (
         HAND_OVER_TESTS,
     ),
     Mutant(
+        "the next leader waits until what a broker has left was looked for",
+        CLUSTERED + "member.py",
+        "            self._left.set()\n",
+        "            thaw()\n",
+        HAND_OVER_TESTS,
+    ),
+    Mutant(
         "clients that were told to go are waited for as long as ever",
         "amqp_frontend/arneb_amqp/server/listener.py",
         "        with trio.move_on_after(self._goodbye_s):\n",

@@ -8,6 +8,7 @@ round: a leader resigns, with nobody served any more, before its ports are close
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -58,6 +59,9 @@ from arneb_pulsar.client.errors import PulsarError
 RESIGN_S: Final = 3.0
 """How long a stop waits for a leader to hand on, within what a stop may take: goodbyes, what is to
 be written, and one record. Else the next leader waits for silence."""
+
+THAW_AFTER_S: Final = 5.0
+"""Clients that have come again through this node are at the next leader by then."""
 
 RETRY_S: Final = 1.0
 """After Pulsar could not be reached."""
@@ -138,6 +142,8 @@ class Member:
         self._handed = HandedOver(
             table.node, self._leaders, Admitting(), self._figures, self._membership
         )
+        self._left = trio.Event()
+        """A broker of this node has ended."""
         self.shard: Shard | None = None
         self.ports: Ports | None = None
 
@@ -240,6 +246,8 @@ class Member:
             nursery.start_soon(shard.run)
             nursery.start_soon(_start_again_for_a_copy, shard)
             nursery.start_soon(source.run)
+            thawing = partial(self._thaw, shard)
+            nursery.start_soon(supervise, "the look for what a broker has left", thawing)
             self._node.is_up()
 
     async def _lead(self, core: Engine) -> None:
@@ -254,7 +262,19 @@ class Member:
             self._handed.pulsar = None
             leading.end()
             self._say(f"{table.node} serves {table.shard} no more")
-            thaw()
+            self._left.set()
+
+    async def _thaw(self, shard: Shard) -> None:
+        """Find what a broker has left when others need not wait for it: the whole loop does, a
+        tenth of a second for a small one, and the next leader waits for a resignation."""
+        while True:
+            await self._left.wait()
+            self._left = trio.Event()
+            while shard.state in (State.RESIGNING, State.CLOSING):
+                await shard.changed()
+            await trio.sleep(THAW_AFTER_S)
+            if self._node.shared is None:  # else the broker that is there looks for it, too
+                thaw()
 
     def _addresses(self) -> NodeAddresses:
         config = self._config
