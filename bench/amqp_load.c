@@ -69,7 +69,7 @@ enum method {
 };
 
 struct options {
-    const char *mode, *host, *port, *queue, *exchange;
+    const char *mode, *host, *port, *vhost, *queue, *exchange;
     uint64_t count;
     int body, connections, window, consumers, prefetch, ack_every, rate, transient, keep, limit_s;
     int ready, keys, priorities, batch, reject, stream, as_client, mixed, tls;
@@ -77,7 +77,7 @@ struct options {
 };
 
 static struct options opt = {
-    .host = "127.0.0.1", .port = "5672", .queue = "bench", .exchange = "", .count = 100000, .body = 256,
+    .host = "127.0.0.1", .port = "5672", .vhost = "/", .queue = "bench", .exchange = "", .count = 100000, .body = 256,
     .connections = 1, .window = 100, .consumers = 1, .prefetch = 1000, .ack_every = 1, .rate = 2000,
     .seconds = 10, .limit_s = 300,
 };
@@ -286,7 +286,7 @@ static void open_connection(int fd) {
     expect(fd, CONNECTION_TUNE);
     at = put16(put32(put16(a, 2047), 131072), 0); /* no heartbeats */
     send_method(fd, 0, METHOD(10, 31), a, (size_t)(at - a));
-    at = put8(put_short(put_short(a, "/"), ""), 0);
+    at = put8(put_short(put_short(a, opt.vhost), ""), 0);
     send_method(fd, 0, METHOD(10, 40), a, (size_t)(at - a));
     expect(fd, CONNECTION_OPEN_OK);
     send_method(fd, 1, METHOD(20, 10), put_short(a, "") - 1, 1);
@@ -792,7 +792,7 @@ static void usage(void) {
 
 static void read_options(int count, char **arguments) {
     static const struct option names[] = {
-        {"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"queue", 1, 0, 'q'}, {"exchange", 1, 0, 'x'}, {"count", 1, 0, 'n'},
+        {"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"vhost", 1, 0, 'v'}, {"queue", 1, 0, 'q'}, {"exchange", 1, 0, 'x'}, {"count", 1, 0, 'n'},
         {"body", 1, 0, 'b'}, {"connections", 1, 0, 'c'}, {"window", 1, 0, 'w'}, {"consumers", 1, 0, 'y'},
         {"prefetch", 1, 0, 'f'}, {"ack-every", 1, 0, 'a'}, {"rate", 1, 0, 'r'}, {"seconds", 1, 0, 's'},
         {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'},
@@ -804,6 +804,7 @@ static void read_options(int count, char **arguments) {
         switch (name) {
         case 'h': opt.host = optarg; break;
         case 'p': opt.port = optarg; break;
+        case 'v': opt.vhost = optarg; break;
         case 'q': opt.queue = optarg; break;
         case 'x': opt.exchange = optarg; break;
         case 'n': opt.count = strtoull(optarg, NULL, 10); break;
