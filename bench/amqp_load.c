@@ -17,6 +17,8 @@
  *   idle      opens --connections, says so, holds them for --seconds
  *   hold      the same, and each connection publishes one message a second
  *
+ * --spread: consumer i consumes the queue of that name with a dash and i behind it.
+ *
  * --ready: the queue and whatever is bound to it are there already. --keys N: the routing key of
  * message i is the queue's name, a dot and i % N in six digits. --priorities N: its priority is
  * i % N. --batch N: publish N messages, wait for all their confirms, publish the next. --reject:
@@ -72,7 +74,7 @@ struct options {
     const char *mode, *host, *port, *vhost, *queue, *exchange;
     uint64_t count;
     int body, connections, window, consumers, prefetch, ack_every, rate, transient, keep, limit_s;
-    int ready, keys, priorities, batch, reject, stream, as_client, mixed, tls;
+    int ready, keys, priorities, batch, reject, stream, as_client, mixed, tls, spread;
     double seconds;
 };
 
@@ -347,8 +349,10 @@ static struct link *add_consumer(void) {
 }
 
 static void start_consuming(struct link *link) {
-    uint8_t a[512], *at = put_short(put_short(put16(a, 0), opt.queue), "c");
-    at = put8(at, 0);
+    uint8_t a[512], *at;
+    char queue[256];
+    snprintf(queue, sizeof queue, opt.spread ? "%s-%d" : "%s", opt.queue, (int)(link - links));
+    at = put8(put_short(put_short(put16(a, 0), queue), "c"), 0);
     if (opt.stream) {
         uint8_t *table = at;
         at = put8(put_short(at + 4, "x-stream-offset"), 'S');
@@ -798,7 +802,7 @@ static void read_options(int count, char **arguments) {
         {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'},
         {"ready", 0, 0, 'R'}, {"keys", 1, 0, 'K'}, {"priorities", 1, 0, 'P'}, {"batch", 1, 0, 'B'},
         {"reject", 0, 0, 'J'}, {"stream", 0, 0, 'S'},
-        {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {"tls", 0, 0, 'T'}, {0, 0, 0, 0},
+        {"spread", 0, 0, 'D'}, {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {"tls", 0, 0, 'T'}, {0, 0, 0, 0},
     };
     for (int name; (name = getopt_long(count, arguments, "", names, NULL)) != -1;) {
         switch (name) {
@@ -825,6 +829,7 @@ static void read_options(int count, char **arguments) {
         case 'B': opt.batch = atoi(optarg); break;
         case 'J': opt.reject = 1; break;
         case 'S': opt.stream = 1; break;
+        case 'D': opt.spread = 1; break;
         case 'C': opt.as_client = 1; break;
         case 'M': opt.mixed = 1; break;
         case 'T': opt.tls = 1; break;

@@ -1,4 +1,5 @@
-"""A chart of a table: for each row a bar of RabbitMQ's and one of Arneb's, as SVG.
+"""A chart of a table: for each row a bar of RabbitMQ's and one of Arneb's, as SVG, and one of Arneb
+with compiled modules, if that was measured.
 
 ``python -m bench.chart RESULT.json …`` draws the charts of results that are there anew; ``make
 bench`` draws one for each result that it writes.
@@ -15,50 +16,66 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from bench.report import number
+from bench.report import COMPILED, number
 
 WIDTH: Final = 860
 NAMES_WIDTH: Final = 330
 FIGURES_WIDTH: Final = 130
 BAR: Final = 11
-ROW: Final = 2 * BAR + 12
+GAP: Final = 12
 TOP: Final = 56
 RATES: Final = "msg/s"
 
-STYLE: Final = """
-text { font: 13px system-ui, sans-serif; fill: #24292f; }
-.small { font-size: 11px; }
-.base { fill: #9aa4b0; }
-.subject { fill: #1f6feb; }
+DARK_STYLE: Final = """\
 @media (prefers-color-scheme: dark) { text { fill: #d0d7de; } .base { fill: #6e7681; } }
 """
+COMPILED_STYLE: Final = """.compiled { fill: #6cb6ff; }
+"""
+STYLE: Final = f"""
+text {{ font: 13px system-ui, sans-serif; fill: #24292f; }}
+.small {{ font-size: 11px; }}
+.base {{ fill: #9aa4b0; }}
+.subject {{ fill: #1f6feb; }}
+{COMPILED_STYLE}{DARK_STYLE}"""
 
 
 def chart(lines: Sequence[dict[str, Any]], title: str) -> str:
     """The chart of these lines of a table, in their order."""
     shown = [each for each in lines if each["unit"] == RATES and each["base"] and each["subject"]]
-    longest = max((max(each["base"], each["subject"]) for each in shown), default=1)
-    scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / longest
-    height = TOP + ROW * len(shown) + 8
+    compiled = [each.get("brokers", {}).get(COMPILED) for each in shown]
+    has_compiled = any(compiled)
+    rates = [rate for each in shown for rate in (each["base"], each["subject"])]
+    rates += [each["figure"] for each in compiled if each]
+    scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / max(rates, default=1)
+    row = (2 + has_compiled) * BAR + GAP
+    height = TOP + row * len(shown) + 8
     parts = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img">'
         ),
         f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}</style>",
+        f"<style>{STYLE if has_compiled else STYLE.replace(COMPILED_STYLE, '')}</style>",
         f'<text x="0" y="18">{escape(title)}</text>',
         *_key("base", "RabbitMQ", NAMES_WIDTH),
         *_key("subject", "Arneb", NAMES_WIDTH + 110),
+        *(_key("compiled", "Arneb, compiled", NAMES_WIDTH + 220) if has_compiled else ()),
     ]
-    for place, line in enumerate(shown):
-        top = TOP + ROW * place
-        middle = top + BAR + 4
+    for place, (line, faster) in enumerate(zip(shown, compiled, strict=True)):
+        top = TOP + row * place
+        middle = top + (2 + has_compiled) * BAR // 2 + 4
         name = f'<text x="{NAMES_WIDTH - 10}" y="{middle}" text-anchor="end">'
         parts.append(f"{name}{escape(line['title'])}</text>")
         parts += _bar("base", line["base"], scale, top, "")
-        parts += _bar("subject", line["subject"], scale, top + BAR, f" ({line['ratio']:.1f} x)")
+        parts += _bar("subject", line["subject"], scale, top + BAR, _times(line["ratio"]))
+        if faster:
+            times = _times(faster["ratio"])
+            parts += _bar("compiled", faster["figure"], scale, top + 2 * BAR, times)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _times(ratio: float) -> str:
+    return f" ({ratio:.1f} x)"
 
 
 def _key(kind: str, name: str, left: int) -> list[str]:

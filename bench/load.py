@@ -66,7 +66,8 @@ class LoadGenerator:
         command = [str(self.load), mode, "--host", address.host, "--port", str(address.port)]
         for name, value in options.items():
             flag = f"--{name.replace('_', '-')}"
-            command += [flag] if value is True else [flag, str(value)]
+            if value is not False:
+                command += [flag] if value is True else [flag, str(value)]
         return command
 
 

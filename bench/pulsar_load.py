@@ -29,6 +29,10 @@ ever waits for the other to read."""
 RECEIVER_QUEUE: Final = 1_000
 RECEIVE_BYTES: Final = 256 * 1024
 WITHIN_S: Final = 60.0
+SHARED: Final = 1
+KEY_SHARED: Final = 3
+"""Types of subscriptions, as the protocol numbers them."""
+
 ID: Final = 1
 """Of the only consumer or producer of a connection."""
 
@@ -93,9 +97,9 @@ class Connection:
             raise BrokerFailed(f"the broker refused: {frame!r}")
 
 
-def subscribe(connection: Connection, topic: str, subscription: str) -> None:
-    """A Shared consumer, from the earliest message on."""
-    fields: Fields = [(1, topic), (2, subscription), (3, 1), (4, ID), (5, 1), (8, 1), (13, 1)]
+def subscribe(connection: Connection, topic: str, subscription: str, kind: int = SHARED) -> None:
+    """A consumer, from the earliest message on."""
+    fields: Fields = [(1, topic), (2, subscription), (3, kind), (4, ID), (5, 1), (8, 1), (13, 1)]
     connection.call(simple_frame(Command.SUBSCRIBE, fields), Command.SUCCESS)
 
 
@@ -155,7 +159,9 @@ class Receiver:
 
     connection: Connection
     messages: int
-    """So many it takes."""
+    """So many it takes, or more."""
+    timed: bool = True
+    """The messages are those of :func:`publish`, and none may come before its time."""
     count: int = 0
     asked: int = 0
 
@@ -176,7 +182,7 @@ class Receiver:
                 size_at = at + ID_SIZE_AT
                 ids.append(buffer[size_at : size_at + 1 + buffer[size_at]])
                 due = buffer[end - BODY_BYTES : end - BODY_BYTES + 8]
-                if due > latest:
+                if self.timed and due > latest:
                     latest = due
             else:
                 self.connection.answer(buffer[at + 4 : end])

@@ -4,8 +4,10 @@ import json
 import os
 import platform
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,87 +16,99 @@ from string import ascii_lowercase
 from typing import Final
 
 from bench.rows import Row
+from bench.samples import Samples
 
 RESULTS: Final = Path(__file__).parent / "results"
 BASE: Final = "rabbitmq"
 SUBJECT: Final = "arneb"
+COMPILED: Final = "compiled"
+LIMIT: Final = "lmdb"
+"""What the store alone does, among the brokers."""
+
+SHAPE_PART: Final = 0.25
+"""A run counts where RabbitMQ's rates are in the proportions that they had when goals were set, so
+far up or down."""
+
+FLUSHES: Final = 400
+FLUSH_BYTES: Final = 4096
+FLUSH_FILE_BYTES: Final = 1024 * 1024
 
 
-@dataclass(slots=True)
-class Samples:
-    """Every figure that was measured: by line (row and figure), then by broker, in rounds."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one broker came to: medians over the rounds; None where it was not measured."""
 
-    figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    cpu_us: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    written: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    limits: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, line: str, broker: str, value: float) -> None:
-        self.figures.setdefault(line, {}).setdefault(broker, []).append(value)
-
-    def add_cpu(self, row: str, broker: str, value_us: float) -> None:
-        self.cpu_us.setdefault(row, {}).setdefault(broker, []).append(value_us)
-
-    def add_written(self, row: str, broker: str, value: float) -> None:
-        """Bytes written for a message."""
-        self.written.setdefault(row, {}).setdefault(broker, []).append(value)
-
-    def add_limit(self, line: str, value: float) -> None:
-        self.limits.setdefault(line, []).append(value)
+    figure: float | None
+    cpu_us: float | None
+    written: float | None
+    ratio: float | None
+    """To RabbitMQ; above 1 is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table: medians over the rounds."""
+    """One line of the table."""
 
     row: str
     title: str
     unit: str
+    goal: str
     base: float | None
     subject: float | None
     ratio: float | None
+    shape: float | None
+    """RabbitMQ's rate, as a part of what it was when the goals were set and of what it is in the
+    median row: 1 is what it should be."""
     limit: float | None
     of_limit: float | None
-    goal: str
-    base_cpu_us: float | None
-    subject_cpu_us: float | None
-    base_written: float | None
-    subject_written: float | None
-    rounds: Mapping[str, list[float]]
+    brokers: Mapping[str, Subject]
 
 
-def lines(rows: Iterable[Row], samples: Samples) -> list[Line]:
+def lines(rows: Sequence[Row], samples: Samples) -> list[Line]:
     """The table, in the rows' order."""
+    usual = _median(
+        [
+            base / row.shape
+            for row in rows
+            if row.shape and (base := _median(samples.figures.get(row.name, {}).get(BASE)))
+        ]
+    )
     return [
-        _line(row, key, samples)
+        _line(row, key, samples, usual)
         for row in rows
         for key in samples.figures
         if key == row.name or key.startswith(f"{row.name} ")
     ]
 
 
-def _line(row: Row, key: str, samples: Samples) -> Line:
-    rounds = samples.figures[key]
+def _line(row: Row, key: str, samples: Samples, usual: float | None) -> Line:
     figure = key.removeprefix(row.name).strip()
     cpu_us = {} if figure else samples.cpu_us.get(row.name, {})
     written = {} if figure else samples.written.get(row.name, {})
-    base, subject = _median(rounds.get(BASE)), _median(rounds.get(SUBJECT))
-    limit = _median(samples.limits.get(key))
+    figures = {name: _median(values) for name, values in samples.figures[key].items()}
+    base, subject = figures.get(BASE), figures.get(SUBJECT)
+    limit = _median(samples.limits.get(key, {}).get(LIMIT))
+    brokers = {
+        name: Subject(
+            found,
+            _median(cpu_us.get(name)),
+            _median(written.get(name)),
+            _ratio(base, found, row.lower_is_better),
+        )
+        for name, found in figures.items()
+    }
     return Line(
         row=row.name,
         title=f"{row.title}: {figure}" if figure else row.title,
         unit=row.unit,
+        goal=row.goals.get(figure, ""),
         base=base,
         subject=subject,
         ratio=_ratio(base, subject, row.lower_is_better),
+        shape=base / row.shape / usual if base and row.shape and usual else None,
         limit=limit,
         of_limit=subject / limit if subject and limit else None,
-        goal=row.goals.get(figure, ""),
-        base_cpu_us=_median(cpu_us.get(BASE)),
-        subject_cpu_us=_median(cpu_us.get(SUBJECT)),
-        base_written=_median(written.get(BASE)),
-        subject_written=_median(written.get(SUBJECT)),
-        rounds=rounds,
+        brokers=brokers,
     )
 
 
@@ -109,45 +123,55 @@ def _ratio(base: float | None, subject: float | None, lower_is_better: bool) -> 
 
 
 def table(rows: list[Line]) -> str:
-    """A Markdown table that also reads well as plain text."""
-    head = (
-        "row",
-        "unit",
-        "RabbitMQ",
-        "Arneb",
-        "ratio",
-        "goal",
-        "CPU µs a message",
-        "bytes written a message",
-        "LMDB alone",
-        "of that",
-    )
-    body = [
-        (
-            line.title,
-            line.unit,
-            number(line.base),
-            number(line.subject),
-            f"{line.ratio:.2f}" if line.ratio else "",
-            line.goal,
-            _beside(line.base_cpu_us, line.subject_cpu_us),
-            _beside(line.base_written, line.subject_written),
-            number(line.limit),
-            f"{line.of_limit:.0%}" if line.of_limit else "",
+    """A Markdown table that also reads well as plain text. A column in which nothing stands is
+    left out."""
+    shown = {name: None for line in rows for name in line.brokers}
+    names = [name for name in (BASE, SUBJECT, COMPILED) if name in shown]
+    titles = {BASE: "RabbitMQ", SUBJECT: "Arneb", COMPILED: "compiled"}
+    head = ["row", "unit", *(titles[name] for name in names)]
+    head += [f"ratio{', compiled' * (name == COMPILED)}" for name in names if name != BASE]
+    head += ["goal", "CPU µs a message", "bytes written a message", "RabbitMQ's shape"]
+    head += ["LMDB alone", "of that"]
+    body = []
+    for line in rows:
+        found = [line.brokers.get(name) for name in names]
+        ratios = [
+            each and each.ratio for each, name in zip(found, names, strict=True) if name != BASE
+        ]
+        body.append(
+            [
+                line.title,
+                line.unit,
+                *(number(each and each.figure) for each in found),
+                *(f"{ratio:.2f}" if ratio else "" for ratio in ratios),
+                line.goal,
+                _beside(each and each.cpu_us for each in found),
+                _beside(each and each.written for each in found),
+                _in_shape(line.shape),
+                number(line.limit),
+                f"{line.of_limit:.0%}" if line.of_limit else "",
+            ]
         )
-        for line in rows
-    ]
-    widths = [max(len(row[column]) for row in [head, *body]) for column in range(len(head))]
-    rule = tuple("-" * width for width in widths)
+    used = [at for at in range(len(head)) if any(row[at] for row in body)]
+    written = [[row[at] for at in used] for row in [head, *body]]
+    widths = [max(len(row[column]) for row in written) for column in range(len(used))]
+    written.insert(1, ["-" * width for width in widths])
     return "\n".join(
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
-        for row in [head, rule, *body]
+        for row in written
     )
 
 
-def _beside(base: float | None, subject: float | None) -> str:
-    """RabbitMQ's and Arneb's figure; nothing where it was not measured."""
-    return " / ".join(number(each) for each in (base, subject) if each is not None)
+def _beside(figures: Iterable[float | None]) -> str:
+    """The brokers' figures in their order; nothing where it was not measured."""
+    return " / ".join(number(each) for each in figures if each is not None)
+
+
+def _in_shape(shape: float | None) -> str:
+    """RabbitMQ's part of what it should do here, and a word where the row does not count."""
+    if shape is None:
+        return ""
+    return f"{shape:.2f}" if abs(shape - 1) <= SHAPE_PART else f"{shape:.2f}, outside"
 
 
 def number(value: float | None) -> str:
@@ -187,25 +211,53 @@ def _output(*command: str) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def write(rows: list[Line], rounds: int, quick: bool) -> Path:
-    """Write both files; answers the path of the Markdown one."""
+def flush_us(directory: Path) -> float:
+    """How long the disk takes for one small synchronous write there: the median."""
+    took = []
+    with tempfile.NamedTemporaryFile(dir=directory) as file:
+        file.write(bytes(FLUSH_FILE_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+        descriptor = os.open(file.name, os.O_WRONLY | os.O_DSYNC)
+        try:
+            for number in range(FLUSHES):
+                begin = time.perf_counter()
+                os.pwrite(descriptor, bytes(FLUSH_BYTES), number * FLUSH_BYTES % FLUSH_FILE_BYTES)
+                took.append(time.perf_counter() - begin)
+        finally:
+            os.close(descriptor)
+    return median(took) * 1e6
+
+
+def write(rows: Sequence[Row], samples: Samples, *, quick: bool, into: Path | None = None) -> Path:
+    """Write both files; answers the path of the Markdown one. ``into``: the JSON of a result that
+    this run goes on with; the same rows and brokers are to be told from it."""
     RESULTS.mkdir(exist_ok=True)
     now = datetime.now(UTC)
-    path = RESULTS / f"{now:%Y-%m-%dT%H%M}Z.md"
-    facts = machine()
+    path = into.with_suffix(".md") if into else RESULTS / f"{now:%Y-%m-%dT%H%M}Z.md"
+    fewest, most = samples.rounds
+    rounds = f"{most}" if fewest == most else f"{fewest} to {most}"
+    facts = machine() | {"disk": f"{_span(samples.flush_us)} µs for a synchronous write of 4 KiB"}
     title = f"# {now:%Y-%m-%d %H:%M} UTC, median of {rounds}" + (", quick run" if quick else "")
     listed = "\n".join(f"* {name}: {value}" for name, value in facts.items())
-    path.write_text(f"{title}\n\n{listed}\n\n{table(rows)}\n")
+    found = lines(rows, samples)
+    path.write_text(f"{title}\n\n{listed}\n\n{table(found)}\n")
     record = {
         "time": now.isoformat(timespec="seconds"),
         "rounds": rounds,
         "quick": quick,
         "machine": facts,
-        "lines": [asdict(line) for line in rows],
+        "lines": [asdict(line) for line in found],
+        "samples": asdict(samples),
     }
     path.with_suffix(".json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     index()
     return path
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = round(min(values)), round(max(values))
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def beside(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:

@@ -70,7 +70,8 @@ class Row:
     goal of that name. The only figure of a row has the name "".
     ``lower_is_better`` turns the ratio round, so that above 1 is always good for Arneb.
     ``fresh`` rows get a broker of their own with an empty data directory, once a run. ``tls``: the
-    load generator speaks TLS, for which more must be there to compile it.
+    load generator speaks TLS, for which more must be there to compile it. ``shape``: RabbitMQ's
+    rate when the goals were set, on a slower machine.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Row:
     lower_is_better: bool = False
     fresh: bool = False
     tls: bool = False
+    shape: float | None = None
 
 
 def _publish(

@@ -1,32 +1,40 @@
 """Runs the rows against RabbitMQ and Arneb in interleaved rounds and reports the medians.
 
-Round by round and row by row the two take turns, so that whatever else the machine does
-falls on both. Both run all the time; the one that is not measured idles.
+Round by round and row by row they take turns, so that whatever else the machine does
+falls on each. All run all the time; those that are not measured idle.
 """
 
 import argparse
+import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from bench import report
 from bench.applications import APPLICATION_ROWS
 from bench.chart import draw
+from bench.crowded import CROWD_ROWS
 from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, LoadGenerator, compile_generator
 from bench.perf_test import PERF_TEST_ROWS
 from bench.rows import CPU, ROWS, WRITTEN, Row, Scale
-from conformance.brokers.arneb import PROTOCOLS, Arneb
+from bench.samples import Samples, add
+from conformance.brokers.arneb import PROTOCOLS, REPOSITORY, Arneb
 from conformance.brokers.certificates import make_certificate
 from conformance.brokers.process import Broker, BrokerFailed
 from conformance.brokers.rabbitmq import RabbitMQ
 
 QUICK_FACTOR = 0.1
 WARM_UP_MESSAGES = 2000
-USUAL_ROWS = APPLICATION_ROWS + ROWS + FEATURE_ROWS
+USUAL_ROWS = APPLICATION_ROWS + CROWD_ROWS + ROWS + FEATURE_ROWS
 ALL_ROWS = USUAL_ROWS + PERF_TEST_ROWS
+Makers = Mapping[str, Callable[[Path, Path | None], Broker]]
+"""What makes a broker on a directory, with TLS if there are certificates; by the broker's name."""
+
 TLS_SETTINGS = """
 [amqp.tls]
 listen = "127.0.0.1:0"
@@ -42,6 +50,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
     parser.add_argument("--only", choices=["arneb", "rabbitmq"], help="leave the other one out")
+    parser.add_argument(
+        "--compiled",
+        type=Path,
+        metavar="CHECKOUT",
+        help="measure the broker of another checkout, in which `make compiled` was run, as well",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="RESULT.json",
+        help="go on with a result: its rounds and these are told as one",
+    )
     parser.add_argument("--no-limit", action="store_true", help="leave the LMDB limit out")
     parser.add_argument("--no-write", action="store_true", help="print only")
     return parser.parse_args(arguments)
@@ -57,101 +77,109 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     rounds = 1 if options.quick else options.rounds
     scale = Scale(QUICK_FACTOR if options.quick else 1.0)
-    names = [options.only] if options.only else ["rabbitmq", "arneb"]
+    names = [options.only] if options.only else [report.BASE, report.SUBJECT]
+    makers = {name: _MAKERS[name] for name in names}
+    if options.compiled:
+        makers[report.COMPILED] = partial(_arneb, checkout=options.compiled.resolve())
     try:
-        samples = _run(rows, rounds, scale, names, limits=not options.no_limit)
+        samples = _run(rows, rounds, scale, makers, limits=not options.no_limit)
     except (BrokerFailed, LoadFailed) as failure:
         print(f"bench: {failure}", file=sys.stderr)
         return 1
-    lines = report.lines(rows, samples)
-    print(report.table(lines))
+    if options.into:
+        kept = Samples.of(json.loads(options.into.read_text())["samples"])
+        kept.take(samples)
+        rows, samples = [row for row in ALL_ROWS if kept.has(row.name)], kept
+    print(report.table(report.lines(rows, samples)))
     if not options.no_write:
-        written = report.write(lines, rounds, options.quick)
+        written = report.write(rows, samples, quick=options.quick, into=options.into)
         print(f"written to {written} and {draw(written.with_suffix('.json'))}")
     return 0
 
 
 def _run(
-    rows: Sequence[Row], rounds: int, scale: Scale, names: Sequence[str], *, limits: bool
-) -> report.Samples:
-    samples = report.Samples()
+    rows: Sequence[Row], rounds: int, scale: Scale, makers: Makers, *, limits: bool
+) -> Samples:
+    samples = Samples()
     with tempfile.TemporaryDirectory(prefix="arneb-bench-") as place:
         directory = Path(place)
+        samples.flush_us.append(report.flush_us(directory))
         tls = any(row.tls for row in rows)
         load = compile_generator(directory, tls=tls)
         steady = [row for row in rows if not row.fresh]
         if steady:
-            with _running(names, directory / "steady", load, tls=tls) as brokers:
+            with _running(makers, directory / "steady", load, tls=tls) as brokers:
                 for number in range(rounds):
                     for row in steady:
                         _measure(row, brokers, load, scale, samples, number)
                         if limits and row.limit:
-                            samples.add_limit(row.name, row.limit(scale))
+                            add(samples.limits, row.name, report.LIMIT, [row.limit(scale)])
         for row in rows:
-            for name in names if row.fresh else ():
-                with _running([name], directory / row.name, load, warm_up=False) as brokers:
+            for name, make in makers.items() if row.fresh else ():
+                alone = {name: make}
+                with _running(alone, directory / row.name, load, warm_up=False) as brokers:
                     _measure(row, brokers, load, scale, samples, 0)
     return samples
 
 
 def _measure(
     row: Row,
-    brokers: Sequence[Broker],
+    brokers: Mapping[str, Broker],
     load: LoadGenerator,
     scale: Scale,
-    samples: report.Samples,
+    samples: Samples,
     number: int,
 ) -> None:
-    for broker in brokers:
+    for name, broker in brokers.items():
         figures = row.measure(load, broker, scale)
         cpu_us = figures.pop(CPU, None)
         if cpu_us is not None:
-            samples.add_cpu(row.name, broker.name, cpu_us)
+            add(samples.cpu_us, row.name, name, [cpu_us])
         written = figures.pop(WRITTEN, None)
         if written is not None:
-            samples.add_written(row.name, broker.name, written)
+            add(samples.written, row.name, name, [written])
         for figure, value in figures.items():
-            samples.add(f"{row.name} {figure}".strip(), broker.name, value)
+            add(samples.figures, f"{row.name} {figure}".strip(), name, [value])
         parts = [f"{figure} {report.number(value)}".strip() for figure, value in figures.items()]
         shown = ", ".join(parts)
         used = "" if cpu_us is None else f", {cpu_us:.2f} µs CPU each"
         used += "" if written is None else f", {written:.0f} bytes written"
-        print(
-            f"round {number + 1}: {row.name}: {broker.name}: {shown} {row.unit}{used}", flush=True
-        )
+        print(f"round {number + 1}: {row.name}: {name}: {shown} {row.unit}{used}", flush=True)
 
 
-def _broker(name: str, home: Path, certificates: Path | None) -> Broker:
+def _arneb(home: Path, certificates: Path | None, checkout: Path = REPOSITORY) -> Broker:
     """With a listener for TLS if there are certificates."""
-    if name == "rabbitmq":
-        return RabbitMQ(home, certificates)
     if certificates is None:
-        return Arneb(home)
+        return Arneb(home, checkout=checkout)
     settings = TLS_SETTINGS.format(certificates=certificates)
-    return Arneb(home, listeners=[*PROTOCOLS, "amqp-tls"], settings=settings)
+    listeners = [*PROTOCOLS, "amqp-tls"]
+    return Arneb(home, listeners=listeners, settings=settings, checkout=checkout)
+
+
+_MAKERS: Final[Makers] = {report.BASE: RabbitMQ, report.SUBJECT: _arneb}
 
 
 @contextmanager
 def _running(
-    names: Sequence[str],
+    makers: Makers,
     directory: Path,
     load: LoadGenerator,
     *,
     tls: bool = False,
     warm_up: bool = True,
-) -> Iterator[list[Broker]]:
-    """The named brokers, each on an empty directory."""
+) -> Iterator[dict[str, Broker]]:
+    """The brokers by name, each on an empty directory."""
     certificates: Path | None = None
     if tls:
         certificates = directory / "certificates"
         certificates.mkdir(parents=True)
         make_certificate(certificates, "server", make_certificate(certificates, "root"))
     with ExitStack() as stack:
-        brokers: list[Broker] = []
-        for name in names:
-            broker = _broker(name, directory / name, certificates)
+        brokers: dict[str, Broker] = {}
+        for name, make in makers.items():
+            broker = make(directory / name, certificates)
             stack.callback(broker.stop)
-            brokers.append(broker.start())
+            brokers[name] = broker.start()
             if warm_up:
                 load.run(broker.address, "through", count=WARM_UP_MESSAGES)
         yield brokers
