@@ -98,7 +98,9 @@ def loaded(
     """Messages a second of all ``vhosts`` together, each with a publisher that sends ``count``."""
     for vhost in vhosts:
         prepare(port, vhost)
-    common = {"ready": True, "mixed": True, "exchange": EXCHANGE, "keys": KEYS, "count": count}
+    common: dict[str, float | str | bool] = {
+        "ready": True, "mixed": True, "exchange": EXCHANGE, "keys": KEYS, "count": count,
+    }  # fmt: skip
     with ExitStack() as running:
         runs = [
             running.enter_context(

@@ -49,6 +49,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", help=f"comma-separated, of: {names}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")
     parser.add_argument("--only", choices=["arneb", "rabbitmq"], help="leave the other one out")
     parser.add_argument(
         "--compiled",
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bench: expected rows as --help lists them, got {sorted(unknown)}", file=sys.stderr)
         return 2
     rounds = 1 if options.quick else options.rounds
-    scale = Scale(QUICK_FACTOR if options.quick else 1.0)
+    scale = Scale(QUICK_FACTOR if options.quick else options.scale)
     names = [options.only] if options.only else [report.BASE, report.SUBJECT]
     makers = {name: _MAKERS[name] for name in names}
     if options.compiled:
