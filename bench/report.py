@@ -45,6 +45,9 @@ class Subject:
     """To RabbitMQ; above 1 is better."""
 
 
+NOT_MEASURED: Final = Subject(None, None, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of the table."""
@@ -134,19 +137,17 @@ def table(rows: list[Line]) -> str:
     head += ["LMDB alone", "of that"]
     body = []
     for line in rows:
-        found = [line.brokers.get(name) for name in names]
-        ratios = [
-            each and each.ratio for each, name in zip(found, names, strict=True) if name != BASE
-        ]
+        found = [line.brokers.get(name, NOT_MEASURED) for name in names]
+        ratios = [each.ratio for each, name in zip(found, names, strict=True) if name != BASE]
         body.append(
             [
                 line.title,
                 line.unit,
-                *(number(each and each.figure) for each in found),
+                *(number(each.figure) for each in found),
                 *(f"{ratio:.2f}" if ratio else "" for ratio in ratios),
                 line.goal,
-                _beside(each and each.cpu_us for each in found),
-                _beside(each and each.written for each in found),
+                _beside(each.cpu_us for each in found),
+                _beside(each.written for each in found),
                 _in_shape(line.shape),
                 number(line.limit),
                 f"{line.of_limit:.0%}" if line.of_limit else "",

@@ -1,6 +1,7 @@
 """What the benchmark tells of its figures: medians over all rounds, of however many runs."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,8 @@ def samples_of(**rates: dict[str, list[float]]) -> Samples:
     ),
     st.integers(0, 30),
 )
-def test_rounds_of_two_runs_are_those_of_one(found: list, cut: int) -> None:
-    def run(part: list) -> Samples:
+def test_rounds_of_two_runs_are_those_of_one(found: list[tuple[str, str, float]], cut: int) -> None:
+    def run(part: list[tuple[str, str, float]]) -> Samples:
         samples = Samples()
         for row, broker, value in part:
             add(samples.figures, row, broker, [value])
@@ -48,7 +49,7 @@ def test_rounds_of_two_runs_are_those_of_one(found: list, cut: int) -> None:
         return samples
 
     both = run(found[:cut])
-    both.take(Samples.of(json.loads(json.dumps(report.asdict(run(found[cut:]))))))
+    both.take(Samples.of(json.loads(json.dumps(asdict(run(found[cut:]))))))
     assert both == run(found)
 
 
@@ -104,8 +105,8 @@ def test_a_chart_has_a_bar_of_compiled_modules_where_they_were_measured() -> Non
     found = samples_of(
         a={"rabbitmq": [10], "arneb": [40], "compiled": [80]}, b={"rabbitmq": [1], "arneb": [2]}
     )
-    drawn = chart([report.asdict(each) for each in report.lines(ROWS, found)], "t")
+    drawn = chart([asdict(each) for each in report.lines(ROWS, found)], "t")
     assert "80 (8.0 x)" in drawn
     assert drawn.count('<rect class="compiled"') == 2  # one of them is the key's
-    plain = chart([report.asdict(each) for each in report.lines(ROWS[1:2], found)], "t")
+    plain = chart([asdict(each) for each in report.lines(ROWS[1:2], found)], "t")
     assert "compiled" not in plain
