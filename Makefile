@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-take-over soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
+	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-take-over soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -54,6 +54,7 @@ help:
 	@echo "make cluster-demo   three nodes on a cluster of Apache Pulsar, the leader killed under load, all of it counted (ARGS=\"--messages 10000\")"
 	@echo "make soak-cluster   SIGKILLs and SIGSTOPs of a shard's leader on a cluster of Apache Pulsar (ARGS=\"--kills 50 --stops 50 --seed 7\")"
 	@echo "make soak-cluster-mixed  kills of nodes, brokers and bookies, cuts and stops under the crash suite's load (ARGS=\"--times 5 --seed 7\")"
+	@echo "make soak-copies    a cluster's log is trimmed by Apache Pulsar, a node is killed while it takes a copy, the topic is lost (ARGS=\"--messages 50000\")"
 	@echo "make soak-fencing   1,000 races for the log of a cluster: nothing is confirmed behind a later leader's TAKE (ARGS=\"--races 1000\")"
 	@echo "make soak-take-over how long a cluster confirms nothing when its leader is lost, with 1,000,000 messages (ARGS=\"--kills 50 --stops 50\")"
 	@echo "make soak-exactly-once  SIGKILLs of a broker and of Java clients that consume, process and produce: each task one result (ARGS=\"--kills 100 --seed 7\")"
@@ -125,6 +126,9 @@ demo: $(VENV)/.dev java
 	$(BIN)/python -m arneb.demo
 
 # ARGS="--messages 10000".
+soak-copies: $(VENV)/.dev java client-tools
+	$(BIN)/python -m conformance.cluster_demo.copies $(ARGS)
+
 cluster-demo: $(VENV)/.dev java client-tools
 	$(BIN)/python -m conformance.cluster_demo $(ARGS)
 

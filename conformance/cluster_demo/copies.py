@@ -1,0 +1,264 @@
+"""Copies on Apache Pulsar: the log topic is trimmed, and a node that has nothing takes a copy.
+
+``python -m conformance.cluster_demo.copies [--messages 5000] [--url URL --http URL]`` has two
+nodes store messages, closes the topic's ledger, sees that Pulsar frees it, kills a third node in
+the middle of its copy, and counts at the end what each directory holds. Then the topic is deleted,
+and the shard goes on from one directory.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pika
+import trio
+from conformance.cluster_demo.__main__ import NAMESPACE, expect, prepare, pulsar, say
+from conformance.cluster_demo.nodes import DemoFailed, NodeProcess, until
+
+from arneb_core.store.check import check
+
+MESSAGES: Final = 5_000
+BODY: Final = b"x" * 2_000
+PUBLISHERS: Final = 8
+ADMIN_S: Final = 60.0
+ROUND_S: Final = 6.0
+"""Each node has told once more what it has, and the leader has looked."""
+TOPIC: Final = f"persistent/{NAMESPACE}/main"
+QUEUE: Final = "orders"
+
+
+class Topic:
+    """The log topic, as Pulsar's admin API shows it."""
+
+    def __init__(self, http: str) -> None:
+        self._url = f"{http}/admin/v2/{TOPIC}"
+
+    def look(self) -> dict[str, Any]:
+        """Its ledgers, and what the subscription that holds it needs no more."""
+        found = httpx.get(
+            f"{self._url}/internalStats", timeout=ADMIN_S, follow_redirects=True
+        ).json()
+        return {
+            "entries": sum(each["entries"] for each in found["ledgers"]),
+            "first": found["ledgers"][0]["ledgerId"],
+            "bytes": found["totalSize"],
+            "needed": found["cursors"]["trim"]["markDeletePosition"],
+        }
+
+    def close_ledger(self) -> None:
+        """As when a broker dies: it goes to another ledger."""
+        httpx.put(f"{self._url}/unload", timeout=ADMIN_S, follow_redirects=True).raise_for_status()
+
+    def delete(self) -> None:
+        """By force, and that of the members."""
+        for url in (self._url, f"{self._url}-members"):
+            httpx.delete(
+                url, params={"force": "true"}, timeout=ADMIN_S, follow_redirects=True
+            ).raise_for_status()
+
+    def trimmed(self) -> dict[str, Any]:
+        """Close ledgers until one is freed."""
+        first = self.look()["first"]
+        after: dict[str, Any] = {}
+
+        def look() -> bool:
+            self.close_ledger()
+            time.sleep(ROUND_S)
+            after.update(self.look())
+            return bool(after["first"] > first)
+
+        until(look, "a ledger that is freed")
+        return after
+
+
+class Copies:
+    """The nodes, and what was confirmed."""
+
+    def __init__(self, directory: Path, url: str, http: str, messages: int) -> None:
+        self.nodes = [NodeProcess(name, directory, url, http) for name in ("n1", "n2", "n3")]
+        self.topic = Topic(http)
+        self.messages = messages
+        self.confirmed = 0
+
+    def leader(self) -> NodeProcess:
+        """Who serves."""
+        found: list[NodeProcess] = []
+
+        def look() -> bool:
+            found[:] = [each for each in self.nodes if each.figure("serves") == 1]
+            return bool(found)
+
+        until(look, "a leader")
+        return found[0]
+
+    def publish(self, node: NodeProcess, count: int) -> None:
+        """So many, each confirmed."""
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                parameters = pika.ConnectionParameters("127.0.0.1", node.ports["amqp"])
+                with pika.BlockingConnection(parameters) as connection:
+                    channel = connection.channel()
+                    channel.queue_declare(QUEUE, durable=True)
+                    channel.confirm_delivery()
+                    properties = pika.BasicProperties(delivery_mode=2)
+                    for _ in range(count // PUBLISHERS):
+                        channel.basic_publish("", QUEUE, BODY, properties)
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(PUBLISHERS)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        if errors:
+            raise DemoFailed(f"a publisher failed: {errors[0]!r}")
+        self.confirmed += count // PUBLISHERS * PUBLISHERS
+
+    def run(self) -> None:
+        """The whole story. Raises :class:`DemoFailed`."""
+        first, second, third = self.nodes
+        for each in (first, second):
+            each.start()
+        for each in (first, second):
+            each.wait_ready()
+        leader = self.leader()
+        self.publish(leader, self.messages)
+        before = self.topic.look()
+        after = self.topic.trimmed()
+        say(f"the topic held {before['bytes']:,} bytes, and {after['bytes']:,} when it was trimmed")
+        if after["bytes"] >= before["bytes"] // 2:
+            raise DemoFailed(f"expected less than half of {before}, got {after}")
+        self._join(third)
+        self.publish(third, self.messages // 10)
+        self._keep_for(third)
+        self._stop_and_count()
+        self._found_anew()
+
+    def _join(self, node: NodeProcess) -> None:
+        """It is killed in the middle of its copy, and started again."""
+        began = time.monotonic()
+        node.start()
+        making = node.data_dir / "arneb.copy" / "data.mdb"
+        until(lambda: making.exists() or self._is_up(node), "a copy")
+        node.kill()
+        there = making.stat().st_size if making.exists() else 0
+        node.start()
+        node.wait_ready()
+        said = [line for line in node.lines if "has a copy of what node" in line]
+        expect("copies that it took", 1, len(said))
+        say(
+            f"{node.name} {said[0].partition(' has ')[2]}, {time.monotonic() - began:.1f} s after "
+            f"its start; it was killed with {there:,} bytes of it"
+        )
+
+    def _is_up(self, node: NodeProcess) -> bool:
+        return "Server startup complete" in node.lines
+
+    def _keep_for(self, node: NodeProcess) -> None:
+        """What it lacks is kept while it is away."""
+        node.kill()
+        leader = self.leader()
+        self.publish(leader, self.messages // 10)
+        time.sleep(2 * ROUND_S)
+        for _ in range(2):
+            self.topic.close_ledger()
+            time.sleep(3)
+        node.start()
+        node.wait_ready()
+        if [line for line in node.lines if "a copy" in line]:
+            raise DemoFailed(f"expected {node.name} to read on, got {node.lines}")
+        say(f"{node.name} was away, and read on: nothing was trimmed that it lacked")
+
+    def _stop_and_count(self) -> None:
+        leader = self.leader()
+        number = leader.figure("number")
+        until(lambda: all(each.figure("number") >= number for each in self.nodes), "one number")
+        for each in self.nodes:
+            each.stop()
+        for each in self.nodes:
+            expect(f"findings of arneb check on {each.name}", [], check(each.data_dir))
+            found = self._arneb("topics", str(each.data_dir))
+            if f"{self.confirmed}" not in found.replace(",", ""):
+                raise DemoFailed(f"{each.name}: expected {self.confirmed} messages, got {found}")
+        say(f"each of three directories has {self.confirmed:,} messages, and none has findings")
+
+    def _found_anew(self) -> None:
+        """The topic is lost: the shard goes on from one directory; another node takes a copy."""
+        best, other, _ = self.nodes
+        self.topic.delete()
+        best.start()
+        until(lambda: not best.is_running, "a node that refuses to start")
+        said = (best.directory / "log").read_text() + "\n".join(best.lines)
+        if "re-found" not in said:
+            raise DemoFailed(f"expected what is to be done, got {said[-500:]}")
+        self._arneb("ctl", "cluster", "re-found", "--data-dir", str(best.data_dir), "--yes")
+        best.start()
+        best.wait_ready()
+        until(lambda: best.figure("serves") == 1, "a leader")
+        other.data_dir.rename(other.directory / "before")
+        other.start()
+        other.wait_ready()
+        self.publish(other, PUBLISHERS)
+        until(lambda: other.figure("number") >= best.figure("number") - 1, "one number")
+        for each in (best, other):
+            each.stop()
+        for each in (best, other):
+            expect(f"findings of arneb check on {each.name}", [], check(each.data_dir))
+            found = self._arneb("topics", str(each.data_dir))
+            if f"{self.confirmed}" not in found.replace(",", ""):
+                raise DemoFailed(f"{each.name}: expected {self.confirmed} messages, got {found}")
+        say(
+            f"the topic was deleted; {best.name} went on from its directory, {other.name} by a copy"
+        )
+
+    def _arneb(self, *words: str) -> str:
+        command = [sys.executable, "-m", "arneb", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DemoFailed(f"{' '.join(words)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def stop(self) -> None:
+        """End all nodes. Idempotent."""
+        for each in self.nodes:
+            each.stop()
+
+
+def main() -> None:
+    """Run it; exit status 1 if something is off."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--url", default="")
+    parser.add_argument("--http", default="")
+    wanted = parser.parse_args()
+    with (
+        pulsar(wanted.url, wanted.http) as (url, http, _),
+        tempfile.TemporaryDirectory(prefix="arneb-cluster-copies-") as made,
+    ):
+        trio.run(prepare, http)
+        copies = Copies(Path(made), url, http, wanted.messages)
+        try:
+            copies.run()
+        except DemoFailed as error:
+            for each in copies.nodes:
+                log = each.directory / "log"
+                print(
+                    f"--- {each.name}", log.read_text()[-2_000:] if log.exists() else "", sep="\n"
+                )
+            say(f"Off: {error}")
+            sys.exit(1)
+        finally:
+            copies.stop()
+
+
+if __name__ == "__main__":
+    main()
