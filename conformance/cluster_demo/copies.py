@@ -152,7 +152,7 @@ class Copies:
         said = [line for line in node.lines if "has a copy of what node" in line]
         expect("copies that it took", 1, len(said))
         say(
-            f"{node.name} {said[0].partition(' has ')[2]}, {time.monotonic() - began:.1f} s after "
+            f"{node.name} has {said[0].partition(' has ')[2]}, {time.monotonic() - began:.1f} s after "
             f"its start; it was killed with {there:,} bytes of it"
         )
 
