@@ -151,9 +151,10 @@ class Copies:
         node.wait_ready()
         said = [line for line in node.lines if "has a copy of what node" in line]
         expect("copies that it took", 1, len(said))
+        copied, took_s = said[0].partition(" has ")[2], time.monotonic() - began
         say(
-            f"{node.name} has {said[0].partition(' has ')[2]}, {time.monotonic() - began:.1f} s after "
-            f"its start; it was killed with {there:,} bytes of it"
+            f"{node.name} has {copied}, {took_s:.1f} s after its start; it was killed with "
+            f"{there:,} bytes of it"
         )
 
     def _is_up(self, node: NodeProcess) -> bool:
