@@ -6,11 +6,14 @@ falls on each. All run all the time; those that are not measured idle.
 
 import argparse
 import json
+import math
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +53,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
     parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no row after so long, and end"
+    )
     parser.add_argument("--only", choices=["arneb", "rabbitmq"], help="leave the other one out")
     parser.add_argument(
         "--compiled",
@@ -83,9 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.compiled:
         makers[report.COMPILED] = partial(_arneb, checkout=options.compiled.resolve())
     try:
-        samples = _run(rows, rounds, scale, makers, limits=not options.no_limit)
+        until = time.monotonic() + options.seconds
+        samples = _run(rows, rounds, scale, makers, until, limits=not options.no_limit)
     except (BrokerFailed, LoadFailed) as failure:
         print(f"bench: {failure}", file=sys.stderr)
+        return 1
+    if not samples.figures:
+        print(f"bench: expected time for one row at least in {options.seconds} s", file=sys.stderr)
         return 1
     if options.into:
         kept = Samples.of(json.loads(options.into.read_text())["samples"])
@@ -99,8 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(
-    rows: Sequence[Row], rounds: int, scale: Scale, makers: Makers, *, limits: bool
+    rows: Sequence[Row], rounds: int, scale: Scale, makers: Makers, until: float, *, limits: bool
 ) -> Samples:
+    """What there is to be told when all is measured, or at ``until`` of the monotonic clock."""
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="arneb-bench-") as place:
         directory = Path(place)
@@ -110,13 +121,14 @@ def _run(
         steady = [row for row in rows if not row.fresh]
         if steady:
             with _running(makers, directory / "steady", load, tls=tls) as brokers:
-                for number in range(rounds):
-                    for row in steady:
-                        _measure(row, brokers, load, scale, samples, number)
-                        if limits and row.limit:
-                            add(samples.limits, row.name, report.LIMIT, [row.limit(scale)])
+                for number, row in product(range(rounds), steady):
+                    if time.monotonic() > until:
+                        break
+                    _measure(row, brokers, load, scale, samples, number)
+                    if limits and row.limit:
+                        add(samples.limits, row.name, report.LIMIT, [row.limit(scale)])
         for row in rows:
-            for name, make in makers.items() if row.fresh else ():
+            for name, make in makers.items() if row.fresh and time.monotonic() <= until else ():
                 alone = {name: make}
                 with _running(alone, directory / row.name, load, warm_up=False) as brokers:
                     _measure(row, brokers, load, scale, samples, 0)
