@@ -120,10 +120,11 @@ class NodeProcess:
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self.lines.append(line.rstrip())
-            if match := READY.match(line):
-                self.ports[match[1]] = int(match[2])
+        with process.stdout as said:
+            for line in said:
+                self.lines.append(line.rstrip())
+                if match := READY.match(line):
+                    self.ports[match[1]] = int(match[2])
 
 
 def until(holds: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
