@@ -20,7 +20,10 @@ from conformance.pulsar.helpers import WITHIN_MS
 from conformance.toolbox import finished
 
 QUIET: Final = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-ANSWERED_WITHIN_S: Final = 5
+ANSWERED_WITHIN_S: Final = 30
+REFUSED_WITHIN_S: Final = 3
+"""Of clients that go on trying for so long, whatever they are told."""
+
 RUN_WITHIN_S: Final = 300.0
 
 
@@ -131,7 +134,8 @@ def test_a_wrong_proof_is_not_nothing(
     ports: Ports, name: Named, scheme: str, authentication: pulsar.Authentication
 ) -> None:
     """Whoever proves something wrong is not let in as one who proves nothing."""
-    client = ports.connect(scheme, authentication=authentication)
+    options = {"operation_timeout_seconds": REFUSED_WITHIN_S}
+    client = ports.connect(scheme, authentication=authentication, **options)
     with pytest.raises((pulsar.AuthenticationError, pulsar.ConnectError, pulsar.Timeout)):
         client.create_producer(name("out"))
     client.close()
@@ -145,7 +149,7 @@ def test_the_brokers_certificate_is_looked_at(
         {"tls_trust_certs_file_path": str(ports.files / "me.crt")},
         {"tls_trust_certs_file_path": ""},
     ):
-        client = ports.connect(scheme, **options)
+        client = ports.connect(scheme, operation_timeout_seconds=REFUSED_WITHIN_S, **options)
         with pytest.raises(pulsar.PulsarException):
             client.create_producer(name("out"))
         client.close()
