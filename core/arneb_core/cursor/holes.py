@@ -13,12 +13,15 @@ from typing import Final, cast
 
 from pyroaring import BitMap
 
-from arneb_core.api.position import AFTER_ALL, Position
+from arneb_core.api.position import AFTER_ALL, ENTRY_MASK, Position
 from arneb_core.cursor.unsaved import Unsaved
 
 CHUNK_BITS: Final = 16
 CHUNK_SIZE: Final = 1 << CHUNK_BITS
 CHUNK_MASK: Final = CHUNK_SIZE - 1
+
+LEDGER_MASK: Final = ENTRY_MASK & ~CHUNK_MASK
+"""What of an entry id says which of its ledger's chunks it is in."""
 
 # Where the halves of a native u64 lie when it is read as two u32.
 _LOW, _HIGH = (0, 1) if byteorder == "little" else (1, 0)
@@ -206,7 +209,7 @@ class Holes:
         return [key for key in chunks if low <= key <= high]
 
 
-def by_chunk(positions: Sequence[Position]) -> Iterable[tuple[int, BitMap]]:
+def by_chunk(positions: Sequence[Position]) -> Sequence[tuple[int, BitMap]]:
     """``positions`` as fresh bitmaps by chunk, without those that cannot be positions."""
     try:
         halves = memoryview(array("Q", positions)).cast("B").cast("I")
@@ -219,10 +222,22 @@ def by_chunk(positions: Sequence[Position]) -> Iterable[tuple[int, BitMap]]:
         if entries and entries.min() >> CHUNK_BITS == (part := entries.max() >> CHUNK_BITS):
             lows = entries.shift(-(part << CHUNK_BITS)) if part else entries
             return ((positions[0] >> CHUNK_BITS, lows),)
-    grouped: dict[int, list[int]] = {}
-    for place in positions:
-        grouped.setdefault(place >> CHUNK_BITS, []).append(place & CHUNK_MASK)
-    return [(key, BitMap(lows)) for key, lows in grouped.items()]
+    return chunks_of(sorted(positions))
+
+
+def chunks_of(places: Sequence[int]) -> list[tuple[int, BitMap]]:
+    """``places``, which ascend, as fresh bitmaps by chunk."""
+    low_halves = memoryview(array("Q", places)).cast("B").cast("I")[_LOW::2].tobytes()
+    found: list[tuple[int, BitMap]] = []
+    start = 0
+    while start < len(places):
+        key = places[start] >> CHUNK_BITS
+        stop = bisect_left(places, key + 1 << CHUNK_BITS, start)
+        entries = BitMap(array("I", low_halves[4 * start : 4 * stop]))
+        part = (key << CHUNK_BITS) & LEDGER_MASK
+        found.append((key, entries.shift(-part) if part else entries))
+        start = stop
+    return found
 
 
 def of_run(first: Position, last: Position) -> Iterable[tuple[int, BitMap]]:

@@ -6,9 +6,10 @@ id, and a constant, so that a run of neighbours is put together by C code alone;
 redelivery count or an ack set are built with protobuf. Property tests hold both against it.
 """
 
-from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import itemgetter, lt
 from typing import Final
 
 from arneb_core.api.deliveries import Deliveries
@@ -18,7 +19,7 @@ from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.frame import SIZE_BYTES, SIZES, payload_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandMessage, MessageIdData
-from arneb_pulsar.wire.varint import scattered_varints, varint, varints
+from arneb_pulsar.wire.varint import VARINT_BITS, scattered_varints, varint, varints
 
 TYPE_MESSAGE: Final = b"\x08\x09"
 FIELD_MESSAGE: Final = b"\x4a"
@@ -142,13 +143,12 @@ class MessageFrames:
         parts[1::4] = ids
         parts[3::4] = map(BODY, entries)
         start = 0
-        for ledger, group in groupby([place >> ENTRY_BITS for place in positions]):
-            stop = start + len(list(group))
+        for stop in _ends_of_alike(positions):
+            ledger = positions[start] >> ENTRY_BITS
             if ledger != self._ledger:
                 self._open_ledger(ledger)
-            heads, sizes = self._heads, map(len, entries[start:stop])
-            found = zip(map(len, ids[start:stop]), sizes, strict=True)
-            parts[4 * start : 4 * stop : 4] = [heads[number][size] for number, size in found]
+            heads = self._heads[len(ids[start])]
+            parts[4 * start : 4 * stop : 4] = map(heads.__getitem__, map(len, entries[start:stop]))
             start = stop
         return b"".join(parts)
 
@@ -188,3 +188,22 @@ class MessageFrames:
         if self.epoch is not None:
             message.consumer_epoch = self.epoch
         return BaseCommand(type=BaseCommand.MESSAGE, message=message).SerializeToString()
+
+
+def _ends_of_alike(positions: Sequence[Position]) -> Iterator[int]:
+    """Where the stretches of ``positions`` end that are of one ledger and whose entry ids have one
+    number of bytes. Those that ascend are cut where they change, and not looked at one by one."""
+    count, start = len(positions), 0
+    is_ascending = all(map(lt, positions, islice(positions, 1, None)))
+    while start < count:
+        entry, base = positions[start] & ENTRY_MASK, positions[start] & ~ENTRY_MASK
+        width = len(varint(entry))
+        low = base if width == 1 else base + (1 << VARINT_BITS * (width - 1))
+        end = base + min(1 << VARINT_BITS * width, ENTRY_MASK + 1)
+        if is_ascending:
+            start = bisect_left(positions, end, start)
+        else:
+            start += 1
+            while start < count and low <= positions[start] < end:
+                start += 1
+        yield start

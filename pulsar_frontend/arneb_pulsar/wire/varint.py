@@ -8,11 +8,20 @@ first byte within a page of 128, so :func:`varints` makes them with one addition
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+VARINT_BITS: Final = 7
+"""Of a number, in each byte."""
+
 LAST: Final = tuple(bytes((number,)) for number in range(128))
 """The one-byte varints, which are also the last byte of any longer one."""
 
 MORE: Final = tuple(bytes((number | 0x80,)) for number in range(128))
 """A byte of seven bits that another byte follows."""
+
+HIGH: Final = bytes(range(0x80, 0x100))
+"""The bytes that another one follows."""
+
+SEVEN_BITS: Final = bytes(byte & 0x7F for byte in range(0x100))
+"""A table that takes the highest bit away."""
 
 PAGES: Final = (b"", *LAST[1:], *(MORE[page & 0x7F] + LAST[page >> 7] for page in range(128, 512)))
 """What follows the first byte of the numbers of a page of 128."""
@@ -52,6 +61,34 @@ def six_bytes_varint(data: bytes) -> int:
         | bits >> 4 & 0x7F << 28
         | bits >> 5 & 0x7F << 35
     )
+
+
+def from_varint(data: bytes) -> int:
+    """The number of a varint of any length."""
+    number = 0
+    for byte in reversed(data):
+        number = number << 7 | byte & 0x7F
+    return number
+
+
+def from_varints(columns: Sequence[bytes]) -> list[int] | None:
+    """The numbers of varints of one length, of at most four bytes; ``columns`` has their first
+    bytes, their second ones and so on. None if some are not of that length."""
+    *more, last = columns
+    if not last.isascii() or any(column.translate(None, HIGH) for column in more):
+        return None
+    match [column.translate(SEVEN_BITS) for column in more]:
+        case []:
+            return list(last)
+        case [first]:
+            return [a | b << 7 for a, b in zip(first, last, strict=True)]
+        case [first, second]:
+            return [a | b << 7 | c << 14 for a, b, c in zip(first, second, last, strict=True)]
+        case [first, second, third]:
+            parts = zip(first, second, third, last, strict=True)
+            return [a | b << 7 | c << 14 | d << 21 for a, b, c, d in parts]
+        case _:
+            return None
 
 
 def varints(first: int, count: int) -> list[bytes]:
