@@ -140,6 +140,16 @@ class Holes:
             start = stop
         return cast(list[Position], found)
 
+    def present(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
+        """Those of ``chunks`` that are in."""
+        found: list[int] = []
+        for key, lows in chunks:
+            chunk = self._chunks.get(key)
+            if chunk is not None and chunk.intersect(lows):
+                base = key << CHUNK_BITS
+                found += [base + low for low in chunk & lows]
+        return found
+
     def missing(self, first: Position, last: Position, limit: int) -> list[int]:
         """The first ``limit`` places in [first, last] that are not in, in order."""
         found: list[int] = []

@@ -5,8 +5,8 @@ In memory are its head (where each segment begins and ends) and where its entrie
 a few bytes a thousand entries; the segments are read when they come due.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +18,7 @@ from arneb_core.store.delayed_rows import (
     RECORD,
     RECORD_BYTES,
     Span,
+    keys_of,
     pack_head,
     pack_members,
     pack_segment,
@@ -126,14 +127,40 @@ def cut(keys: Sequence[DueKey], entries_max: int, span_ms: int) -> Iterator[Sequ
 
 def records_behind(records: bytes, place: DueKey) -> Iterator[DueKey]:
     """The keys of a segment behind ``place``."""
-
-    def key_of(number: int) -> int:
-        return int.from_bytes(records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES], "big")
-
-    start = bisect_right(range(len(records) // RECORD_BYTES), int(place), key=key_of)
+    start = bisect_right(_numbers(records), int(place), key=_key_at(records))
     view = memoryview(records)[start * RECORD_BYTES :]
     for at_ms, position in RECORD.iter_unpack(view):
         yield DueKey(at_ms << PLACE_BITS | position)
+
+
+def keys_between(
+    records: bytes, place: DueKey, end: DueKey, limit: int
+) -> tuple[list[DueKey], int]:
+    """At most ``limit`` keys of a segment behind ``place`` and before ``end``, and the first one
+    behind those that is there; -1 for none."""
+    numbers, key_at = _numbers(records), _key_at(records)
+    start = bisect_right(numbers, int(place), key=key_at)
+    stop = bisect_left(numbers, int(end), start, min(len(numbers), start + limit), key=key_at)
+    following = key_at(stop) if stop < len(numbers) else -1
+    return keys_of(memoryview(records)[start * RECORD_BYTES : stop * RECORD_BYTES]), following
+
+
+def count_between(records: bytes, place: DueKey, end: DueKey) -> int:
+    """How many keys of a segment lie behind ``place`` and before ``end``."""
+    numbers, key_at = _numbers(records), _key_at(records)
+    start = bisect_right(numbers, int(place), key=key_at)
+    return bisect_left(numbers, int(end), start, key=key_at) - start
+
+
+def _numbers(records: bytes) -> range:
+    return range(len(records) // RECORD_BYTES)
+
+
+def _key_at(records: bytes) -> Callable[[int], int]:
+    """The key of the record of a number."""
+    return lambda number: int.from_bytes(
+        records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES], "big"
+    )
 
 
 def all_members(buckets: Sequence[Bucket]) -> BitMap64:

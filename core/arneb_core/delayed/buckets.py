@@ -9,8 +9,7 @@ look through the last ledger. Source of the scheme: Pulsar's PIP-195
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyroaring import BitMap64
@@ -24,7 +23,8 @@ from arneb_core.delayed.bucket import (
     Put,
     all_members,
     highest_place,
-    records_behind,
+    count_between,
+    keys_between,
     sealed,
 )
 from arneb_core.delayed.merging import Merging
@@ -147,35 +147,44 @@ class BucketDelayedDeliveryTracker:
 
     def _read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         end, next_ms = end_of(until_ms), NEVER_MS
-        streams: list[Iterable[DueKey]] = []
-        ended: list[Bucket] = []
+        segments: list[bytes] = []
         missing: list[SegmentName] = []
+        complete = end
         for bucket in self._buckets:
             index = bucket.segment_behind(place)
             if index is None:
                 continue
-            if bucket.spans[index].first >= end:
-                next_ms = min(next_ms, time_of(bucket.spans[index].first))
+            span = bucket.spans[index]
+            if span.first >= end:
+                next_ms = min(next_ms, time_of(span.first))
                 continue
             records = self._held((bucket.id, index))
             if records is None:
                 missing.append((bucket.id, index))
                 continue
-            is_last = index == len(bucket.spans) - 1
-            keys = records_behind(records, place)
-            streams.append(keys if is_last else _told_at_end(keys, bucket, ended))
+            segments.append(records)
+            if index < len(bucket.spans) - 1:
+                # Behind this the bucket goes on in a segment that is not looked at.
+                complete = min(complete, DueKey(span.last + 1))
         if missing:
             self.fetch(missing, told)
             return None
-        for unsealed in (self._sealing, self._last):
-            if unsealed:
-                due, following = unsealed.between(place, end, limit)
-                if following >= 0:
-                    # Those that are due as well: past the limit, so never reached.
-                    next_ms = min(next_ms, time_of(following))
-                if due:
-                    streams.append(due)
-        return _first_of(streams, end, limit, next_ms, ended, until_ms)
+        found: list[DueKey] = []
+        parts = [keys_between(records, place, complete, limit) for records in segments]
+        parts += [
+            unsealed.between(place, complete, limit)
+            for unsealed in (self._sealing, self._last)
+            if unsealed
+        ]
+        for keys, following in parts:
+            found += keys
+            if following >= 0:
+                next_ms = min(next_ms, time_of(following))
+        found.sort()  # sorted runs: cheap
+        if len(found) > limit:
+            next_ms = min(next_ms, time_of(found[limit]))
+            del found[limit:]
+        return Reading(found, next_ms if complete == end else min(next_ms, until_ms))
 
     def count_due(self, place: DueKey, until_ms: int) -> int:
         """About how many keys lie behind ``place`` and come due up to ``until_ms``: of a segment
@@ -200,7 +209,7 @@ class BucketDelayedDeliveryTracker:
     def _count_part(self, name: SegmentName, span: Span, place: DueKey, end: DueKey) -> int:
         records = self._segments.get(name)
         if records is not None:
-            return sum(1 for key in records_behind(records, place) if key < end)
+            return count_between(records, place, end)
         first_ms, last_ms = time_of(span.first), time_of(span.last)
         low, high = max(first_ms, time_of(place)), min(last_ms, time_of(end))
         return round(span.entries * max(0, high - low) / max(1, last_ms - first_ms))
@@ -347,29 +356,3 @@ class BucketDelayedDeliveryTracker:
             for index in range(len(each.spans)):
                 self._segments.pop((each.id, index), None)
         self._buckets.append(made)
-
-
-def _told_at_end(keys: Iterator[DueKey], bucket: Bucket, ended: list[Bucket]) -> Iterator[DueKey]:
-    """``keys``, and then a note that the bucket goes on in another segment."""
-    yield from keys
-    ended.append(bucket)
-
-
-def _first_of(
-    streams: Sequence[Iterable[DueKey]],
-    end: DueKey,
-    limit: int,
-    next_ms: int,
-    ended: list[Bucket],
-    until_ms: int,
-) -> Reading:
-    """The first keys of sorted ``streams``, as far as no segment that is not here could have one
-    between them."""
-    found: list[DueKey] = []
-    for key in streams[0] if len(streams) == 1 else merge(*streams):
-        if ended:
-            return Reading(found, until_ms)
-        if key >= end or len(found) == limit:
-            return Reading(found, min(next_ms, time_of(key)))
-        found.append(key)
-    return Reading(found, until_ms if ended else next_ms)

@@ -6,9 +6,9 @@ against the bound of all tail caches, and goes when nobody has anything due any 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import StoreFailed
@@ -24,18 +24,28 @@ ENTRY_BYTES: Final = 200
 """What it costs in memory to keep an entry, besides its bytes."""
 
 
+class Page(NamedTuple):
+    """What one read brought, in log order, as parallel lists; nobody changes them."""
+
+    positions: list[Position]
+    entries: list[bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """What one read brought."""
 
     number: int
     places: Sequence[Position]
+    """Those that it brought one by one,"""
+    first: Position | None
+    """or where the page begins that it brought."""
     size: int
 
 
 class DueCache:
     """The due cache of one topic. Invariant: the places of ``_reads`` are those of ``_entries``,
-    each once, and ``_bytes`` is their sum."""
+    its pages those of ``_pages``, each once, and ``_bytes`` is their sum."""
 
     def __init__(self, log: Log, budget: CacheBudget, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self._log = log
@@ -44,15 +54,21 @@ class DueCache:
         self._entries: dict[Position, bytes] = {}
         self._reads: deque[_Kept] = deque()
         self._bytes = self._next = 0
+        self._pages: dict[Position, Page] = {}
         self._asked: dict[Position, list[Read]] = {}
-        self._latest: tuple[Runs, dict[Position, bytes]] | None = None
+        self._latest: tuple[Runs, Page] | None = None
         self.get = self._entries.get
+        self.page = self._pages.get
+        """The page that begins at a place."""
 
     def __repr__(self) -> str:
-        return f"<DueCache {len(self._entries)} entries, {self._bytes} bytes>"
+        return f"<DueCache {len(self)} entries, {self._bytes} bytes>"
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) + sum(len(page.entries) for page in self._pages.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._reads)
 
     @property
     def size(self) -> int:
@@ -60,20 +76,19 @@ class DueCache:
         return self._bytes
 
     def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """As :meth:`.DurableLog.read_places`. Whoever asks for what is being read from the same
-        place on gets what that brings: other places than its own are left to who asked."""
-        first = places[0]
-        waiting = self._asked.get(first)
-        if waiting is not None:
-            waiting.append(then)
-            return
-        self._asked[first] = [then]
-        self._log.read_places(places, bytes_max, lambda found: self._answered(first, found))
+        """As :meth:`.DurableLog.read_places`, and keep each entry. Whoever asks for what is being
+        read from the same place on gets what that brings: other places than its own are left to
+        who asked."""
+        self._read(places, bytes_max, then, self._keep)
 
-    def by_place(self, runs: Runs) -> Mapping[Position, bytes]:
-        """What a read brought, by place; once for all who waited for it."""
+    def read_page(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """The same, and keep what comes as one page."""
+        self._read(places, bytes_max, then, self._keep_page)
+
+    def page_of(self, runs: Runs) -> Page:
+        """What a read brought; once for all who waited for it."""
         if self._latest is None or self._latest[0] is not runs:
-            self._latest = runs, {place: entries[0] for place, entries in runs}
+            self._latest = runs, Page([place for place, _ in runs], [each[0] for _, each in runs])
         return self._latest[1]
 
     def drop_before(self, number: int) -> None:
@@ -82,6 +97,8 @@ class DueCache:
             kept = self._reads.popleft()
             for place in kept.places:
                 del self._entries[place]
+            if kept.first is not None:
+                del self._pages[kept.first]
             self._bytes -= kept.size
             self._budget.removed(self, kept.number)
 
@@ -89,23 +106,53 @@ class DueCache:
         """Forget everything."""
         self.drop_before(self._next)
 
-    def _answered(self, first: Position, found: Runs | StoreFailed) -> None:
+    # Inside
+
+    def _read(
+        self,
+        places: Sequence[Position],
+        bytes_max: int,
+        then: Read,
+        keep: Callable[[Runs], None],
+    ) -> None:
+        first = places[0]
+        waiting = self._asked.get(first)
+        if waiting is not None:
+            waiting.append(then)
+            return
+        self._asked[first] = [then]
+        self._log.read_places(places, bytes_max, lambda found: self._answered(first, found, keep))
+
+    def _answered(
+        self, first: Position, found: Runs | StoreFailed, keep: Callable[[Runs], None]
+    ) -> None:
         waiting = self._asked.pop(first)
-        if not isinstance(found, StoreFailed):
-            self._keep(found)
+        if not isinstance(found, StoreFailed) and found:
+            keep(found)
         for then in waiting:
             call(then, found)
         self._latest = None
 
     def _keep(self, runs: Runs) -> None:
-        found = self.by_place(runs)
-        fresh = {place: found[place] for place in found.keys() - self._entries.keys()}
-        if not fresh:
-            return
-        size = sum(map(len, fresh.values())) + ENTRY_BYTES * len(fresh)
-        number, self._next = self._next, self._next + 1
+        fresh = {place: each[0] for place, each in runs if place not in self._entries}
         self._entries.update(fresh)
-        self._reads.append(_Kept(number, list(fresh), size))
+        self._kept(list(fresh), None, fresh.values())
+
+    def _keep_page(self, runs: Runs) -> None:
+        page = self.page_of(runs)
+        first = page.positions[0]
+        if first not in self._pages:
+            self._pages[first] = page
+            self._kept((), first, page.entries)
+
+    def _kept(
+        self, places: Sequence[Position], first: Position | None, entries: Collection[bytes]
+    ) -> None:
+        if not entries:
+            return
+        size = sum(map(len, entries)) + ENTRY_BYTES * len(entries)
+        number, self._next = self._next, self._next + 1
+        self._reads.append(_Kept(number, places, first, size))
         self._bytes += size
         self._budget.added(self, number, size)
         while self._bytes > self._bytes_max:

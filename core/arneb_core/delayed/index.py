@@ -7,8 +7,8 @@ holds back is past it both in time and in the log.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from arneb_core.api.due_key import (
     AFTER_ALL_TIME,
@@ -21,11 +21,26 @@ from arneb_core.api.due_key import (
 )
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
 from arneb_core.api.settings import DelayedSettings
+from arneb_core.delayed.due_batch import BATCH_STEP, DueBatch, Gathering
 from arneb_core.delayed.due_cache import DueCache
 from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
 from arneb_core.log.memory_log import Log
 from arneb_core.log.planning import PlannedRun
 from arneb_core.log.tail_cache import CacheBudget
+
+
+BATCH_MIN: Final = 8_192
+BATCH_FIRST: Final = 32_768
+BATCH_MAX: Final = 131_072
+"""Entries of a batch of what came due: 1 MiB of positions."""
+
+BATCHES_MAX: Final = 1_048_576
+"""Entries of the batches that all subscriptions of a topic may hold: 8 MiB of positions."""
+
+QUICK_MS: Final = 4_000
+"""A batch that was handed out sooner is followed by one twice as large; one that took twice as long
+by one of half the size. Within a batch the order is that of the log, so this is about how long an
+entry may wait for others that came due later, when more is due than can be handed out at once."""
 
 
 class IndexReader(Protocol):
@@ -102,6 +117,12 @@ class DelayedIndex:
         self.settings = settings
         self.cache = DueCache(log, budget)
         self._last: _Read | None = None
+        self._gatherings: dict[DueKey, Gathering] = {}
+        self._batches: dict[DueKey, DueBatch] = {}
+        """What some reader stands before and others were given already."""
+        self._batch_entries = BATCH_FIRST
+        self._full: tuple[DueKey, int] | None = None
+        """Where the latest batch ended that was full, and when it was made."""
         self._sorted: tuple[Reading, list[Position]] | None = None
         self._passed = BEFORE_ALL_TIME
         """Up to here keys may be out of the tracker, and are the readers' again after a seek."""
@@ -129,6 +150,9 @@ class DelayedIndex:
         keys = [key for key in keys if key >= now]
         soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
+            for after, batch in self._batches.items():
+                next_ms = min(batch.next_ms, soonest_ms)
+                self._batches[after] = replace(batch, next_ms=next_ms)
             count = len(self.tracker.members) - count
             for each in self._readers():
                 each.added(count, soonest_ms)
@@ -137,7 +161,7 @@ class DelayedIndex:
         """The clock shows ``now_ms``. If that is less than before, every subscription has its place
         in the times ahead of it, and would take what comes due now for handed out."""
         if now_ms < self._clock_ms:
-            self._last = self._sorted = None
+            self._forget()
             self.tracker.set_back()
             for each in self._readers():
                 each.set_back()
@@ -160,9 +184,51 @@ class DelayedIndex:
             self._sorted = reading, places_in(reading.keys)
         return self._sorted[1]
 
+    def batch(self, place: DueKey, until_ms: int, told: Told) -> DueBatch | Gathering | None:
+        """What comes due behind ``place``, in log order, once for all who want the same. A
+        gathering: ask again when others had their turn. None as of :meth:`read`."""
+        # Who is behind that after a seek gets less than others got from the same place.
+        is_shared = place >= self._passed
+        if is_shared and (known := self._batches.get(place)) is not None:
+            return known
+        gathering = self._gatherings.pop(place, None) if is_shared else None
+        if gathering is None:
+            entries = self._entries_behind(place, until_ms) if is_shared else 1
+            gathering = Gathering(place, entries, end_of(self.opened_ms))
+        reading = self.tracker.read(gathering.last, until_ms, BATCH_STEP, told)
+        if reading is not None:
+            gathering.add(reading, until_ms)
+        if reading is None or not gathering.is_done:
+            if is_shared:
+                self._gatherings[place] = gathering
+            return None if reading is None else gathering
+        batch = gathering.batch()
+        if is_shared and batch.places:
+            if gathering.is_full:
+                self._full = batch.last, until_ms
+            standing = {each.place for each in self._readers()}
+            self._batches[place] = batch
+            self._batches = {at: each for at, each in self._batches.items() if at in standing}
+            kept = {at: each for at, each in self._gatherings.items() if at in standing}
+            self._gatherings = kept
+        return batch
+
+    def _entries_behind(self, place: DueKey, now_ms: int) -> int:
+        """How large a batch is to be that begins behind ``place``."""
+        if self._full is not None and self._full[0] == place:
+            took_ms = now_ms - self._full[1]
+            if took_ms < QUICK_MS:
+                self._batch_entries *= 2
+            elif took_ms > 2 * QUICK_MS:
+                self._batch_entries //= 2
+            self._full = None
+        most = min(BATCH_MAX, BATCHES_MAX // sum(1 for _ in self._readers()))
+        self._batch_entries = max(BATCH_MIN, min(self._batch_entries, most))
+        return self._batch_entries
+
     def log_trimmed(self, floor: Position) -> None:
         """The log has nothing up to ``floor`` any more."""
-        self._last = self._sorted = None
+        self._forget()
         self.tracker.log_trimmed(floor)
 
     def passed(self) -> None:
@@ -177,6 +243,14 @@ class DelayedIndex:
 
     def rest(self) -> None:
         """A subscription has nothing due now; when none has, nothing need be kept for it."""
-        if (self.cache or self._last) and not any(each.has_due for each in self._readers()):
+        if (self.cache or self._last or self._batches) and not any(
+            each.has_due for each in self._readers()
+        ):
             self.cache.clear()
-            self._last = self._sorted = None
+            self._forget()
+
+    def _forget(self) -> None:
+        """What was read is not given to anybody else."""
+        self._last = self._sorted = None
+        self._batches.clear()
+        self._gatherings.clear()

@@ -26,6 +26,7 @@ from arneb_core.api.due_key import (
 )
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.delayed.due_batch import DueBatch, Gathering
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.subscription.effects import GoOn, TryAgain, WakeAt
@@ -257,18 +258,17 @@ class HeldBack:
         """Take what came due out of the index."""
         for _ in range(RELEASES_MAX):
             self._due.is_sorting = True
-            limit = RELEASE_MAX if self._by_time else RELEASE_AT_ONCE_MAX
-            reading = self._index.read(self._place, now_ms, limit, self._told)
-            if reading is None:
+            place = self._place
+            next_ms = self._take_batch(now_ms) if self._is_by_log else self._take_keys(now_ms)
+            if next_ms is None:
                 return
             self._due.is_sorting = False
-            self._next_ms = reading.next_ms
-            if reading.keys:
-                self._place = reading.keys[-1]
-                self._put(reading)
+            self._next_ms = next_ms
+            has_moved = self._place != place
+            if has_moved:
                 self._index.passed()
-            if reading.next_ms > now_ms:
-                if reading.keys:
+            if next_ms > now_ms:
+                if has_moved:
                     self._released_ms = now_ms
                     tick_ms = self._index.settings.tick_ms
                     self._next_ms = max(self._next_ms, now_ms + tick_ms)
@@ -276,6 +276,37 @@ class HeldBack:
             if self._due:
                 return
         self._later()
+
+    @property
+    def _is_by_log(self) -> bool:
+        """What came due goes in the order of the log, and to whoever has room."""
+        kind = self._state.type
+        by_key = kind is not None and kind.traits.by_key
+        return isinstance(self._state.replay, ReplaySet) and not self._by_time and not by_key
+
+    def _take_batch(self, now_ms: int) -> int | None:
+        """Take the next batch, whole, as others do that stand here too; when there is more. None:
+        it is being read, or put together."""
+        batch = self._index.batch(self._place, now_ms, self._told)
+        if isinstance(batch, Gathering):
+            self._later()
+        if not isinstance(batch, DueBatch):
+            return None
+        if batch.places:
+            self._place = batch.last
+            self._put_batch(batch)
+        return batch.next_ms
+
+    def _take_keys(self, now_ms: int) -> int | None:
+        """Take some keys; when there are more. None: they are being read."""
+        limit = RELEASE_MAX if self._by_time else RELEASE_AT_ONCE_MAX
+        reading = self._index.read(self._place, now_ms, limit, self._told)
+        if reading is None:
+            return None
+        if reading.keys:
+            self._place = reading.keys[-1]
+            self._put(reading)
+        return reading.next_ms
 
     def _later(self) -> DueSource:
         """Others get their turn before more is looked through; :meth:`go_on`."""
@@ -297,6 +328,20 @@ class HeldBack:
             )
             self._state.outbox.put(TryAgain(is_read=True))
         self._state.wake()
+
+    def _put_batch(self, batch: DueBatch) -> None:
+        """What of it is wanted is due."""
+        state, places = self._state, batch.places
+        self._held -= len(places) - bisect_right(places, self._counted_from)
+        wanted = state.acks.unacked_in(batch.members, batch.chunks)
+        if state.withheld is not None:
+            wanted -= BitMap64(state.withheld.whole)
+        if batch.first <= self._out_through:
+            wanted -= self._out()
+        if wanted:
+            if batch.is_vouched:
+                self._past.vouch(wanted)
+            self._due.add(places, wanted)
 
     def _put(self, reading: Reading) -> None:
         """What of it is wanted is due."""

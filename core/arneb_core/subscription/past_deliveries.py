@@ -45,7 +45,7 @@ class PastDeliveries:
         if count:
             self.counts.raise_(positions)
 
-    def vouch(self, positions: Sequence[Position]) -> None:
+    def vouch(self, positions: Sequence[Position] | BitMap64) -> None:
         """Nobody can have seen these, whatever was written down before the start."""
         if positions[0] <= self._suspect_until:
             self._unseen.update(positions)

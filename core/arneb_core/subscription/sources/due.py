@@ -8,7 +8,7 @@ holds a bounded number of positions, and the bytes of one read.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 from typing import Final, cast
 
@@ -16,14 +16,17 @@ from pyroaring import BitMap64
 
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position, before
-from arneb_core.delayed.due_cache import CACHE_BYTES_MAX, ENTRY_BYTES, DueCache
+from arneb_core.delayed.due_cache import CACHE_BYTES_MAX, ENTRY_BYTES, DueCache, Page
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
-from arneb_core.subscription.sources.replay import REPLAY_RUN_MAX, REPLAY_RUN_MIN
+from arneb_core.subscription.sources.replay import REPLAY_RUN_MIN
 
 READ_BYTES: Final = 512 * 1024
 """One read of entries that came due."""
+
+DUE_RUN_MAX: Final = 512
+"""Handed out at a time, as of what is new."""
 
 READ_ENTRIES_MAX: Final = 2_048
 """Asked for at a time; each may lie in a block of its own."""
@@ -57,8 +60,12 @@ class DueFetch(Fetch):
 
 
 class DueSource:
-    """What came due for one subscription. Invariant: no run of ``_runs`` is empty, and each
-    ascends."""
+    """What came due for one subscription.
+
+    Invariants: no run of ``_runs`` is empty, each ascends, and nothing is taken out of one: other
+    subscriptions may have it too. What is left is what of them stands in ``_places``, which has
+    nothing else; of the first run, nothing before ``_at`` does.
+    """
 
     def __init__(
         self,
@@ -71,11 +78,20 @@ class DueSource:
         self._cache = cache
         self.fetch = DueFetch(self, told, failed)
         self._runs: deque[array[int]] = deque()
+        self._at = 0
         self._places = BitMap64()
-        self._fetched: Mapping[Position, bytes] = {}
+        self._is_last_own = False
+        """Nobody else has the last run, so that more may be put behind it."""
+        self._has_gaps = False
+        """Some of the runs are not in ``_places``: acknowledged, or not wanted from the start."""
+        self._page: Page | None = None
+        """The rest of a page, all of it wanted."""
+        self._page_at = 0
+        self._page_ends = 0
+        """Where that page ends in the first run."""
         self._run_max = REPLAY_RUN_MIN
-        self._asked = BEFORE_ALL
-        """Of the first run, everything up to here was read, or is being read."""
+        self._asked = 0
+        """Of the first run, everything before this was read, or is being read."""
         self._is_cold = False
         """What was handed out last had to be read."""
         self.is_sorting = False
@@ -99,13 +115,22 @@ class DueSource:
         """Where they stand; not to be changed."""
         return self._places
 
-    def add(self, run: "array[int]") -> None:
-        """``run``, which ascends and is not empty, came due next."""
-        self._places.update(run)
-        if self._runs and self._runs[-1][-1] < run[0]:
-            self._runs[-1] += run
+    def add(self, run: "array[int]", wanted: BitMap64 | None = None) -> None:
+        """``run``, which ascends and is not empty, came due next. With ``wanted``, only those are,
+        of which there are some; that is this source's from now on, and ``run`` others' too."""
+        if self._has_gaps and self._runs:
+            self._close_gaps()
+        if wanted is None:
+            self._places.update(run)
+            if self._is_last_own and self._runs and self._runs[-1][-1] < run[0]:
+                self._runs[-1].extend(run)
+                return
         else:
-            self._runs.append(run)
+            self._has_gaps = len(wanted) < len(run)
+            self._places = wanted if not self._places else self._places | wanted
+        self._is_last_own = wanted is None
+        self._runs.append(run)
+        self._pass_gaps()
 
     def places_through(self, place: Position) -> list[Position]:
         """Those up to ``place``, in log order."""
@@ -114,35 +139,40 @@ class DueSource:
     def discard(self, positions: Iterable[Position]) -> None:
         """``positions`` were acknowledged."""
         if self._places:
-            self._forget(self._places & BitMap64(positions))
+            before = len(self._places)
+            self._places.difference_update(BitMap64(positions))
+            if len(self._places) < before:
+                self._lacks_some()
 
     def discard_through(self, place: Position) -> None:
         """Everything up to ``place`` was acknowledged."""
         if self._places and self._places.min() <= place:
-            stay = self._places.copy()
-            stay.remove_range(0, place + 1)
-            self._forget(self._places - stay)
+            self._places.remove_range(0, place + 1)
+            self._lacks_some()
 
     def clear(self) -> None:
         """Forget everything."""
         self._runs.clear()
         self._places.clear()
+        self._at, self._has_gaps = 0, False
         self.let_go()
 
     def let_go(self) -> None:
         """Hold no entries; they are read again when they are needed."""
-        self._fetched = {}
-        self._asked = BEFORE_ALL
+        self._page = None
+        self._asked = self._page_ends = 0
         self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
         """The first entries, if they are at hand; None while they are being read, or when they
         could not be. Entries that the log no longer has are dropped."""
         while self._runs and self.fetch.is_free:
-            positions, entries = self._at_hand(self._runs[0])
-            if positions:
-                return positions, entries
-            place = Position(self._runs[0][0])
+            if self._page is not None or self._find_page():
+                return self._of_page()
+            at_hand = self._at_hand()
+            if at_hand is not None:
+                return at_hand
+            place = Position(self._runs[0][self._at])
             if self._log.after(before(place)) != place:
                 self.discard([place])
             else:
@@ -151,15 +181,24 @@ class DueSource:
 
     def take(self, positions: list[Position]) -> None:
         """``positions``, the first of :meth:`peek`, were handed out."""
-        self._run_max = min(REPLAY_RUN_MAX, max(REPLAY_RUN_MIN, 2 * len(positions)))
-        self._places.difference_update(BitMap64(positions))
+        count = len(positions)
+        self._run_max = min(DUE_RUN_MAX, max(REPLAY_RUN_MIN, 2 * count))
         run = self._runs[0]
-        del run[: len(positions)]
-        if not run:
-            self._runs.popleft()
-            self._fetched = {}
-            self._asked = BEFORE_ALL
-        elif self._is_cold:
+        if len(self._runs) == 1:
+            # All that is left up to there was handed out, so that no bitmap has to be made of it.
+            self._places.remove_range(0, positions[-1] + 1)
+        else:
+            self._places.difference_update(BitMap64(positions))
+        if self._has_gaps:
+            self._at = bisect_right(run, positions[-1], self._at)
+        else:
+            self._at += count
+        if self._page is not None:
+            self._page_at += count
+            if self._page_at == len(self._page.positions):
+                self._page = None
+        self._pass_gaps()
+        if self._runs and self._runs[0] is run and self._is_cold:
             self._read_ahead(run)
 
     # What the fetch reads: not the log, but what of it is wanted
@@ -175,7 +214,7 @@ class DueSource:
     def read(self, place: Position, bytes_max: int, then: Read) -> None:
         """Read what is wanted from ``place`` on."""
         run = self._runs[0]
-        if len(self._runs) > 1 and run[0] == place:
+        if len(self._runs) > 1 and run[self._at] == place:
             self._gather(place, lambda: self._give(place, bytes_max, then))
         else:
             self._ask(run, bisect_left(run, place), bytes_max, then)
@@ -184,26 +223,29 @@ class DueSource:
         """``found`` is just what is wanted from ``place`` on."""
         run = self._runs[0]
         start = bisect_left(run, place)
-        places = run[start : start + len(found)].tolist()
-        return bool(found) and [first for first, _ in found] == places
+        positions = self._cache.page_of(found).positions
+        return bool(found) and positions == run[start : start + len(found)].tolist()
 
     # Inside
 
     def _read_ahead(self, run: "array[int]") -> None:
         """Into the cache, where it is found by whoever comes there first."""
-        start = bisect_right(run, self._asked)
-        if start >= min(len(run), AHEAD_ENTRIES):
+        start = max(self._asked, self._page_ends, self._at)
+        if start >= min(len(run), self._at + AHEAD_ENTRIES):
             return
-        if self._cache.get(Position(run[start])) is None:
-            self._ask(run, start, READ_BYTES, self._cached)
+        place = Position(run[start])
+        if (page := self._cache.page(place)) is not None:
+            self._asked = start + len(page.positions)
+        elif self._cache.get(place) is not None:
+            self._asked = start + DUE_RUN_MAX
         else:
-            self._asked = Position(run[min(start + REPLAY_RUN_MAX, len(run)) - 1])
+            self._ask(run, start, READ_BYTES, self._cached)
 
     def _gather(self, place: Position, done: Callable[[], None]) -> None:
         """Read what all runs want into the cache, in log order. When more is due than one tick's
         worth, many ticks want something of the same blocks, of which each is checked as a whole
         whenever it is read: tick by tick, that takes ten times as long."""
-        runs = islice(chain.from_iterable(self._runs), GATHER_ENTRIES_MAX)
+        runs = islice(chain.from_iterable(self._runs), self._at, self._at + GATHER_ENTRIES_MAX)
         wanted = sorted(Position(each) for each in runs if self._cache.get(Position(each)) is None)
         size = 0
 
@@ -228,7 +270,7 @@ class DueSource:
             return
         run = self._runs[0]
         found: Runs = []
-        for each in cast(list[Position], run[:READ_ENTRIES_MAX].tolist()):
+        for each in self._listed(run, self._at, READ_ENTRIES_MAX):
             entry = self._cache.get(each)
             if entry is None:
                 break
@@ -236,35 +278,74 @@ class DueSource:
         if found:
             then(found)
         else:
-            self._ask(run, 0, bytes_max, then)
+            self._ask(run, self._at, bytes_max, then)
 
     def _wants(self, place: Position) -> bool:
         """``place`` is still the first."""
-        return bool(self._runs) and self._runs[0][0] == place
+        return bool(self._runs) and self._runs[0][self._at] == place
 
     def _ask(self, run: "array[int]", start: int, bytes_max: int, then: Read) -> None:
-        places = cast(list[Position], run[start : start + READ_ENTRIES_MAX].tolist())
-        self._asked = places[-1]
-        self._cache.read(places, bytes_max, then)
+        places = self._listed(run, start, READ_ENTRIES_MAX)
+        self._asked = start + len(places)
+        self._cache.read_page(places, bytes_max, then)
 
     def _cached(self, found: Runs | StoreFailed) -> None:
         """What was read ahead came; what failed is tried again when it is needed."""
-        if not isinstance(found, StoreFailed) and found:
-            self._asked = min(self._asked, found[-1][0])
+        if not isinstance(found, StoreFailed) and found and self._runs:
+            ends = bisect_right(self._runs[0], found[-1][0])
+            self._asked = min(self._asked, ends)
 
-    def _at_hand(self, run: "array[int]") -> tuple[list[Position], list[bytes]]:
-        places = cast(list[Position], run[: self._run_max].tolist())
-        found = list(map(self._fetched.get, places))
-        if found[0] is None:
-            found = list(map(self._cache.get, places))
-        self._is_cold = found[0] is not None
-        if None not in found:
-            return places, cast(list[bytes], found)
+    @staticmethod
+    def _listed(run: "array[int]", start: int, count: int) -> list[Position]:
+        return cast(list[Position], run[start : start + count].tolist())
+
+    def _find_page(self) -> bool:
+        """Take the page that begins with what is wanted next, if there is one."""
+        run, at = self._runs[0], self._at
+        page = self._cache.page(Position(run[at]))
+        # Whoever had it read may want other entries than this one does.
+        if page is None or page.positions != self._listed(run, at, len(page.positions)):
+            return False
+        return self._open(page)
+
+    def _open(self, page: Page) -> bool:
+        """Go on with ``page``; whether anything of it is wanted."""
+        self._page_ends = bisect_right(self._runs[0], page.positions[-1], self._at)
+        self._page, self._page_at = page, 0
+        if self._has_gaps:
+            self._leave_out()
+        return self._page is not None
+
+    def _leave_out(self) -> None:
+        """Of the page, only what is wanted."""
+        page, start = self._page, self._page_at
+        if page is None:
+            return
+        wanted = self._places
+        held = zip(page.positions[start:], page.entries[start:], strict=True)
+        left = [(place, entry) for place, entry in held if place in wanted]
+        self._page, self._page_at = None, 0
+        if left:
+            self._page = Page([place for place, _ in left], [entry for _, entry in left])
+
+    def _of_page(self) -> tuple[list[Position], list[bytes]]:
+        page = self._page
+        assert page is not None, "it was looked for"
+        self._is_cold = True
+        start, stop = self._page_at, self._page_at + self._run_max
+        return page.positions[start:stop], page.entries[start:stop]
+
+    def _at_hand(self) -> tuple[list[Position], list[bytes]] | None:
+        """The first ones, of what was gathered or is in memory anyway."""
+        places = self._listed(self._runs[0], self._at, self._run_max)
+        if self._has_gaps:
+            places = [place for place in places if place in self._places]
         entries: list[bytes] = []
         stop, cached = len(places), self._cache.get
+        self._is_cold = cached(places[0]) is not None
         while (index := len(entries)) < stop:
             place = places[index]
-            entry = found[index] or cached(place)
+            entry = cached(place)
             if entry is not None:
                 entries.append(entry)
                 continue
@@ -276,19 +357,38 @@ class DueSource:
             while index < stop and places[index] - place < len(there):
                 entries.append(there[places[index] - place])
                 index += 1
-        return places[: len(entries)], entries
+        return (places[: len(entries)], entries) if entries else None
 
     def _read(self, runs: Runs) -> None:
-        self._fetched = self._cache.by_place(runs)
-        if runs:
-            self._asked = runs[-1][0]
+        if runs and self._runs:
+            page = self._cache.page_of(runs)
+            self._open(page)
+            self._asked = self._page_ends
 
-    def _forget(self, gone: BitMap64) -> None:
-        if not gone:
-            return
-        self._places -= gone
-        front = self._runs[0][0]
-        kept = [array("Q", [each for each in run if each not in gone]) for run in self._runs]
+    def _lacks_some(self) -> None:
+        """Some of what was left is not wanted any more."""
+        self._has_gaps = True
+        self._leave_out()
+        self._pass_gaps()
+
+    def _close_gaps(self) -> None:
+        """Have runs of what is left alone, lest what left comes back with another run."""
+        kept = (array("Q", [e for e in run if e in self._places]) for run in self._runs)
         self._runs = deque(run for run in kept if run)
-        if not self._runs or self._runs[0][0] != front:
+        self._at, self._has_gaps, self._is_last_own = 0, False, True
+        self.let_go()
+
+    def _pass_gaps(self) -> None:
+        """Go on to what is wanted next."""
+        runs, places = self._runs, self._places
+        while runs:
+            run = runs[0]
+            while self._has_gaps and self._at < len(run) and run[self._at] not in places:
+                wanted = next(places.iter_equal_or_larger(run[self._at]), None)
+                self._at = len(run) if wanted is None else bisect_left(run, wanted, self._at)
+            if self._at < len(run):
+                return
+            runs.popleft()
+            self._at = 0
             self.let_go()
+        self._has_gaps = False
