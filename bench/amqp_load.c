@@ -28,6 +28,10 @@
  * where the best case collects what a wake-up gives into one. --mixed: messages of applications:
  * bodies of 40 to 1,000 bytes, and each message has an id, a timestamp and three headers of its own.
  *
+ * --due-at MS: each message has a header x-delay, with which it comes due at a random time within
+ * --due-within milliseconds behind MS, a time of day. Consumers given --due-at, whatever its value,
+ * look that none comes early and not at the order, and the clock of drain runs from the first delivery on.
+ *
  * --tls: over TLS, if compiled with WITH_TLS; the broker's certificate is not looked at.
  *
  * Bodies begin with: u64 due time (ns), u32 publisher, u32 sequence. Consumers check the sequence of
@@ -74,7 +78,8 @@ struct options {
     const char *mode, *host, *port, *vhost, *queue, *exchange;
     uint64_t count;
     int body, connections, window, consumers, prefetch, ack_every, rate, transient, keep, limit_s;
-    int ready, keys, priorities, batch, reject, stream, as_client, mixed, tls, spread;
+    int ready, keys, priorities, batch, reject, stream, as_client, mixed, tls, spread, due_within_ms;
+    uint64_t due_at_ms;
     double seconds;
 };
 
@@ -105,7 +110,7 @@ static int link_count, epoll_fd;
 static uint64_t total_published, total_confirmed, total_delivered, nacked, returned, disorder, redelivered;
 static uint32_t last_sequence[PUBLISHERS_MAX];
 static uint8_t *block;             /* one publish, ready to be copied */
-static size_t block_bytes, stamp_at, key_at, priority_at;
+static size_t block_bytes, stamp_at, key_at, priority_at, delay_at;
 static uint32_t *latencies_us;     /* one for each delivery of the latency mode */
 static uint64_t latency_count;
 static uint32_t *confirms_us;      /* one for each confirm of the latency mode */
@@ -125,6 +130,12 @@ static uint64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t wall_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
 static uint16_t get16(const uint8_t *at) { return (uint16_t)(at[0] << 8 | at[1]); }
@@ -162,7 +173,15 @@ static void prepare_block(void) {
     start = at;
     /* class 60, weight 0, size, property flags: delivery-mode, perhaps priority */
     at = put64(put16(put16(frame_begin(at, FRAME_HEADER, 1), 60), 0), (uint64_t)opt.body);
-    at = put8(put16(at, opt.priorities ? 0x1800 : 0x1000), opt.transient ? 1 : 2);
+    at = put16(at, (opt.priorities ? 0x1800 : 0x1000) | (opt.due_at_ms ? 0x2000 : 0));
+    if (opt.due_at_ms) {
+        uint8_t *table = at;
+        at = put8(put_short(at + 4, "x-delay"), 'I');
+        delay_at = (size_t)(at - block);
+        at = put32(at, 0);
+        put32(table, (uint32_t)(at - table - 4));
+    }
+    at = put8(at, opt.transient ? 1 : 2);
     priority_at = (size_t)(at - block);
     if (opt.priorities) at = put8(at, 0);
     at = frame_end(start, at);
@@ -451,6 +470,11 @@ static void publish_one(struct link *link, uint64_t due) {
         snprintf(digits, sizeof digits, "%06u", (unsigned)(total_published % (uint64_t)opt.keys));
         memcpy(at + key_at, digits, 6);
     }
+    if (opt.due_at_ms) {
+        uint64_t now = wall_ms();
+        due = opt.due_at_ms + mixed(total_published) % (uint64_t)(opt.due_within_ms + 1);
+        put32(at + delay_at, (uint32_t)(due > now ? due - now : 0));
+    }
     if (opt.priorities) at[priority_at] = (uint8_t)(total_published % (uint64_t)opt.priorities);
     if (opt.body >= STAMP_BYTES)
         put32(put32(put64(at + stamp_at, due), link->publisher), (uint32_t)++link->published);
@@ -488,7 +512,9 @@ static void message_done(struct link *link) {
     if (link->body_seen >= STAMP_BYTES) {
         uint64_t due = get64(link->stamp);
         uint32_t publisher = get32(link->stamp + 8), sequence = get32(link->stamp + 12);
-        if (publisher < PUBLISHERS_MAX && !opt.priorities && opt.consumers == 1) {
+        if (opt.due_at_ms) {
+            disorder += wall_ms() < due; /* early */
+        } else if (publisher < PUBLISHERS_MAX && !opt.priorities && opt.consumers == 1) {
             disorder += sequence != last_sequence[publisher] + 1;
             last_sequence[publisher] = sequence;
         }
@@ -663,7 +689,9 @@ static void run_drain(void) {
     uint64_t began = now_ns();
     for (int i = 0; i < link_count; i++) start_consuming(&links[i]);
     while (total_delivered < opt.count) {
+        int nothing_yet = opt.due_at_ms && !total_delivered;
         turn(1000);
+        if (nothing_yet && total_delivered) began = now_ns();
         check_time(began, opt.mode);
     }
     settle_consumers(began);
@@ -791,7 +819,7 @@ static void usage(void) {
         "  [--count N] [--body BYTES] [--connections C] [--window W] [--consumers C] [--prefetch P]\n"
         "  [--ack-every K] [--rate R] [--seconds S] [--limit S] [--transient] [--keep]\n"
         "  [--ready] [--keys N] [--priorities N] [--batch N] [--reject] [--stream]\n"
-        "  [--as-client] [--mixed] [--tls]");
+        "  [--as-client] [--mixed] [--tls] [--due-at MS] [--due-within MS]");
 }
 
 static void read_options(int count, char **arguments) {
@@ -802,7 +830,8 @@ static void read_options(int count, char **arguments) {
         {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'},
         {"ready", 0, 0, 'R'}, {"keys", 1, 0, 'K'}, {"priorities", 1, 0, 'P'}, {"batch", 1, 0, 'B'},
         {"reject", 0, 0, 'J'}, {"stream", 0, 0, 'S'},
-        {"spread", 0, 0, 'D'}, {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {"tls", 0, 0, 'T'}, {0, 0, 0, 0},
+        {"spread", 0, 0, 'D'}, {"as-client", 0, 0, 'C'}, {"mixed", 0, 0, 'M'}, {"tls", 0, 0, 'T'},
+        {"due-at", 1, 0, 'A'}, {"due-within", 1, 0, 'W'}, {0, 0, 0, 0},
     };
     for (int name; (name = getopt_long(count, arguments, "", names, NULL)) != -1;) {
         switch (name) {
@@ -833,13 +862,15 @@ static void read_options(int count, char **arguments) {
         case 'C': opt.as_client = 1; break;
         case 'M': opt.mixed = 1; break;
         case 'T': opt.tls = 1; break;
+        case 'A': opt.due_at_ms = strtoull(optarg, NULL, 10); break;
+        case 'W': opt.due_within_ms = atoi(optarg); break;
         default: usage();
         }
     }
     if (optind != count - 1) usage();
     opt.mode = arguments[optind];
     if (opt.body < 1 || opt.body > 131064) die("expected a body of 1 to 131064 bytes, got %d", opt.body);
-    if (opt.mixed && (opt.priorities || strlen(opt.exchange) + strlen(opt.queue) > 500)) usage();
+    if (opt.mixed && (opt.priorities || opt.due_at_ms || strlen(opt.exchange) + strlen(opt.queue) > 500)) usage();
     if (opt.ack_every < 1 || opt.window < 1 || opt.connections < 1 || opt.consumers < 1 || opt.count < 1) usage();
 }
 

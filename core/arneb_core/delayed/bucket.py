@@ -12,16 +12,19 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_BITS, PLACE_MASK, DueKey, time_of
+from arneb_core.api.due_key import PLACE_BITS, DueKey, time_of
 from arneb_core.api.position import Position
 from arneb_core.store.delayed_rows import (
-    RECORD,
     RECORD_BYTES,
     Span,
+    key_of,
     keys_of,
     pack_head,
     pack_members,
     pack_segment,
+    places_of,
+    record_of,
+    split_records,
 )
 from arneb_core.store.schema import DelayedKind, Table, TopicId, bucket_key, segment_key
 
@@ -80,12 +83,13 @@ class BucketWriter:
     def __repr__(self) -> str:
         return f"<BucketWriter {self._id} of topic {self._topic_id}, {len(self._spans)} spans>"
 
-    def add(self, keys: Sequence[DueKey]) -> Put:
-        """The row of the next segment, which ``keys`` are."""
+    def add(self, records: Sequence[bytes]) -> Put:
+        """The row of the next segment, which ``records`` are."""
         row = segment_key(self._topic_id, self._id, len(self._spans))
-        self._spans.append(Span(keys[0], keys[-1], len(keys)))
-        self._members.update([key & PLACE_MASK for key in keys])
-        return Table.DELAYED, row, pack_segment(keys)
+        self._spans.append(Span(key_of(records[0]), key_of(records[-1]), len(records)))
+        packed = b"".join(records)
+        self._members.update(places_of(packed))
+        return Table.DELAYED, row, pack_segment(packed)
 
     def finish(self) -> tuple[Bucket, list[Put]]:
         """The bucket, and the rows that make it one."""
@@ -104,33 +108,29 @@ def sealed(
 ) -> tuple[Bucket, list[Put]]:
     """A bucket of ``keys``, which are sorted, and all its rows."""
     writer = BucketWriter(topic_id, bucket_id)
-    puts = [writer.add(part) for part in cut(keys, segment_entries, segment_ms)]
+    records = list(map(record_of, keys))
+    puts = [writer.add(part) for part in cut(records, segment_entries, segment_ms)]
     bucket, rows = writer.finish()
     return bucket, puts + rows
 
 
-def cut(keys: Sequence[DueKey], entries_max: int, span_ms: int) -> Iterator[Sequence[DueKey]]:
-    """Sorted keys in parts, each of so many entries and so much time at the most."""
+def cut(records: Sequence[bytes], entries_max: int, span_ms: int) -> Iterator[Sequence[bytes]]:
+    """Sorted records in parts, each of so many entries and so much time at the most."""
     start = 0
-    while start < len(keys):
-        end = DueKey(time_of(keys[start]) + span_ms << PLACE_BITS)
-        stop = start + 1
-        if keys[-1] < end:
-            stop = len(keys)
-        else:
-            while stop < len(keys) and stop - start < entries_max and keys[stop] < end:
-                stop += 1
-        stop = min(stop, start + entries_max)
-        yield keys[start:stop]
+    while start < len(records):
+        end_ms = time_of(key_of(records[start])) + span_ms
+        end = record_of(DueKey(end_ms << PLACE_BITS))
+        stop = bisect_left(records, end, start, min(len(records), start + entries_max))
+        yield records[start:stop]
         start = stop
 
 
-def records_behind(records: bytes, place: DueKey) -> Iterator[DueKey]:
-    """The keys of a segment behind ``place``."""
-    start = bisect_right(_numbers(records), int(place), key=_key_at(records))
-    view = memoryview(records)[start * RECORD_BYTES :]
-    for at_ms, position in RECORD.iter_unpack(view):
-        yield DueKey(at_ms << PLACE_BITS | position)
+def records_between(records: bytes, place: DueKey, last: DueKey) -> Sequence[bytes]:
+    """The records of a segment behind ``place`` and up to ``last``."""
+    numbers, key_at = _numbers(records), _key_at(records)
+    start = bisect_right(numbers, int(place), key=key_at)
+    stop = bisect_right(numbers, int(last), start, key=key_at)
+    return split_records(records[start * RECORD_BYTES : stop * RECORD_BYTES])
 
 
 def keys_between(

@@ -88,7 +88,8 @@ class BucketDelayedDeliveryTracker:
         """Take in entries that were committed just now."""
         self._through = through
         # A subscription may be past these; its reader comes by their entries all the same.
-        keys = [key for key in keys if time_of(key) > self._watermark_ms]
+        if keys and time_of(min(keys)) <= self._watermark_ms:
+            keys = [key for key in keys if time_of(key) > self._watermark_ms]
         if keys:
             self._last.add(keys)
             self.members.update([key & PLACE_MASK for key in keys])

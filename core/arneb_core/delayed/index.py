@@ -147,7 +147,8 @@ class DelayedIndex:
         count = len(self.tracker.members)
         self.look_at_clock(now_ms)
         now = end_of(now_ms)
-        keys = [key for key in keys if key >= now]
+        if keys and min(keys) < now:
+            keys = [key for key in keys if key >= now]
         soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
             for after, batch in self._batches.items():

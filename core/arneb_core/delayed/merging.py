@@ -7,13 +7,12 @@ in one commit, what was written is rows of no bucket: the next start throws them
 
 import logging
 from collections.abc import Callable, Sequence
-from heapq import merge
 from typing import Final
 
 from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.settings import DelayedSettings
-from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_behind
+from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_between
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.store.schema import TopicId
 
@@ -44,7 +43,8 @@ class Merging:
         self._writer = BucketWriter(topic_id, bucket_id)
         self._place: DueKey = BEFORE_ALL_TIME
         self._held: Segments = {}
-        self._ready: list[DueKey] = []
+        self._ready: list[bytes] = []
+        """Records in order, which are not in a row yet."""
         self._rows: list[Put] = []
 
     def __repr__(self) -> str:
@@ -73,11 +73,9 @@ class Merging:
         # Complete up to where the first of these segments ends.
         spans = {bucket.id: bucket.spans for bucket in self._sources}
         end = min(spans[bucket][index].last for bucket, index in names)
-        streams = [records_behind(self._held[name], self._place) for name in names]
-        for key in merge(*streams):
-            if key > end:
-                break
-            self._ready.append(key)
+        for name in names:
+            self._ready += records_between(self._held[name], self._place, end)
+        self._ready.sort()  # sorted runs: cheap
         self._place = end
         self._write_full()
 

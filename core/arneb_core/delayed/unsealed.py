@@ -5,6 +5,7 @@ The rule: what came in is sorted only when somebody asks for something that may 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pyroaring import BitMap64
 
@@ -12,14 +13,21 @@ from arneb_core.api.due_key import PLACE_MASK, DueKey
 from arneb_core.api.position import BEFORE_ALL, Position
 
 
+SORTED_AT_ONCE: Final = 8_192
+"""What came in is sorted in parts of so many, so that no turn has to sort all of it: the rest is
+merging them."""
+
+
 class UnsealedKeys:
     """Keys in memory. Invariant: ``_sorted`` is sorted, and no key of ``_fresh`` is in it."""
 
-    __slots__ = ("_after", "_fresh", "_fresh_min", "_sorted", "_staying")
+    __slots__ = ("_after", "_fresh", "_fresh_in_parts", "_fresh_min", "_sorted", "_staying")
 
     def __init__(self, keys: Iterable[DueKey] = ()) -> None:
         self._sorted = sorted(keys)
         self._fresh: list[DueKey] = []
+        self._fresh_in_parts = 0
+        """So many of those are sorted parts."""
         self._fresh_min: int = 0
         self._after: int = BEFORE_ALL
         self._staying = 0
@@ -36,6 +44,10 @@ class UnsealedKeys:
         low = min(keys)
         self._fresh_min = min(self._fresh_min, low) if self._fresh else low
         self._fresh += keys
+        start = self._fresh_in_parts
+        if len(self._fresh) - start >= SORTED_AT_ONCE:
+            self._fresh[start:] = sorted(self._fresh[start:])
+            self._fresh_in_parts = len(self._fresh)
 
     def keys(self) -> list[DueKey]:
         """All of them, in order."""
@@ -81,7 +93,8 @@ class UnsealedKeys:
     def _all(self) -> list[DueKey]:
         if self._fresh:
             self._sorted += self._fresh
-            self._sorted.sort()  # two sorted runs, mostly: cheap
+            self._sorted.sort()  # sorted runs, mostly: cheap
             self._fresh = []
+            self._fresh_in_parts = 0
             self._staying = 0
         return self._sorted

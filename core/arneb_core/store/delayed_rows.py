@@ -5,8 +5,11 @@ were written, raise :class:`ValueError`. Segments and heads prove themselves by 
 what they say of an entry is in no other row: but all of it can be made again from the log.
 """
 
+from array import array
 from collections.abc import Sequence
+from operator import itemgetter
 from struct import Struct
+from sys import byteorder
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -18,6 +21,7 @@ from arneb_core.store.schema import U32, U64
 RECORD: Final = Struct(">QQ")
 """A due key: time in ms, position."""
 RECORD_BYTES: Final = RECORD.size
+ONE_RECORD: Final = Struct(f"{RECORD_BYTES}s")
 
 SPAN: Final = Struct(">QQQQI")
 """First key, last key, number of keys."""
@@ -31,9 +35,24 @@ class Span(NamedTuple):
     entries: int
 
 
-def pack_segment(keys: Sequence[DueKey]) -> bytes:
-    """The keys of a segment, in order."""
-    return _sealed(b"".join(map(_record, keys)))
+def record_of(key: DueKey) -> bytes:
+    """A due key as a record. Records sort as keys do."""
+    return key.to_bytes(RECORD_BYTES, "big")
+
+
+def key_of(record: bytes) -> DueKey:
+    """Undo :func:`record_of`."""
+    return DueKey(int.from_bytes(record, "big"))
+
+
+def split_records(records: bytes) -> Sequence[bytes]:
+    """Records that stand one behind the other, one by one."""
+    return list(map(itemgetter(0), ONE_RECORD.iter_unpack(records)))
+
+
+def pack_segment(records: bytes) -> bytes:
+    """The records of a segment, in order."""
+    return _sealed(records)
 
 
 def unpack_segment(value: bytes) -> bytes:
@@ -43,6 +62,14 @@ def unpack_segment(value: bytes) -> bytes:
     if not records or len(records) % RECORD_BYTES:
         raise ValueError(f"expected records of {RECORD_BYTES} bytes, got {len(records)} bytes")
     return records
+
+
+def places_of(records: bytes) -> "array[int]":
+    """Where the entries of records stand."""
+    places = array("Q", records)[1::2]
+    if byteorder == "little":
+        places.byteswap()
+    return places
 
 
 def keys_of(records: bytes | memoryview) -> list[DueKey]:
@@ -103,10 +130,6 @@ def unpack_through(value: bytes) -> int:
         raise ValueError(f"expected a position of {U64.size} bytes, got {len(value)}")
     place: int = U64.unpack(value)[0]
     return place
-
-
-def _record(key: DueKey) -> bytes:
-    return key.to_bytes(RECORD_BYTES, "big")
 
 
 def _sealed(data: bytes) -> bytes:

@@ -8,8 +8,23 @@ from pyroaring import BitMap64
 
 from arneb_core.api.due_key import DueKey, due_key, place_of, time_of
 from arneb_core.api.position import Position
-from arneb_core.delayed.bucket import all_members, cut, highest_place, records_behind, sealed
-from arneb_core.store.delayed_rows import unpack_head, unpack_members, unpack_segment
+from arneb_core.delayed.bucket import (
+    all_members,
+    count_between,
+    cut,
+    highest_place,
+    keys_between,
+    records_between,
+    sealed,
+)
+from arneb_core.store.delayed_rows import (
+    key_of,
+    keys_of,
+    record_of,
+    unpack_head,
+    unpack_members,
+    unpack_segment,
+)
 from arneb_core.store.schema import DelayedKind, Table, TopicId, parse_delayed_key
 
 TOPIC = TopicId(3)
@@ -24,7 +39,8 @@ SPANS = st.integers(1, 80)
 def test_parts_are_whole_in_order_and_within_both_bounds(
     keys: list[DueKey], entries_max: int, span_ms: int
 ) -> None:
-    parts = [list(each) for each in cut(keys, entries_max, span_ms)]
+    records = list(map(record_of, keys))
+    parts = [list(map(key_of, each)) for each in cut(records, entries_max, span_ms)]
     assert [key for part in parts for key in part] == keys
     for part in parts:
         assert 1 <= len(part) <= entries_max
@@ -34,9 +50,18 @@ def test_parts_are_whole_in_order_and_within_both_bounds(
         assert len(part) == entries_max or time_of(following[0]) >= time_of(part[0]) + span_ms
 
 
-@given(KEYS, SIZES, SPANS, st.integers(-1, 201), st.integers(0, 500))
+@given(
+    KEYS, SIZES, SPANS, st.integers(-1, 201), st.integers(0, 201), st.integers(0, 500),
+    st.integers(1, 9),
+)  # fmt: skip
 def test_rows_say_what_the_bucket_says(
-    keys: list[DueKey], entries_max: int, span_ms: int, at_ms: int, place: int
+    keys: list[DueKey],
+    entries_max: int,
+    span_ms: int,
+    at_ms: int,
+    until_ms: int,
+    place: int,
+    limit: int,
 ) -> None:
     bucket, puts = sealed(TOPIC, 9, keys, entries_max, span_ms)
     rows = {parse_delayed_key(key)[1:]: value for table, key, value in puts if value is not None}
@@ -47,14 +72,31 @@ def test_rows_say_what_the_bucket_says(
     assert (bucket.entries, bucket.last) == (len(keys), keys[-1])
     assert highest_place(bucket) == max(map(place_of, keys))
     behind = due_key(max(0, at_ms), Position(place)) if at_ms >= 0 else DueKey(-1)
+    until = max(behind, due_key(until_ms, Position(place)))
     segments = [rows[each] for each in sorted(rows)]
-    found = [key for row in segments for key in records_behind(unpack_segment(row), behind)]
-    assert found == [key for key in keys if key > behind]
+    parts = [records_between(unpack_segment(row), behind, until) for row in segments]
+    found = [key_of(record) for part in parts for record in part]
+    assert found == [key for key in keys if behind < key <= until]
+    assert_between(segments, keys, behind, until, limit)
     first = bucket.segment_behind(behind)
+    following = [key for key in keys if key > behind]
     if first is None:
-        assert not found
+        assert not following
     else:
-        assert found[0] in list(records_behind(unpack_segment(segments[first]), DueKey(-1)))
+        assert following[0] in keys_of(unpack_segment(segments[first]))
+
+
+def assert_between(
+    segments: list[bytes], keys: list[DueKey], behind: DueKey, until: DueKey, limit: int
+) -> None:
+    """What is found of a segment, and counted of it, are those of ``keys`` that are in it."""
+    end = DueKey(until + 1)
+    for row in segments:
+        records = unpack_segment(row)
+        its = [key for key in keys_of(records) if key > behind]
+        wanted = [key for key in its if key < end][:limit]
+        assert keys_between(records, behind, end, limit) == (wanted, (*its, -1)[len(wanted)])
+        assert count_between(records, behind, end) == sum(1 for key in its if key < end)
 
 
 @given(KEYS, SIZES, SPANS)

@@ -20,9 +20,11 @@ from arneb_core.api.position import Position
 from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.delayed import index
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import planning
 from arneb_core.store.check import check
+from arneb_core.subscription.sources import due
 from arneb_core.testing.engine_kit import append, attach, quiet
 
 START_MS: Final = 1_000_000
@@ -84,7 +86,12 @@ def play(kind: str, ops: Sequence[tuple[Any, ...]]) -> None:
             await world.play(list(ops))
             assert check(world.path) == []
 
-    with patch.object(planning, "LEDGER_ENTRIES_MAX", 6):
+    with (
+        patch.object(planning, "LEDGER_ENTRIES_MAX", 6),
+        # What is due at once is several batches, and each of them several turns' work.
+        patch.multiple(index, BATCH_STEP=2, BATCH_MIN=3, BATCH_FIRST=4, BATCH_MAX=8, QUICK_MS=9),
+        patch.multiple(due, READ_ENTRIES_MAX=2, DUE_RUN_MAX=3),
+    ):
         trio.run(scenario, clock=trio.testing.MockClock())
 
 
