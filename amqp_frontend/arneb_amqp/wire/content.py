@@ -32,12 +32,12 @@ _FRAME_SIZE_AT: Final = 1 + FRAME_START_BYTES - _FRAME_SIZE.size
 
 def properties_of(body: bytes, start: int = 0) -> bytes:
     """The property list of the content that begins at ``start``."""
-    return body[start + PROPERTIES_AT : _header_end(body, start)]
+    return body[start + PROPERTIES_AT : header_end(body, start)]
 
 
 def payload_of(body: bytes, start: int = 0) -> bytes:
     """The message's bytes. The content must end where ``body`` ends."""
-    return body[_header_end(body, start) + 1 + FRAME_START_BYTES : -1]
+    return body[header_end(body, start) + 1 + FRAME_START_BYTES : -1]
 
 
 def compose(channel: ChannelId, properties: bytes, payload: bytes | bytearray) -> bytes:
@@ -62,7 +62,7 @@ def with_properties(body: bytes, properties: bytes) -> bytes:
             size,
             body[HEADER_PAYLOAD_AT:PROPERTIES_AT],
             properties,
-            body[_header_end(body, 0) :],
+            body[header_end(body, 0) :],
         )
     )
 
@@ -87,7 +87,7 @@ def is_body(body: bytes, start: int = 0) -> bool:
     return body.startswith(frame, end + 1) and body[last] == FRAME_END
 
 
-def _header_end(body: bytes, start: int) -> int:
+def header_end(body: bytes, start: int = 0) -> int:
     """Where the end octet of the content header frame stands."""
     (size,) = _FRAME_SIZE.unpack_from(body, start + _FRAME_SIZE_AT)
     return start + HEADER_PAYLOAD_AT + int(size)

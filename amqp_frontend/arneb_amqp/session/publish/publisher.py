@@ -14,12 +14,13 @@ from typing import Final
 from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error, not_implemented
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.routing.reply_to import ReplyTo, is_reply_queue
+from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo, is_reply_queue
 from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute, entry_start
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.publish.confirms import Confirms
+from arneb_amqp.session.publish.delay_forms import DelayForms
 from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
 from arneb_amqp.session.publish.pieces import pieces
@@ -36,6 +37,9 @@ from arneb_amqp.wire.tables import Field
 
 ROUTE_WORK: Final = 20
 """What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
+
+FORM_WORK: Final = 1
+"""What it costs to delay a message of a known form."""
 
 PROPERTY_BYTES_PER_WORK: Final = 4
 """How many bytes of properties are read in a microsecond."""
@@ -59,6 +63,7 @@ class Publisher:
         "_entries",
         "_expiring",
         "_findings",
+        "_forms",
         "_looked_at",
         "_queues",
         "_reply_to",
@@ -86,6 +91,7 @@ class Publisher:
         self._expiring = False
         self._looked_at = b""
         self._findings = NOTHING
+        self._forms = DelayForms()
         self._closed = False
         self._search: Search | None = None
         self._traffic = vhost.router.traffic
@@ -155,7 +161,7 @@ class Publisher:
                     route, properties, item.body, self._reply_to, self._context.now_ms,
                     persistent=item.persistent, priority=found.priority,
                 )  # fmt: skip
-                self._put_delayed(result.delayed_by, entry, alone=bool(queues))
+                self._put_delayed(result.delayed_by, [entry], alone=bool(queues))
         traffic = route.traffic
         traffic.published_in += 1
         traffic.published_out += len(queues)
@@ -309,15 +315,18 @@ class Publisher:
             self.confirms.complete(self.confirms.expect(len(entries)), stored=True)
             self._context.confirming(self)
 
-    def _put_delayed(self, exchanges: tuple[str, ...], entry: bytes, *, alone: bool) -> None:
-        """``exchanges`` keep the message."""
+    def _put_delayed(
+        self, exchanges: tuple[str, ...], entries: list[bytes], *, alone: bool
+    ) -> None:
+        """``exchanges`` keep the messages."""
         if self.transaction is not None:
-            self.transaction.delay(exchanges, entry)
+            for entry in entries:
+                self.transaction.delay(exchanges, entry)
         elif self._delayed and exchanges == self._delayed_by and not alone:
-            self._delayed.append(entry)
+            self._delayed += entries
         else:
             self.end_run()
-            self._delayed_by, self._delayed = exchanges, [entry]
+            self._delayed_by, self._delayed = exchanges, entries
             self._context.effects.collecting(self)
 
     def _put_alone(self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool) -> None:
@@ -335,15 +344,28 @@ class Publisher:
 
     def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
         head = route.head(self._context.now_ms, persistent=run.persistent)
-        for at, body in enumerate(run.bodies):
+        bodies, at = run.bodies, 0
+        while at < len(bodies):
             if self._context.work_left <= 0:
-                raise Pause(replace(run, bodies=run.bodies[at:]))
+                raise Pause(replace(run, bodies=bodies[at:]))
+            entries = self._forms.entries(
+                route, bodies, at, at + max(1, self._context.work_left // FORM_WORK), head
+            )
+            if entries:
+                self._context.work_left -= FORM_WORK * len(entries)
+                route.traffic.published_in += len(entries)
+                self.published += len(entries)
+                self._put_delayed(self._forms.exchanges, entries, alone=False)
+                at += len(entries)
+                continue
+            body = bodies[at]
             raw = properties_of(body)
             properties = decode_properties(raw)
             try:
                 result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
             except StillSearching as found:
-                raise Pause(replace(run, bodies=run.bodies[at:]), found.search) from None
+                raise Pause(replace(run, bodies=bodies[at:]), found.search) from None
+            at += 1
             traffic = route.traffic
             traffic.published_in += 1
             traffic.published_out += len(result.queues)
@@ -355,7 +377,10 @@ class Publisher:
                     route, properties, body, self._reply_to, self._context.now_ms,
                     persistent=run.persistent, priority=0,
                 )  # fmt: skip
-                self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
+                self._put_delayed(result.delayed_by, [entry], alone=bool(result.queues))
+                is_alone = result.queues or result.depends_on_more
+                if not is_alone and properties.reply_to != REPLY_TO:
+                    self._forms.learn(route, result.delayed_by, body, self._reply_to)
             if result.queues or not result.delayed_by:
                 self._put(result.queues, [head + body], joins=bool(result.delayed_by))
 
