@@ -20,6 +20,10 @@ DELAYED_TYPE: Final = "x-delayed-type"
 DELAY: Final = "x-delay"
 """The header: milliseconds."""
 
+DELAY_FIELD: Final = bytes((len(DELAY),)) + DELAY.encode() + b"I"
+"""The header as a signed int, without its value: what most client libraries send."""
+DELAY_BYTES: Final = 4
+
 DELAY_MS_MAX: Final = (1 << 32) - 1
 """RabbitMQ's bound, which is that of Erlang's timers; what is more is no delay."""
 

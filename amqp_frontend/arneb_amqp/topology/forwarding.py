@@ -56,8 +56,7 @@ def forward(
 ) -> None:
     """Add what becomes of ``entry`` to ``admission``. What ``resolve`` says of its kind is
     remembered in ``known``."""
-    start = HEADER_BYTES + HINT.unpack_from(entry, HINT_OFFSET)[0]
-    word, route = entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start]
+    word, route, start = word_and_route_of(entry)
     kind = word, route, properties_of(entry, start)
     if kind in known:
         way = known[kind]
@@ -73,6 +72,12 @@ def forward(
         for overflow in way.refusing:
             admission.offer(overflow, message)
         way = way.delayed
+
+
+def word_and_route_of(entry: bytes) -> tuple[bytes, bytes, int]:
+    """Priority and flags of an entry, its route, and where its content begins."""
+    start = HEADER_BYTES + HINT.unpack_from(entry, HINT_OFFSET)[0]
+    return entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start], start
 
 
 def head_of(route: bytes, priority_and_flags: int) -> Head:

@@ -58,7 +58,15 @@ class HeldBack:
     replay set or in the due source.
     """
 
-    def __init__(self, state: SubscriptionState, past: PastDeliveries, index: DelayedIndex) -> None:
+    def __init__(
+        self,
+        state: SubscriptionState,
+        past: PastDeliveries,
+        index: DelayedIndex,
+        *,
+        by_time: bool = False,
+    ) -> None:
+        """``by_time``: as of the consumers that are there already."""
         self._state = state
         self._reader = reader = state.reader
         self._past = past
@@ -74,7 +82,7 @@ class HeldBack:
         self._freed: Position | None = None
         """While what was held back is being set free: up to here that is done."""
         self._free_through = BEFORE_ALL
-        self._by_time = False
+        self._by_time = by_time
         self._out_through = BEFORE_ALL_TIME
         """Of what the index has up to here, some may be out already: it is read once more."""
         self._failed = False

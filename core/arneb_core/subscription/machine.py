@@ -284,7 +284,9 @@ class SubscriptionMachine:
     def hold_back(self, index: DelayedIndex) -> None:
         """Hold back from now on what is not due by ``index``."""
         if self.ready.held_back is NOTHING_HELD:
-            self.ready.held_back = HeldBack(self.state, self.delivery.past, index)
+            by_time = any(each.spec.by_time for each in self.state.consumers.values())
+            held_back = HeldBack(self.state, self.delivery.past, index, by_time=by_time)
+            self.ready.held_back = held_back
 
     # Moving
 

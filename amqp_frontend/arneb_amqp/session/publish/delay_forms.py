@@ -8,15 +8,12 @@ difference, it is put in between what was found, and everything else goes the lo
 from struct import Struct
 from typing import Final, NamedTuple
 
-from arneb_amqp.routing.delayed import DELAY
+from arneb_amqp.routing.delayed import DELAY_FIELD
 from arneb_amqp.routing.reply_to import ReplyTo
 from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.session.publish.delaying import content_when_due
 from arneb_amqp.wire.content import header_end, properties_of
 from arneb_amqp.wire.properties import decode_properties
-
-FIELD: Final = bytes((len(DELAY),)) + DELAY.encode() + b"I"
-"""The header as a signed int, without its value: what most client libraries send."""
 
 VALUE: Final = Struct(">i")
 DELIVER_AT: Final = Struct(">Q")
@@ -90,8 +87,8 @@ class DelayForms:
     ) -> None:
         """``body`` went the long way, and ``exchanges`` keep it, whatever else its headers say."""
         end = header_end(body)
-        at = body.find(FIELD, 0, end) + len(FIELD)
-        if at < len(FIELD) or at + VALUE.size > end:
+        at = body.find(DELAY_FIELD, 0, end) + len(DELAY_FIELD)
+        if at < len(DELAY_FIELD) or at + VALUE.size > end:
             return
         delay_ms = VALUE.unpack_from(body, at)[0]
         if delay_ms <= 0:
@@ -102,9 +99,9 @@ class DelayForms:
             content_when_due(decode_properties(properties_of(each)), each, reply_to)
             for each in (body, other)
         )
-        kept_at = kept.find(FIELD + VALUE.pack(-delay_ms)) + len(FIELD)
+        kept_at = kept.find(DELAY_FIELD + VALUE.pack(-delay_ms)) + len(DELAY_FIELD)
         before, behind = kept[:kept_at], kept[kept_at + VALUE.size :]
-        if kept_at < len(FIELD) or other_kept != before + VALUE.pack(-other_ms) + behind:
+        if kept_at < len(DELAY_FIELD) or other_kept != before + VALUE.pack(-other_ms) + behind:
             return
         if route is not self._route or at != self._at or len(self._forms) >= FORMS_MAX:
             self._route, self._at, self._forms = route, at, {}

@@ -340,9 +340,13 @@ class DueSource:
         places = self._listed(self._runs[0], self._at, self._run_max)
         if self._has_gaps:
             places = [place for place in places if place in self._places]
+        cached = self._cache.get
+        gathered = list(map(cached, places))
+        self._is_cold = gathered[0] is not None
+        if None not in gathered:
+            return places, cast(list[bytes], gathered)
         entries: list[bytes] = []
-        stop, cached = len(places), self._cache.get
-        self._is_cold = cached(places[0]) is not None
+        stop = len(places)
         while (index := len(entries)) < stop:
             place = places[index]
             entry = cached(place)
