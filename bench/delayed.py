@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--subscriptions", type=int, default=SUBSCRIPTIONS)
     parser.add_argument("--part", type=int, help="drained of each topic; a tenth")
     parser.add_argument("--times", choices=[each.value for each in Times], help="both")
-    parser.add_argument("--door", choices=["pulsar", "amqp"], help="both")
+    parser.add_argument("--protocol", choices=["pulsar", "amqp"], help="both")
     parser.add_argument("--no-write", action="store_true", help="print only")
     options = parser.parse_args(arguments)
     part = options.part or options.messages // PART
@@ -266,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found[name] = value
         print(f"{name}: {number(value)}", flush=True)
 
-    if options.door != "amqp":
+    if options.protocol != "amqp":
         with (
             tempfile.TemporaryDirectory(prefix="arneb-delayed-") as place,
             ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 Measuring(size, Watched(broker, pool), say).run()
             finally:
                 broker.kill()
-    if options.door != "pulsar":
+    if options.protocol != "pulsar":
         measure_amqp(say)
     if not options.no_write:
         print(f"written to {_write(size, found)}")
@@ -289,9 +289,10 @@ def _write(size: Size, found: Figures) -> Path:
     facts = machine()
     listed = "\n".join(f"* {name}: {value}" for name, value in facts.items())
     rows = "\n".join(f"| {name} | {number(value)} |" for name, value in found.items())
+    times = " and ".join(each.value for each in size.times)
     path.write_text(
         f"# {size.messages:,} delayed messages, {size.subscriptions} subscriptions\n\n{listed}\n\n"
-        f"Times: {' and '.join(each.value for each in size.times)}, within {size.span_ms / 1000:.0f} s. Bodies of {BODY_BYTES} bytes,"
+        f"Times: {times}, within {size.span_ms / 1000:.0f} s. Bodies of {BODY_BYTES} bytes,"
         f" unbatched. Drained, with and without delay: {size.part:,} messages by each"
         " subscription, not all of them. AMQP's rows: medians of"
         f" {AMQP_ROUNDS} rounds of {AMQP_MESSAGES:,} messages.\n"

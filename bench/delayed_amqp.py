@@ -1,6 +1,6 @@
 """Measures AMQP's delayed exchange beside one that does not delay: publishing, and what is due.
 
-The messages are the same bytes, with a header ``x-delay``, which only the delayed exchange looks at.
+The messages are the same bytes, with a header ``x-delay`` at which only the delayed exchange looks.
 They come due in an order that has nothing to do with that of publishing, faster than they can be
 delivered: each is routed then, and stored once more, in its queue.
 """

@@ -10,7 +10,7 @@ No number of holes is ever dropped. What changed is written to the store chunk b
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pyroaring import BitMap, BitMap64
+from pyroaring import BitMap
 
 from arneb_core.api.position import BEFORE_ALL, ENTRY_BITS, ENTRY_MASK, Position, before, render
 from arneb_core.cursor.holes import CHUNK_BITS, CHUNK_MASK, CHUNK_SIZE, Holes, by_chunk, of_run
@@ -225,14 +225,9 @@ class AckState:
         """As :meth:`only_unacked` for many that ascend and are known to be entries."""
         return self._holes.absent(entries, self._mark_delete)
 
-    def unacked_in(self, members: BitMap64, chunks: Iterable[tuple[int, BitMap]]) -> BitMap64:
-        """The same of ``members``, whose ``chunks`` are known too; as a bitmap of the caller's."""
-        unacked = members.copy()
-        if unacked and unacked.min() <= self._mark_delete:
-            unacked.remove_range(0, self._mark_delete + 1)
-        if self._holes.count:
-            unacked.difference_update(BitMap64(self._holes.present(chunks)))
-        return unacked
+    def acknowledged_in(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
+        """The holes among ``chunks``, as :func:`.chunks_of` makes them."""
+        return self._holes.present(chunks) if self._holes.count else []
 
     def acknowledged_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
         """How many entries in (low, high] are acknowledged and still in the log."""

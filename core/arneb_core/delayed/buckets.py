@@ -22,8 +22,8 @@ from arneb_core.delayed.bucket import (
     Bucket,
     Put,
     all_members,
-    highest_place,
     count_between,
+    highest_place,
     keys_between,
     sealed,
 )

@@ -1,8 +1,8 @@
-"""A due batch: what came due behind one place, in log order, for all subscriptions that stand there.
+"""A due batch: what came due behind one place, for all subscriptions that stand there.
 
-The rule: it is put together in steps, each a turn's worth, shared by whoever wants the same, and
-never changed. The larger it is, the more of its entries stand in one block of the log, which is
-checked as a whole whenever something of it is read.
+The rule: it is in log order, put together in steps, each a turn's worth, shared by whoever wants
+the same, and never changed. The larger it is, the more of its entries stand in one block of the
+log, which is checked as a whole whenever something of it is read.
 """
 
 from array import array

@@ -28,7 +28,6 @@ from arneb_core.log.memory_log import Log
 from arneb_core.log.planning import PlannedRun
 from arneb_core.log.tail_cache import CacheBudget
 
-
 BATCH_MIN: Final = 8_192
 BATCH_FIRST: Final = 32_768
 BATCH_MAX: Final = 131_072

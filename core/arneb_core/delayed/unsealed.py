@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 from arneb_core.api.due_key import PLACE_MASK, DueKey
 from arneb_core.api.position import BEFORE_ALL, Position
 
-
 SORTED_AT_ONCE: Final = 8_192
 """What came in is sorted in parts of so many, so that no turn has to sort all of it: the rest is
 merging them."""

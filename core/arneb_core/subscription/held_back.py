@@ -10,7 +10,7 @@ import logging
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Final
 
 from pyroaring import BitMap64
@@ -34,6 +34,7 @@ from arneb_core.subscription.past_deliveries import PastDeliveries
 from arneb_core.subscription.sources.due import DueSource
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
+from arneb_core.subscription.wanted import set_free, wanted_of, wanted_of_batch
 
 RELEASE_MAX: Final = 8_192
 """Keys asked for at a time, when times count: as many as are gathered from the log at once."""
@@ -43,9 +44,6 @@ RELEASE_AT_ONCE_MAX: Final = 32_768
 
 RELEASES_MAX: Final = 4
 """So often in one turn, should all of them turn out to be acknowledged."""
-
-FREE_MAX: Final = 8_192
-"""Entries set free in one turn, when the subscription ceases to hold back."""
 
 logger = logging.getLogger(__name__)
 
@@ -267,30 +265,29 @@ class HeldBack:
         for _ in range(RELEASES_MAX):
             self._due.is_sorting = True
             place = self._place
-            next_ms = self._take_batch(now_ms) if self._is_by_log else self._take_keys(now_ms)
+            by_log = not (self._by_time or self._is_by_urgency)
+            next_ms = self._take_batch(now_ms) if by_log else self._take_keys(now_ms)
             if next_ms is None:
                 return
             self._due.is_sorting = False
             self._next_ms = next_ms
-            has_moved = self._place != place
-            if has_moved:
+            if has_moved := self._place != place:
                 self._index.passed()
             if next_ms > now_ms:
                 if has_moved:
                     self._released_ms = now_ms
-                    tick_ms = self._index.settings.tick_ms
-                    self._next_ms = max(self._next_ms, now_ms + tick_ms)
+                    self._next_ms = max(next_ms, now_ms + self._index.settings.tick_ms)
                 return
             if self._due:
                 return
         self._later()
 
     @property
-    def _is_by_log(self) -> bool:
-        """What came due goes in the order of the log, and to whoever has room."""
+    def _is_by_urgency(self) -> bool:
+        """Priorities or keys decide what goes next, and look at it as at what came back."""
         kind = self._state.type
         by_key = kind is not None and kind.traits.by_key
-        return isinstance(self._state.replay, ReplaySet) and not self._by_time and not by_key
+        return by_key or not isinstance(self._state.replay, ReplaySet)
 
     def _take_batch(self, now_ms: int) -> int | None:
         """Take the next batch, whole, as others do that stand here too; when there is more. None:
@@ -339,17 +336,12 @@ class HeldBack:
 
     def _put_batch(self, batch: DueBatch) -> None:
         """What of it is wanted is due."""
-        state, places = self._state, batch.places
-        self._held -= len(places) - bisect_right(places, self._counted_from)
-        wanted = state.acks.unacked_in(batch.members, batch.chunks)
-        if state.withheld is not None:
-            wanted -= BitMap64(state.withheld.whole)
-        if batch.first <= self._out_through:
-            wanted -= self._out()
+        self._held -= len(batch.places) - bisect_right(batch.places, self._counted_from)
+        wanted = wanted_of_batch(self._state, batch, self._out_by(batch.first))
         if wanted:
             if batch.is_vouched:
                 self._past.vouch(wanted)
-            self._due.add(places, wanted)
+            self._due.add(batch.places, wanted)
 
     def _put(self, reading: Reading) -> None:
         """What of it is wanted is due."""
@@ -373,37 +365,28 @@ class HeldBack:
         due the earliest."""
         state = self._state
         self._held -= len(places) - bisect_right(places, self._counted_from)
-        run = state.acks.unacked_of(places)
-        if state.withheld is not None:
-            run = [each for each in run if each not in state.withheld.whole]
-        if first <= self._out_through:
-            out = self._out()
-            run = [each for each in run if each not in out]
+        run = wanted_of(state, places, self._out_by(first))
         if not run:
             return
         if is_vouched:
             self._past.vouch(run)
-        replay = state.replay
-        by_key = state.type is not None and state.type.traits.by_key
-        if isinstance(replay, ReplaySet) and not by_key:
-            self._due.add(array("Q", run))
-        else:
-            replay.add(run)  # priorities and keys look at these as at what came back
+        if self._is_by_urgency:
+            state.replay.add(run)
             state.wake()
+        else:
+            self._due.add(array("Q", run))
 
     def _free(self) -> bool:
-        """Put more of what was held back, and the reader is past, into the replay set. True when
-        that was not all."""
+        """Set more of what was held back, and the reader is past, free. True when that was not
+        all."""
         assert self._freed is not None, "there is something to set free"
-        members = self._tracker.members.iter_equal_or_larger(self._freed + 1)
-        found = [Position(each) for each in islice(members, FREE_MAX)]
-        held = [each for each in found if each <= self._free_through]
-        self._freed = held[-1] if len(held) == FREE_MAX else None
-        if held:
-            out = set(self._state.places_in_flight())
-            unacked = self._state.acks.only_unacked(held)
-            self._state.replay.add(each for each in unacked if each not in out)
+        members = self._tracker.members
+        self._freed = set_free(self._state, members, self._freed, self._free_through)
         return self._freed is not None
+
+    def _out_by(self, first: DueKey) -> BitMap64:
+        """What may be out already of what comes due from ``first`` on."""
+        return self._out() if first <= self._out_through else BitMap64()
 
     def _out(self) -> BitMap64:
         """What is unacknowledged, yet neither held back nor the reader's."""

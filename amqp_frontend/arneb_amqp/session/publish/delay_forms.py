@@ -9,11 +9,12 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from arneb_amqp.routing.delayed import DELAY_FIELD
-from arneb_amqp.routing.reply_to import ReplyTo
+from arneb_amqp.routing.reply_to import REPLY_TO
+from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.session.publish.delaying import content_when_due
 from arneb_amqp.wire.content import header_end, properties_of
-from arneb_amqp.wire.properties import decode_properties
+from arneb_amqp.wire.properties import Properties, decode_properties
 
 VALUE: Final = Struct(">i")
 DELIVER_AT: Final = Struct(">Q")
@@ -83,9 +84,11 @@ class DelayForms:
         return entries
 
     def learn(
-        self, route: CachedRoute, exchanges: tuple[str, ...], body: bytes, reply_to: ReplyTo
+        self, route: CachedRoute, result: RouteResult, properties: Properties, body: bytes
     ) -> None:
-        """``body`` went the long way, and ``exchanges`` keep it, whatever else its headers say."""
+        """``body``, which has these properties, was routed the long way, and is kept."""
+        if result.queues or result.depends_on_more or properties.reply_to == REPLY_TO:
+            return
         end = header_end(body)
         at = body.find(DELAY_FIELD, 0, end) + len(DELAY_FIELD)
         if at < len(DELAY_FIELD) or at + VALUE.size > end:
@@ -96,8 +99,7 @@ class DelayForms:
         other_ms = 1 if delay_ms > 1 else 2
         other = body[:at] + VALUE.pack(other_ms) + body[at + VALUE.size :]
         kept, other_kept = (
-            content_when_due(decode_properties(properties_of(each)), each, reply_to)
-            for each in (body, other)
+            content_when_due(decode_properties(properties_of(each)), each) for each in (body, other)
         )
         kept_at = kept.find(DELAY_FIELD + VALUE.pack(-delay_ms)) + len(DELAY_FIELD)
         before, behind = kept[:kept_at], kept[kept_at + VALUE.size :]
@@ -105,7 +107,7 @@ class DelayForms:
             return
         if route is not self._route or at != self._at or len(self._forms) >= FORMS_MAX:
             self._route, self._at, self._forms = route, at, {}
-        self.exchanges = exchanges
+        self.exchanges = result.delayed_by
         payload = len(body) - end
         self._forms[body[:at]] = DelayForm(
             body[at + VALUE.size : end], before, behind[: len(behind) - payload]

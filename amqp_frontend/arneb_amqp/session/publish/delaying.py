@@ -26,18 +26,18 @@ def delayed_entry(
     """The entry of the message with ``properties``, which an exchange wants to delay."""
     delay_ms = delay_ms_of(properties.headers or {})
     assert delay_ms is not None, "an exchange said that it keeps the message"
+    if properties.reply_to == REPLY_TO:
+        properties = replace(properties, reply_to=reply_to.current)
     head = route.head(
         now_ms, persistent=persistent, priority=priority, deliver_at_ms=now_ms + delay_ms
     )
-    return head + content_when_due(properties, body, reply_to)
+    return head + content_when_due(properties, body)
 
 
-def content_when_due(properties: Properties, body: bytes, reply_to: ReplyTo) -> bytes:
-    """``body``, which has these properties, as it is routed when its time has come."""
+def content_when_due(properties: Properties, body: bytes) -> bytes:
+    """``body`` with these properties, as it is routed when its time has come."""
     headers = properties.headers or {}
     delay_ms = delay_ms_of(headers)
     if delay_ms is not None:
         properties = replace(properties, headers=delayed(headers, delay_ms))
-    if properties.reply_to == REPLY_TO:
-        properties = replace(properties, reply_to=reply_to.current)
     return with_properties(body, encode_properties(properties))

@@ -14,7 +14,7 @@ from typing import Final
 from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error, not_implemented
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo, is_reply_queue
+from arneb_amqp.routing.reply_to import ReplyTo, is_reply_queue
 from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute, entry_start
 from arneb_amqp.routing.search import Search, StillSearching
@@ -26,6 +26,7 @@ from arneb_amqp.session.publish.findings import NOTHING, look
 from arneb_amqp.session.publish.pieces import pieces
 from arneb_amqp.session.rights import Unsettled
 from arneb_amqp.session.transaction import Transaction
+from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.deliver import encode_return
@@ -37,9 +38,6 @@ from arneb_amqp.wire.tables import Field
 
 ROUTE_WORK: Final = 20
 """What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
-
-FORM_WORK: Final = 1
-"""What it costs to delay a message of a known form."""
 
 PROPERTY_BYTES_PER_WORK: Final = 4
 """How many bytes of properties are read in a microsecond."""
@@ -119,10 +117,7 @@ class Publisher:
             self._publish_by_headers(route, run)
             return
         queues, count = self._queues_of(route), len(run.bodies)
-        traffic = route.traffic
-        traffic.published_in += count
-        traffic.published_out += count * len(queues)
-        self.published += count
+        self._count(route.traffic, count, queues)
         if not queues:
             self._drop(count)
         head = route.head(self._context.now_ms, persistent=run.persistent)
@@ -162,10 +157,7 @@ class Publisher:
                     persistent=item.persistent, priority=found.priority,
                 )  # fmt: skip
                 self._put_delayed(result.delayed_by, [entry], alone=bool(queues))
-        traffic = route.traffic
-        traffic.published_in += 1
-        traffic.published_out += len(queues)
-        self.published += 1
+        self._count(route.traffic, 1, queues)
         if item.mandatory and all(map(is_reply_queue, queues)):
             # To RabbitMQ an answer is routed nowhere, though it delivers it; and so is what is
             # delayed, though it keeps it.
@@ -267,11 +259,8 @@ class Publisher:
                     if self._context.work_left <= 0 and done < len(run.bodies):
                         raise Pause(run)
                     continue
-                count = len(piece.entries)
-                done += count
-                self.published += count
-                piece.traffic.published_in += count
-                piece.traffic.published_out += count * len(piece.queues)
+                done += (count := len(piece.entries))
+                self._count(piece.traffic, count, piece.queues)
                 self._put(piece.queues, piece.entries)
         except Pause as pause:
             del run.routes[:done], run.bodies[:done]
@@ -346,30 +335,22 @@ class Publisher:
         head = route.head(self._context.now_ms, persistent=run.persistent)
         bodies, at = run.bodies, 0
         while at < len(bodies):
-            if self._context.work_left <= 0:
+            if (work_left := self._context.work_left) <= 0:
                 raise Pause(replace(run, bodies=bodies[at:]))
-            entries = self._forms.entries(
-                route, bodies, at, at + max(1, self._context.work_left // FORM_WORK), head
-            )
-            if entries:
-                self._context.work_left -= FORM_WORK * len(entries)
-                route.traffic.published_in += len(entries)
-                self.published += len(entries)
+            if entries := self._forms.entries(route, bodies, at, at + work_left, head):
+                self._count(route.traffic, len(entries), ())
                 self._put_delayed(self._forms.exchanges, entries, alone=False)
                 at += len(entries)
+                self._context.work_left -= len(entries)
                 continue
             body = bodies[at]
-            raw = properties_of(body)
-            properties = decode_properties(raw)
+            properties = decode_properties(raw := properties_of(body))
             try:
                 result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
             except StillSearching as found:
                 raise Pause(replace(run, bodies=bodies[at:]), found.search) from None
             at += 1
-            traffic = route.traffic
-            traffic.published_in += 1
-            traffic.published_out += len(result.queues)
-            self.published += 1
+            self._count(route.traffic, 1, result.queues)
             if not result.queues and not result.delayed_by:
                 self._drop(1)
             if result.delayed_by:
@@ -378,9 +359,7 @@ class Publisher:
                     persistent=run.persistent, priority=0,
                 )  # fmt: skip
                 self._put_delayed(result.delayed_by, [entry], alone=bool(result.queues))
-                is_alone = result.queues or result.depends_on_more
-                if not is_alone and properties.reply_to != REPLY_TO:
-                    self._forms.learn(route, result.delayed_by, body, self._reply_to)
+                self._forms.learn(route, result, properties, body)
             if result.queues or not result.delayed_by:
                 self._put(result.queues, [head + body], joins=bool(result.delayed_by))
 
@@ -402,6 +381,12 @@ class Publisher:
         self._context.work_left -= len(search.result.queues)
         return search.result
 
+    def _count(self, traffic: ExchangeTraffic, count: int, queues: tuple[str, ...]) -> None:
+        """So many messages were published, each to these."""
+        self.published += count
+        traffic.published_in += count
+        traffic.published_out += count * len(queues)
+
     def _drop(self, count: int) -> None:
         """So many messages went to no queue, and nobody minds."""
         self.dropped += count
@@ -411,10 +396,8 @@ class Publisher:
         self.returned += 1
         self._traffic.returned += 1
         error = amqp_error(ReplyCode.NO_ROUTE)
-        chunks = encode_return(
-            self._channel, error.reply_code, error.reply_text, route, body,
-            self._context.frame_bytes_max,
-        )  # fmt: skip
+        said = error.reply_code, error.reply_text, route, body, self._context.frame_bytes_max
+        chunks = encode_return(self._channel, *said)
         if self.transaction is not None:
             self.transaction.give_back(chunks)
         else:

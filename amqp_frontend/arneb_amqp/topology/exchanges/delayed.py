@@ -15,9 +15,10 @@ from typing import Final
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.checks import carbon_copies, check_expiration, is_plain_when_due
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
-from arneb_amqp.routing.delayed import DELAY_BYTES, DELAY_FIELD, DELAYED_MESSAGE
+from arneb_amqp.routing.delayed import DELAYED_MESSAGE
 from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.routing.router import Router, RouteResult
+from arneb_amqp.topology.exchanges.due_form import DueForm, form_of
 from arneb_amqp.topology.forwarding import (
     Forwarding,
     Head,
@@ -29,14 +30,12 @@ from arneb_amqp.topology.forwarding import (
 from arneb_amqp.topology.names import decode, encode
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.topology.queues.queues import Queues
-from arneb_amqp.wire.content import header_end, properties_of
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_core.api.callbacks import call
 from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import PRIORITY_OFFSET
 from arneb_core.api.errors import CommitFailed, CoreError, TopicNotFound
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
@@ -57,9 +56,6 @@ UNDER_WAY_MAX: Final = 1_024
 KINDS_MAX: Final = 1_024
 """Kinds of messages of which the route is remembered; properties may differ from message to
 message."""
-
-BEHIND_TIMES: Final = 32
-"""Where an entry's header goes on behind the times of publishing, delivery and expiry."""
 
 TARGETS_MAX: Final = 100_000
 """Queues in all those routes, after which they are forgotten too."""
@@ -118,32 +114,6 @@ class DueRoute:
                 head = self._head(now_ms, 0, expires_ms)
                 self._forwarding = Forwarding(head, self._properties, self._topics, self._refusing)
         return self._forwarding
-
-
-@dataclass(frozen=True, slots=True)
-class DueForm:
-    """What messages have in common that differ in their delay and payload only, and go where the
-    route alone says: nothing of them has to be looked at."""
-
-    word: bytes
-    before: bytes
-    """From :data:`BEHIND_TIMES` up to the delay."""
-    behind: bytes
-    """From the delay to the payload."""
-    until: int
-    """Where the delay ends."""
-    start: int
-    """Where the content begins."""
-    head: bytes
-    topics: tuple[Topic, ...]
-
-    def fits(self, entry: bytes) -> bool:
-        """``entry`` is of this form."""
-        return (
-            entry.startswith(self.before, BEHIND_TIMES)
-            and entry.startswith(self.behind, self.until)
-            and entry.startswith(self.word, PRIORITY_OFFSET)
-        )
 
 
 class DelayedExchange:
@@ -255,20 +225,10 @@ class DelayedExchange:
             admission.over()
 
     def _form_of(self, entry: bytes, now_ms: int) -> DueForm | None:
-        """The form of ``entry``, of which it is known where it goes, if it has one."""
-        word, route, start = word_and_route_of(entry)
-        properties = properties_of(entry, start)
-        known = self._routes.get((word, route, b""))
-        at = entry.find(DELAY_FIELD, start, header_end(entry, start)) + len(DELAY_FIELD)
-        if known is None or at < len(DELAY_FIELD) or not is_plain_when_due(properties):
-            return None
-        way = known.at(now_ms)
-        if way is not None and (way.properties is not None or way.refusing or way.delayed):
-            return None
-        until = at + DELAY_BYTES
-        end = header_end(entry, start)
-        head, topics = (b"", ()) if way is None else (way.head, tuple(way.topics))
-        return DueForm(word, entry[BEHIND_TIMES:at], entry[until:end], until, start, head, topics)
+        """The form of ``entry``, if it has one and goes where the route alone says."""
+        word, raw, _ = word_and_route_of(entry)
+        known = self._routes.get((word, raw, b""))
+        return None if known is None else form_of(entry, known.at(now_ms))
 
     def _due_route(self, kind: MessageKind) -> DueRoute:
         if (

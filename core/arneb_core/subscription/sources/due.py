@@ -15,7 +15,7 @@ from typing import Final, cast
 from pyroaring import BitMap64
 
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position, before
+from arneb_core.api.position import Position, before
 from arneb_core.delayed.due_cache import CACHE_BYTES_MAX, ENTRY_BYTES, DueCache, Page
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log
