@@ -56,7 +56,13 @@ def _round(load: LoadGenerator, broker: Arneb, made: Topology) -> dict[str, floa
         made.channel.exchange_declare(exchange, kind, durable=True, arguments=arguments)
         made.channel.queue_bind(made.queue(QUEUE), exchange, QUEUE)
         due_s = time.time() + ROOM_S + AMQP_MESSAGES / LEAST_RATE
-        common = {"ready": True, "queue": QUEUE, "count": AMQP_MESSAGES, "body": BODY_BYTES}
+        common: dict[str, float | str | bool] = {
+            "ready": True,
+            "queue": QUEUE,
+            "count": AMQP_MESSAGES,
+            "body": BODY_BYTES,
+        }
+        due: dict[str, float | str | bool]
         due = {"due_at": int(due_s * 1000), "due_within": AMQP_MESSAGES * 1000 // DUE_RATE}
         before_s = broker_cpu_s(broker)
         published = load.run(

@@ -86,11 +86,10 @@ class Publisher:
         self._entries: list[bytes] = []
         self._delayed_by: tuple[str, ...] = ()
         self._delayed: list[bytes] = []
-        self._expiring = False
+        self._expiring = self._closed = False
         self._looked_at = b""
         self._findings = NOTHING
         self._forms = DelayForms()
-        self._closed = False
         self._search: Search | None = None
         self._traffic = vhost.router.traffic
         self.published = self.returned = self.dropped = 0
