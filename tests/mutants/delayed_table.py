@@ -9,6 +9,12 @@ BUCKET_TESTS: Final = ("tests/core/delayed/test_buckets.py",)
 
 DUE_TESTS: Final = ("tests/core/subscription/sources/test_due.py",)
 
+INDEX_TESTS: Final = ("tests/core/delayed/test_index.py",)
+MODEL_TESTS: Final = ("tests/core/engine/test_delayed_model.py",)
+
+AMQP_FORMS: Final = "amqp_frontend/arneb_amqp/session/publish/delay_forms.py"
+FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
+
 DELAYED_MUTANTS: Final = (
     Mutant(
         "each subscription reads for itself what came due",
@@ -139,8 +145,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "after a segment the bucket is thought to be at its end",
         CORE + "delayed/buckets.py",
-        "            streams.append(keys if is_last else _told_at_end(keys, bucket, ended))\n",
-        "            streams.append(keys)\n",
+        "                complete = min(complete, DueKey(span.last + 1))\n",
+        "                pass\n",
         BUCKET_TESTS,
     ),
     Mutant(
@@ -149,6 +155,125 @@ DELAYED_MUTANTS: Final = (
         "        while len(self._segments) > held_max:\n",
         "        while len(self._segments) > 1_000_000:\n",
         BUCKET_TESTS,
+    ),
+    Mutant(
+        "after a seek a subscription is given what others got from the same place",
+        CORE + "delayed/index.py",
+        "        is_shared = place >= self._passed\n",
+        "        is_shared = True\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a batch that waits for somebody does not know what came in since",
+        CORE + "delayed/index.py",
+        "                self._batches[after] = replace(batch, next_ms=next_ms)\n",
+        "                pass\n",
+        DELAYED_TESTS + INDEX_TESTS,
+    ),
+    Mutant(
+        "what was seen before a start and what was not are one batch",
+        CORE + "delayed/due_batch.py",
+        "                self._end = self._vouched_from\n",
+        "                pass\n",
+        INDEX_TESTS,
+    ),
+    Mutant(
+        "batches stay when nobody stands before them any more",
+        CORE + "delayed/index.py",
+        "for at, each in self._batches.items() if at in standing}",
+        "for at, each in self._batches.items()}",
+        INDEX_TESTS,
+    ),
+    Mutant(
+        "a slow subscription is given as much at once as a quick one",
+        CORE + "delayed/index.py",
+        "            elif took_ms > 2 * QUICK_MS:\n",
+        "            elif took_ms < 0:\n",
+        INDEX_TESTS,
+    ),
+    Mutant(
+        "a batch brings what was acknowledged meanwhile",
+        CORE + "subscription/wanted.py",
+        "BitMap64(state.acks.acknowledged_in(batch.chunks)), out)\n",
+        "out)\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a batch brings what is out already",
+        CORE + "subscription/wanted.py",
+        "BitMap64(state.acks.acknowledged_in(batch.chunks)), out)\n",
+        "BitMap64(state.acks.acknowledged_in(batch.chunks)))\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a page that another subscription had read is taken for one's own",
+        CORE + "subscription/sources/due.py",
+        "page is None or page.positions != self._listed(run, at, len(page.positions))",
+        "page is None",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "of a page that is shared, what is not wanted goes out too",
+        CORE + "subscription/sources/due.py",
+        "        if self._has_gaps:\n            self._leave_out()\n",
+        "",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "what went comes back with what comes due next",
+        CORE + "subscription/sources/due.py",
+        "            self._close_gaps()\n        if wanted is None:\n",
+        "            pass\n        if wanted is None:\n",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "a subscription forgets that times count when the first entry is delayed",
+        CORE + "subscription/machine.py",
+        "self.delivery.past, index, by_time=by_time)",
+        "self.delivery.past, index)",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "a message that is delayed by its form comes at the time of the first",
+        AMQP_FORMS,
+        "pack_time(now + delay_ms)",
+        "pack_time(now)",
+        FORM_TESTS,
+    ),
+    Mutant(
+        "a form outlives the topology that it was found in",
+        AMQP_FORMS,
+        "        if route is not self._route:\n",
+        "        if self._route is None:\n",
+        FORM_TESTS,
+    ),
+    Mutant(
+        "what depends on more than the delay is delayed by a form",
+        AMQP_FORMS,
+        "result.queues or result.depends_on_more or",
+        "result.queues or",
+        FORM_TESTS,
+    ),
+    Mutant(
+        "what only looks like the delay is taken for it",
+        AMQP_FORMS,
+        " or other_kept != before + VALUE.pack(-other_ms) + behind",
+        "",
+        FORM_TESTS,
+    ),
+    Mutant(
+        "what came due is routed by the form of the message before",
+        "amqp_frontend/arneb_amqp/topology/exchanges/due_form.py",
+        "            entry.startswith(self.before, BEHIND_TIMES)\n            and ",
+        "            ",
+        ("tests/amqp_frontend/topology/exchanges/test_delayed.py",),
+    ),
+    Mutant(
+        "acknowledgements are read on past their ledger",
+        "pulsar_frontend/arneb_pulsar/packing/places.py",
+        "        alike = _alike(raw, at, step, head, left)\n",
+        "        alike = left\n",
+        ("tests/pulsar_frontend/packing/test_places.py",),
     ),
     Mutant(
         "what waits behind the commit that notes delays relies on it",

@@ -222,8 +222,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "publishes by headers are one turn",
         SESSION + "publish/publisher.py",
-        "            if self._context.work_left <= 0:\n",
-        "            if self._context.work_left is None:\n",
+        "            if (work_left := self._context.work_left) <= 0:\n",
+        "            if (work_left := 1_000_000) <= 0:\n",
         SESSION_TESTS,
     ),
     Mutant(

@@ -12,7 +12,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_BITS, DueKey, time_of
+from arneb_core.api.due_key import DueKey, due_key, time_of
 from arneb_core.api.position import Position
 from arneb_core.store.delayed_rows import (
     RECORD_BYTES,
@@ -119,7 +119,7 @@ def cut(records: Sequence[bytes], entries_max: int, span_ms: int) -> Iterator[Se
     start = 0
     while start < len(records):
         end_ms = time_of(key_of(records[start])) + span_ms
-        end = record_of(DueKey(end_ms << PLACE_BITS))
+        end = record_of(due_key(end_ms, Position(0)))
         stop = bisect_left(records, end, start, min(len(records), start + entries_max))
         yield records[start:stop]
         start = stop

@@ -116,16 +116,21 @@ async def test_each_comes_at_its_time_and_in_the_order_of_times(
         assert [len(each) for each in seen] == [1, 1, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
 
 
+@pytest.mark.parametrize("came_first", [True, False])
 @pytest.mark.parametrize("by_time", [True, False])
 async def test_of_what_came_due_together_times_count_for_those_who_ask(
-    data_dir: Path, by_time: bool
+    data_dir: Path, by_time: bool, came_first: bool
 ) -> None:
     clock = Clock()
     async with running(data_dir, clock) as engine:
         (held,) = await topic_with(engine, "s")
+        if came_first:
+            consumer, sink = attach(held, permits=0, by_time=by_time)
         await publish(engine, [500, 100, 300])
         await clock.reach(600, engine)
-        _, sink = attach(held, permits=100, by_time=by_time)
+        if not came_first:
+            consumer, sink = attach(held, permits=0, by_time=by_time)
+        consumer.flow(9)  # type: ignore[attr-defined]
         await quiet(engine)
         assert sink.bodies == ([b"1", b"2", b"0"] if by_time else [b"0", b"1", b"2"])
 

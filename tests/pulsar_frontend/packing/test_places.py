@@ -55,8 +55,11 @@ def acks(draw: st.DrawFn) -> CommandAck:
     ack = CommandAck(consumer_id=draw(st.integers(0, 300)), ack_type=CommandAck.Individual)
     ledger = draw(st.integers(0, 1 << 32))
     first = draw(st.one_of(st.integers(0, 300), st.integers(0, 1 << 33)))
-    for index in range(draw(st.integers(0, 200))):
-        ack.message_id.add(ledgerId=ledger, entryId=first + index)
+    count, step = draw(st.integers(0, 200)), draw(st.sampled_from([1, 1, 3, 101]))
+    rolls = draw(st.integers(1, 200))
+    for index in range(count):
+        # What came due lies here and there, in several ledgers.
+        ack.message_id.add(ledgerId=ledger + index // rolls, entryId=first + step * index)
     for _ in range(draw(st.integers(0, 2))):
         if ack.message_id:
             strange = draw(st.sampled_from(list(ack.message_id)))
@@ -73,7 +76,7 @@ def acks(draw: st.DrawFn) -> CommandAck:
 
 
 @given(acks())
-def test_neighbours_are_split_as_one_by_one(ack: CommandAck) -> None:
+def test_many_are_split_as_one_by_one(ack: CommandAck) -> None:
     together = split_acks(ack.message_id, ack.SerializeToString())
     one_by_one = [split_acks([each], b"") for each in ack.message_id]
     assert together[0] == [place for whole, _ in one_by_one for place in whole]

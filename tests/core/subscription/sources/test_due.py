@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from arneb_core.api.due_key import DueKey, due_key
 from arneb_core.api.errors import StoreFailed
@@ -72,6 +73,12 @@ def source_of(log: Any, cache: DueCache | None = None) -> DueSource:
 OPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.sets(st.integers(0, 60), min_size=1, max_size=12)),
+        st.tuples(
+            st.just("share"),
+            st.sets(st.integers(0, 60), min_size=1, max_size=12),
+            st.sets(st.integers(0, 60), max_size=6),
+        ),
+        st.tuples(st.just("other"), st.integers(1, 6)),
         st.tuples(st.just("take"), st.integers(1, 6)),
         st.tuples(st.just("discard"), st.sets(st.integers(0, 60), max_size=6)),
         st.tuples(st.just("through"), st.integers(0, 40)),
@@ -91,6 +98,7 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
     log: Any = FakeLog()
     cache = DueCache(log, CacheBudget(), bytes_max=10 * (ENTRY_BYTES + 10))
     source, model = source_of(log, cache), list[list[int]]()
+    other, others = source_of(log, cache), list[list[int]]()
     for op in ops:
         match op:
             case ("add", places):
@@ -98,6 +106,17 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
                 if run:
                     source.add(array("Q", run))
                     model.append(run)
+            case ("share", places, unwanted):
+                # Another subscription has the same run, and wants all of it.
+                run = array("Q", sorted(places - set(chain(*model)) - set(chain(*others))))
+                wanted = [each for each in run if each not in unwanted]
+                if wanted:
+                    source.add(run, BitMap64(wanted))
+                    model.append(wanted)
+                    other.add(run, BitMap64(run))
+                    others.append(run.tolist())
+            case ("other", count):
+                take(other, log, others, count)
             case ("take", count):
                 take(source, log, model, count)
             case ("discard", places):
@@ -120,12 +139,15 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
         flat = list(chain(*model))
         assert len(source) == len(flat) and bool(source) is bool(flat)
         assert all(Position(each) in source for each in flat)
+        assert sorted(source.places) == sorted(flat)
         assert cache.size <= 10 * (ENTRY_BYTES + 10)
     log.fails = False
     source.fetch.retry()
+    other.fetch.retry()
     for _ in range(1_000):
         take(source, log, model, 1)
-    assert not source and not any(model)
+        take(other, log, others, 1)
+    assert not source and not any(model) and not other and not any(others)
 
 
 def take(source: DueSource, log: FakeLog, model: list[list[int]], count: int) -> None:
