@@ -17,7 +17,7 @@ from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.log.tail_cache import CacheBudget
 
-CACHE_BYTES_MAX: Final = 4 * 1024 * 1024
+CACHE_BYTES_MAX: Final = 8 * 1024 * 1024
 """For each topic: a subscription that is further behind reads again, as it would of a tail."""
 
 ENTRY_BYTES: Final = 200
