@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from pyroaring import BitMap64
+
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
@@ -29,6 +31,12 @@ class Page(NamedTuple):
 
     positions: list[Position]
     entries: list[bytes]
+
+    def only(self, wanted: set[int] | BitMap64, start: int = 0) -> "Page":
+        """What of it is ``wanted``, from number ``start`` on."""
+        held = zip(self.positions[start:], self.entries[start:], strict=True)
+        left = [(place, entry) for place, entry in held if place in wanted]
+        return Page([place for place, _ in left], [entry for _, entry in left])
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,15 +318,9 @@ class DueSource:
 
     def _leave_out(self) -> None:
         """Of the page, only what is wanted."""
-        page, start = self._page, self._page_at
-        if page is None:
-            return
-        wanted = self._places
-        held = zip(page.positions[start:], page.entries[start:], strict=True)
-        left = [(place, entry) for place, entry in held if place in wanted]
-        self._page, self._page_at = None, 0
-        if left:
-            self._page = Page([place for place, _ in left], [entry for _, entry in left])
+        if self._page is not None:
+            left = self._page.only(self._places, self._page_at)
+            self._page, self._page_at = left if left.positions else None, 0
 
     def _of_page(self) -> tuple[list[Position], list[bytes]]:
         page = self._page
@@ -364,8 +358,14 @@ class DueSource:
         return (places[: len(entries)], entries) if entries else None
 
     def _read(self, runs: Runs) -> None:
-        if runs and self._runs:
-            page = self._cache.page_of(runs)
+        if not runs or not self._runs:
+            return
+        page, run = self._cache.page_of(runs), self._runs[0]
+        if page.positions != self._listed(run, self._at, len(page.positions)):
+            # Somebody who wants others had it read from the same place on.
+            stop = bisect_right(run, page.positions[-1], self._at)
+            page = page.only(set(run[self._at : stop]))
+        if page.positions:
             self._open(page)
             self._asked = self._page_ends
 
