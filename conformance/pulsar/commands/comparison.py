@@ -37,6 +37,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "topics info-internal": LEDGERS,
     "topics examine-messages -i latest -m 100": "Pulsar fails where the first one is shown",
     "topics get-message-by-id -l {ledger} -e 999": "Pulsar fails where nothing is there",
+    "persistent expire-messages": "Pulsar goes by counters, which what was skipped leaves wrong",
     "persistent partitioned-stats-internal": "a topic without messages has no ledger yet",
     "topicPolicies get-dispatcher-pause-on-ack-state-persistent": (
         "the tool does not wait for the answer, and prints the state of waiting"

@@ -25,6 +25,10 @@ SETTINGS: Final = {
 SETTLES_S: Final = 0.25
 """What Apache Pulsar takes until a policy of a topic is what it was set to."""
 
+TAKES_EFFECT_LATER: Final = ("set-", "remove-", "expire-messages")
+"""Commands that Apache Pulsar answers before they are done; a second expiry meanwhile is a
+conflict."""
+
 MESSAGES: Final = 6
 
 Played = Sequence[tuple[str, Said]]
@@ -52,7 +56,7 @@ def play(admin_url: str, pulsar_url: str, place: Path, settles_s: float = 0.0) -
             said = admin(words)
             statuses = recorder.taken()
             played.append((line, replace(said, status=statuses[-1] if statuses else 0)))
-            if words[0] in ("topics", "topicPolicies") and words[1].startswith(("set-", "remove-")):
+            if words[0] in ("topics", "topicPolicies") and words[1].startswith(TAKES_EFFECT_LATER):
                 time.sleep(settles_s)
     return played
 
