@@ -137,12 +137,13 @@ class Core(Protocol):
     def turn_begins(self, whose: int) -> None:
         """A turn of the loop begins in which one connection, of that number, may append, and which
         :meth:`turn_ends` ends, without a checkpoint in between. To say so is an offer: if there has
-        been nobody else for a while, its appends need not wait for another pass."""
+        been nobody else for a while, or others send much and it little, its appends need not wait
+        for another pass."""
         ...
 
     def turn_ends(self, *, may_be_called: bool) -> None:
         """The turn is over but for this call, in which the connection may be told of what is
-        committed, if it ``may_be_called``."""
+        committed, and have deliveries, if it ``may_be_called``."""
         ...
 
     @property

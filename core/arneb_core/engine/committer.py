@@ -28,7 +28,7 @@ from arneb_core.engine.request import Request, part
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import CommitReport
-from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, CommitLog, Ending
+from arneb_core.store.commit.commit_log import CommitLog, Ending
 
 COMMIT_CURSORS_MAX: Final = 128
 """Changed cursors in a commit: those of so many subscriptions take some 4 ms."""
@@ -162,14 +162,17 @@ class Committer:
         """Begin nothing that can wait for the next start."""
         self._stopping = True
 
-    def start(self) -> None:
-        """Start what can be started, if there is something to commit."""
+    def start(self, *, commits: bool = True) -> None:
+        """Start what can be started, if there is something to commit. Without ``commits``, only
+        what is little is stored beside large ones."""
         under_way = self._under_way
         try:
             while self.breakage.error is None:
-                if self._waiting and (under_way or self.waiting_bytes > SMALL_BYTES_MAX):
+                if self._overtaking.is_due(self._waiting, under_way, self.waiting_bytes, commits):
                     self._overtake()
                 if under_way and (self._one_by_one or len(under_way) >= self._log.depth):
+                    break
+                if not commits:
                     break
                 take_cursors = self._cursors_left or bool(self._receipts) or self._flush_cursors
                 if not (self._waiting or take_cursors or self._is_left_over):
@@ -215,7 +218,7 @@ class Committer:
             self._plan_cursors(commit)
         settle, self._settle_due = self._settle_due, False
         self._under_way.append(commit)
-        self._overtaking.again()
+        self._overtaking.begun(commit.size)
         return self._log.submit(commit.changes, self._ended, settle=settle)
 
     def _overtake(self) -> None:

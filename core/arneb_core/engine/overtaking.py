@@ -32,6 +32,11 @@ REST: Final = 3
 """So many times as long as a write took the loop rests from such writes: whatever the disk does,
 they have a quarter of its time at the most. A fast one takes 50 us."""
 
+LITTLE_BYTES_MAX: Final = 16 * 1024
+"""What is stored at the end of the turn that brings it, or by itself between two large commits: the
+bytes of no more cost less than the flush. Where many send more than that, what they send in a pass
+is better off together, as is the small rest that the publisher of the large commits sends."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -52,6 +57,8 @@ class Overtaking:
         self._seconds = seconds
         self._rests_until = 0.0
         self._now_ms = now_ms
+        self._was_large = False
+        """The last commit that began had more than a small one has."""
         self._is_known = False
         self._is_barred = False
         """Nothing overtakes."""
@@ -61,6 +68,27 @@ class Overtaking:
     def __repr__(self) -> str:
         state = "barred" if self._is_barred else f"{len(self._taken)} topics taken"
         return f"<Overtaking, {state}, {self._seen} seen>"
+
+    def is_due(
+        self,
+        waiting: deque[Request],
+        under_way: Collection[PlannedCommit],
+        waiting_bytes: int,
+        in_step: bool,
+    ) -> bool:
+        """Whether what is little need not wait: for what is under way, for what waits with it, or,
+        where large commits are made, for the next; nor that for one of so little. Not ``in_step``,
+        so at the end of the turn that has brought the last request, only if that is little."""
+        if not waiting or not (in_step or waiting[-1].size <= LITTLE_BYTES_MAX):
+            return False
+        if under_way or waiting_bytes > SMALL_BYTES_MAX:
+            return True
+        return self._was_large and waiting_bytes <= LITTLE_BYTES_MAX
+
+    def begun(self, size: int) -> None:
+        """A commit of so many bytes is under way now."""
+        self._was_large = size > SMALL_BYTES_MAX
+        self._is_known = False
 
     def again(self) -> None:
         """Other commits are under way than before, or other requests wait; or what could not be

@@ -102,6 +102,12 @@ class Steps:
                 self._committer.start()
             else:
                 self._pump.wake()
+        elif may_be_called:
+            # Where others send all they can, each pass that is waited for is a long turn of theirs.
+            others = bool(self._ready)
+            self._committer.start(commits=False)
+            if self._ready and not others:
+                self._dispatch()
 
     def has_work(self, subscription: LogSubscription) -> None:
         """Have ``subscription`` dispatch at the next step."""

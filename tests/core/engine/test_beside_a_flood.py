@@ -17,6 +17,7 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
 from arneb_core.engine import overtaking
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.overtaking import LITTLE_BYTES_MAX
 from arneb_core.store.commit.inline import BYTES_MAX
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
@@ -131,6 +132,93 @@ async def test_a_small_run_is_stored_and_delivered_while_a_large_commit_is_made(
     async with open_engine(data_dir) as engine:
         assert engine.topic("small").statistics().entries == 4
         assert engine.topic("flood").statistics().entries == 2 + 2 * len(LARGE)
+
+
+@contextmanager
+def turn(engine: Engine, whose: int, *, may_be_called: bool = True) -> Iterator[None]:
+    """A turn of one connection; its end is the end of the block."""
+    engine.turn_begins(whose)
+    yield
+    engine.turn_ends(may_be_called=may_be_called)
+
+
+async def test_a_small_run_is_stored_and_delivered_in_the_turn_that_brings_it(
+    data_dir: Path,
+) -> None:
+    """No pass of the loop is waited for, in which the other may have a long turn."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small", "third")
+        subscription = await engine.topic("small").subscribe("s", initial=InitialPosition.LATEST)
+        _, sink = attach(subscription, permits=100)
+        await quiet(engine)
+        with held() as commit:
+            with turn(engine, 1):
+                flood = append(engine, "flood", LARGE)
+            await commit.entered()
+            with turn(engine, 1):
+                more = append(engine, "flood", LARGE)
+            with turn(engine, 2):
+                small = append(engine, "small", [make_entry(b"x")])
+                assert not small.is_told, "told before the end of its turn"
+            assert small.calls == [None]
+            assert sink.bodies == [b"x"]
+            with turn(engine, 2, may_be_called=False):
+                second = append(engine, "small", [make_entry(b"y")])
+            assert not second.is_told
+            await stored(second)
+            with turn(engine, 3):  # many may send so much: what they do in a pass goes together
+                third = append(engine, "third", [make_entry(bytes(LITTLE_BYTES_MAX))])
+            assert not third.is_told
+            await stored(third)
+            assert not (flood.is_told or more.is_told)
+        await quiet(engine)
+        assert sink.bodies == [b"x", b"y"]
+
+
+async def test_others_who_are_ready_have_their_deliveries_before(data_dir: Path) -> None:
+    """They may be many: that is a step of the pump, and not the end of a small turn."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small", "other")
+        subscription = await engine.topic("small").subscribe("s", initial=InitialPosition.LATEST)
+        _, sink = attach(subscription, permits=100)
+        other = await engine.topic("other").subscribe("s")
+        attach(other, permits=100)
+        await quiet(engine)
+        with held() as commit:
+            append(engine, "flood", LARGE)
+            await commit.entered()
+            await steps()
+            with turn(engine, 2):
+                small = append(engine, "small", [make_entry(b"x")])
+                engine.has_work(other)
+            assert small.calls == [None]
+            assert not sink.bodies
+            await steps()
+            assert sink.bodies == [b"x"]
+        await quiet(engine)
+
+
+async def test_between_two_large_commits_what_is_little_is_stored_by_itself(
+    data_dir: Path,
+) -> None:
+    """The next large one does not wait for two flushes for it; but what is more goes with that,
+    and without large ones all goes the way that it went."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "small")
+        append(engine, "flood", LARGE)
+        await quiet(engine)
+        with turn(engine, 2):
+            little = append(engine, "small", [make_entry(b"x")])
+        assert little.calls == [None]
+        with turn(engine, 2):
+            rest = append(engine, "small", [make_entry(bytes(LITTLE_BYTES_MAX))])
+        assert not rest.is_told
+        await quiet(engine)  # with a small commit
+        with turn(engine, 2):
+            alone = append(engine, "small", [make_entry(b"x")])
+        assert not alone.is_told
+        await quiet(engine)
+        assert little.first < rest.first < alone.first
 
 
 async def test_what_comes_with_a_large_run_does_not_wait_for_it(data_dir: Path) -> None:
