@@ -113,6 +113,16 @@ def test_who_is_refused_hears_nothing_until_all_is_well(splitter: Splitter) -> N
         assert client.recv(1) in (b"1", b"2")
 
 
+def test_who_is_there_goes_on_while_more_are_refused(splitter: Splitter) -> None:
+    with opened(splitter) as client:
+        client.recv(1)
+        splitter.refuse_more("mine")
+        client.sendall(b"on")
+        assert client.recv(2) == b"on"
+        with opened(splitter) as other, suppress(ConnectionResetError):
+            assert other.recv(1) == b""
+
+
 def test_what_stands_still_goes_on_where_it_was(splitter: Splitter) -> None:
     with opened(splitter) as client:
         client.recv(1)

@@ -94,8 +94,12 @@ class Splitter:
 
     def refuse(self, owner: str) -> None:
         """Abort what is carried for that one, and whatever it begins, until :meth:`heal`."""
-        self._do(lambda: self._refused.add(owner))
+        self.refuse_more(owner)
         self.cut(owner)
+
+    def refuse_more(self, owner: str) -> None:
+        """Abort whatever that one begins, until :meth:`heal`."""
+        self._do(lambda: self._refused.add(owner))
 
     def still(self, owner: str) -> None:
         """Nothing of that one's gets through any more, either way; it sees only silence."""

@@ -10,6 +10,7 @@ epoch is printed.
 
 import argparse
 import logging
+import math
 import sys
 import time
 from functools import partial
@@ -29,7 +30,7 @@ UNLOAD_PART = 0.05
 
 
 async def race(
-    url: str, http: str, races: int, topics: int, seed: int, unload_part: float
+    url: str, http: str, races: int, seconds: float, topics: int, seed: int, unload_part: float
 ) -> Figures:
     """All of it. Raises :class:`RaceLost`."""
     options = ClientOptions(backoff_cap_s=1.0, statistics_interval_s=0.0)
@@ -48,7 +49,7 @@ async def race(
                 topic = f"persistent://{NAMESPACE}/races-{uuid4().hex[:8]}-{number}"
                 course = Course(client, topic, Random(chance.random()), unload, unload_part)
                 courses.append(course)
-                nursery.start_soon(course.run, -(-races // topics))
+                nursery.start_soon(course.run, -(-races // topics), seconds)
     figures = Figures()
     for each in courses:
         figures.add(each.figures)
@@ -58,6 +59,7 @@ async def race(
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--races", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="race no longer than that")
     parser.add_argument("--topics", type=int, default=TOPICS)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--service", choices=KINDS, default="cluster")
@@ -70,7 +72,14 @@ def main() -> int:
     with pulsar_service(wanted.service, wanted.url, wanted.http) as service:
         began = time.monotonic()
         work = partial(
-            race, service.url, service.http, wanted.races, wanted.topics, seed, wanted.unload_part
+            race,
+            service.url,
+            service.http,
+            wanted.races,
+            wanted.seconds,
+            wanted.topics,
+            seed,
+            wanted.unload_part,
         )
         try:
             figures = trio.run(work)

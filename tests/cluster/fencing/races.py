@@ -120,8 +120,8 @@ class Course:
     def __repr__(self) -> str:
         return f"<Course on {self._topic}, {self.figures.races} races>"
 
-    async def run(self, races: int) -> None:
-        """Race so often, and judge. Raises :class:`RaceLost`."""
+    async def run(self, races: int, seconds: float) -> None:
+        """Race so often, or for so long, and judge. Raises :class:`RaceLost`."""
         await LogTopic(self._client, self._topic).hold()
         async with trio.open_nursery() as nursery:
             self._nodes = [
@@ -130,7 +130,8 @@ class Course:
             ]
             for each in self._nodes:
                 nursery.start_soon(self._write, each)
-            while self.figures.races < races:
+            end = trio.current_time() + seconds
+            while self.figures.races < races and trio.current_time() < end:
                 await self._race()
             leader = await self._leader()
             self._is_quiet = True

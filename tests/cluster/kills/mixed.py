@@ -30,13 +30,14 @@ import time
 from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
 from conformance.brokers.arneb import REPOSITORY, SOURCE_ROOTS, run_arneb
 from conformance.brokers.arneb_cluster import ArnebCluster, ClusterNode
-from conformance.brokers.process import BrokerFailed, OwnProcess
+from conformance.brokers.process import Address, BrokerFailed, OwnProcess
 from conformance.brokers.pulsar_service import KINDS as SERVICES
 from conformance.brokers.pulsar_service import PulsarService, pulsar_service
 from conformance.wire.amqp import AmqpClosed
@@ -65,6 +66,8 @@ SETTLED_S: Final = 2.5
 answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
 STILL_S: Final = 3.0
 """Everything that was under way is written by then."""
+EVERYBODY: Final = ""
+"""Whoever comes to a splitter."""
 REFUSE_PART: Final = 0.5
 AFTER_JUDGING_PART: Final = 0.5
 """Of the lives: what was killed or stopped comes back only when all was judged without it."""
@@ -108,12 +111,13 @@ class Run:
         ]
         nodes = [each.port("amqp") for each in self.cluster.nodes]
         self._canary: Canary | None = None
+        self._turns = count()
         self._nodes = nodes
 
     async def play(self, kinds: Sequence[str]) -> None:
         """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
         self.cluster.start()
-        self._canary = Canary(lambda: self.cluster.address, self._nodes)
+        self._canary = Canary(self._next_node, self._nodes)
         await self._canary.start()
         for player in self._players:
             await player.prepare()
@@ -131,6 +135,11 @@ class Run:
         print(f"  canary: {self._canary.summary()}", flush=True)
         await self._compare()
 
+    def _next_node(self) -> Address:
+        """One that runs, in turn."""
+        nodes = [each for each in self.cluster.nodes if each.running and not each.is_still]
+        return nodes[next(self._turns) % len(nodes)].port("amqp")
+
     # A life
 
     async def _live(self, kind: str) -> str:
@@ -147,6 +156,10 @@ class Run:
         await asyncio.sleep(self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX))
         waited_s = FLUSHES_OF_AN_ACK * canary.slowest_s(RECENT_S)
         at, now = time.monotonic(), asyncio.get_running_loop().time()
+        # A client that hangs at a leader that is none any more holds what it had; in the players'
+        # books nobody else may come then. That such a leader says nothing the canary sees.
+        for splitter in self.cluster.splitters.values():
+            splitter.refuse_more(EVERYBODY)
         restore = await getattr(self, f"_{kind.replace('-', '_')}")(leader)
         try:
             confirm = await canary.confirm_after(at, CONFIRM_WITHIN_S)
@@ -158,12 +171,15 @@ class Run:
         if not later:
             await restore()
         await asyncio.sleep(self._dice.uniform(0, LATER_S_MAX))
+        # As if there were no broker any more: what is cut only would come again at once.
         for splitter in self.cluster.splitters.values():
-            splitter.cut()
+            splitter.refuse(EVERYBODY)
         _, pending = await asyncio.wait(tasks, timeout=ENDED_WITHIN_S) if tasks else ((), ())
         if pending:
             raise PromiseBroken(f"a fault of the test: still at work are {pending}")
         await asyncio.gather(*tasks)
+        for splitter in self.cluster.splitters.values():
+            splitter.heal(EVERYBODY)
         for player in self._players:
             player.crash(now - waited_s)
             await player.end()
