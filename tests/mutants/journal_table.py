@@ -12,6 +12,7 @@ OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
+OVERLAY_TESTS: Final = (STORE + "test_overlay.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
 FLOOD_TESTS: Final = ("tests/core/engine/test_beside_a_flood.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
@@ -498,5 +499,61 @@ JOURNAL_MUTANTS: Final = (
         "            for begin, part, lengths in split_run(place, entries):\n",
         "            for begin, part, lengths in [(place, entries, list(map(len, entries)))]:\n",
         JOURNAL_TESTS,
+    ),
+    Mutant(
+        "a row that is in the journal is read as LMDB has it",
+        CORE + "store/snapshot.py",
+        "        if key in late:\n            return late[key]\n",
+        "",
+        OVERLAY_TESTS,
+    ),
+    Mutant(
+        "a row that is in the journal is read twice",
+        CORE + "store/overlay.py",
+        "        if key in late:\n            continue\n",
+        "",
+        OVERLAY_TESTS,
+    ),
+    Mutant(
+        "a takeover leaves rows that go",
+        CORE + "store/commit/commits.py",
+        "                        if each.puts or each.deletes:\n",
+        "                        if each.puts:\n",
+        OVERLAY_TESTS,
+    ),
+    Mutant(
+        "the journal takes rows that say how others are read",
+        CORE + "store/overlay.py",
+        "key.startswith(FRONTEND_PREFIX))\n",
+        "key)\n",
+        OVERLAY_TESTS,
+    ),
+    Mutant(
+        "the journal takes rows without end",
+        CORE + "store/commit/journal.py",
+        "can_be_laid_over(changes) or self._rows + _rows_in(changes) > ROWS_MAX:\n",
+        "can_be_laid_over(changes):\n",
+        OVERLAY_TESTS,
+    ),
+    Mutant(
+        "a cursor goes on behind a record that is lost",
+        CORE + "store/fitting.py",
+        "        if is_behind_loss and (rest",
+        "        if not record and (rest",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "a salvage lays old rows of the journal over what came later",
+        CORE + "store/salvage.py",
+        "is_current = remains.meta is not None and Table.META not in remains.damaged\n",
+        "is_current = True\n",
+        (STORE + "test_salvage.py", STORE + "test_salvage_damage.py"),
+    ),
+    Mutant(
+        "acks that nobody waits for are written twice",
+        CORE + "engine/committer.py",
+        "self._settle_due or is_lazy, False",
+        "self._settle_due, False",
+        INLINE_TESTS,
     ),
 )

@@ -186,6 +186,7 @@ class Committer:
 
     def _start(self, take_cursors: bool) -> CommitReport | None:
         """Start a commit; the report if it is stored on the spot."""
+        is_lazy = self._flush_cursors or self._cursors_left
         # After a failure the cursors go first and alone: when the disk is full it is acks
         # and the trims they allow that make room, and they must not fail with the appends.
         alone = self.has_dirty if self._cursors_first else False
@@ -216,7 +217,8 @@ class Committer:
                     commit.unwritten.append(subscription)
         if alone or take_cursors or commit.taken:
             self._plan_cursors(commit)
-        settle, self._settle_due = self._settle_due, False
+        # Cursors that nobody waits for are the store's at once, and take along what it lacks.
+        settle, self._settle_due = self._settle_due or is_lazy, False
         self._under_way.append(commit)
         self._overtaking.begun(commit.size)
         return self._log.submit(commit.changes, self._ended, settle=settle)

@@ -3,11 +3,13 @@
 The rule: an entry keeps the position that it was given. What is missing between the log and a run
 of the journal, or between two of its runs, becomes a *gap*: a row of GAPS, which says that these
 positions were given out and that what stood there is lost. A run that has no place, because its
-ledger is not there or something stands there already, is left out and said.
+ledger is not there or something stands there already, is left out and said. Cursors stay where they
+were behind a record that is lost: a cursor writes what has changed since it was written last, so
+what follows says too little. Then messages come again that were acknowledged, and that is said.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
 from arneb_core.api.position import LedgerId, Position, before, ledger_of, position, render
@@ -46,6 +48,8 @@ class Fitting:
     gaps: list[Gap] = field(default_factory=list)
     refused: list[Block] = field(default_factory=list)
     """Runs that have none."""
+    cursors_left: int = 0
+    """Records whose rows of cursors are left out."""
 
     @property
     def repairs(self) -> Changes | None:
@@ -56,11 +60,12 @@ class Fitting:
         return Changes(puts=puts) if puts else None
 
 
-def fit(stored: Stored, records: Sequence[CommitRecord]) -> Fitting:
-    """Find the place of ``records``, which ``stored`` must not have."""
+def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting:
+    """Find the place of ``records``, which ``stored`` must not have: it has those up to
+    ``number``."""
     made = Fitting()
     ends: dict[TopicId, Position] = {}
-    for record in records:
+    for record, is_behind_loss in in_turn(records, number):
         kept: list[Block] = []
         for run in record.changes.blocks:
             topic_id, first, entries = run
@@ -72,14 +77,33 @@ def fit(stored: Stored, records: Sequence[CommitRecord]) -> Fitting:
                 made.gaps.append(Gap(topic_id, expected, before(first)))
             ends[topic_id] = Position(first + len(entries))
             kept.append(run)
-        if len(kept) == len(record.changes.blocks):
-            made.records.append(record)
-        elif kept:
-            changes = Changes(kept)
-            made.records.append(
-                CommitRecord(record.epoch, record.number, record.before, changes, record.checksum)
-            )
+        changes = record.changes
+        if len(kept) < len(changes.blocks):
+            changes = replace(changes, blocks=kept)
+        if is_behind_loss and (rest := _without_cursors(changes)) != changes:
+            changes = rest
+            made.cursors_left += 1
+        if changes:
+            made.records.append(replace(record, changes=changes))
     return made
+
+
+def in_turn(records: Iterable[CommitRecord], number: int) -> Iterator[tuple[CommitRecord, bool]]:
+    """Records as they are found behind the one with ``number``, each with whether one between that
+    and it is missing."""
+    is_behind_loss = False
+    for record in records:
+        is_behind_loss = is_behind_loss or record.number != number + 1
+        number = record.number
+        yield record, is_behind_loss
+
+
+def _without_cursors(changes: Changes) -> Changes:
+    return replace(
+        changes,
+        puts=[each for each in changes.puts if each[0] is not Table.CURSORS],
+        deletes=[each for each in changes.deletes if each[0] is not Table.CURSORS],
+    )
 
 
 def _expected(
@@ -97,8 +121,10 @@ def _expected(
 
 def losses(stored: Stored, fitting: Fitting) -> list[str]:
     """What is lost, from where to where, in words for people."""
+    left = fitting.cursors_left
+    again = [f"acknowledgements of {left} records behind that are not taken: they come again"]
     if not (fitting.gaps or fitting.refused):
-        return []
+        return again if left else []
     names = {
         TopicRecord.unpack(value).id: f"topic {key[len(TOPIC_PREFIX) :].decode()!r}"
         for key, value in stored.scan(Table.CATALOG, TOPIC_PREFIX)
@@ -113,7 +139,8 @@ def losses(stored: Stored, fitting: Fitting) -> list[str]:
         for topic_id, first, entries in fitting.refused
     ]
     more = len(lines) - SHOWN_MAX
-    return lines[:SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])
+    lines = lines[:SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])
+    return lines + (again if left else [])
 
 
 def _range(first: Position, last: Position) -> str:

@@ -28,7 +28,9 @@ from arneb_core.store.block import (
     encode_block,
 )
 from arneb_core.store.delayed_rows import pack_through
+from arneb_core.store.fitting import in_turn
 from arneb_core.store.journal_file import read_journal
+from arneb_core.store.overlay import rows_of
 from arneb_core.store.records import (
     JournalState,
     LedgerRecord,
@@ -145,7 +147,7 @@ class Salvage:
     # The log
 
     def _take_journal(self, directory: Path, blocks: dict[TopicId, list[FoundBlock]]) -> None:
-        """The runs that LMDB did not have yet."""
+        """The runs and rows that LMDB did not have yet."""
         row = next((v for k, v in self._remains.rows(Table.META) if k == META_JOURNAL), None)
         if row is None:
             if Table.META in self._remains.damaged:
@@ -159,10 +161,34 @@ class Salvage:
             self.missing.append(f"what the journal had: {problem}")
             return
         self.missing += [f"journal: {fault}" for fault in reading.faults]
-        for record in reading.records:
+        # An old row would have old records laid over what came after them.
+        remains = self._remains
+        is_current = remains.meta is not None and Table.META not in remains.damaged
+        if not is_current and any(rows_of(each.changes) for each in reading.records):
+            self.missing.append(
+                "rows of cursors and metadata that the journal had, or some of them"
+            )
+        number = JournalState.unpack(row).number
+        for record, is_behind_loss in in_turn(reading.records, number):
             for topic_id, first, entries in record.changes.blocks:
                 value = bytes(encode_block(first, entries))
                 blocks.setdefault(topic_id, []).append(self.stored.note(first, entries, value))
+            for table, key, late in rows_of(record.changes) if is_current else ():
+                if table is Table.CURSORS and not is_behind_loss:
+                    self._take_cursor_row(key, late)
+                elif table is Table.CATALOG and late is not None:
+                    self._frontend[key] = late
+                elif table is Table.CATALOG:
+                    self._frontend.pop(key, None)
+
+    def _take_cursor_row(self, key: bytes, value: bytes | None) -> None:
+        """A row of the journal's."""
+        topic_id, number, kind, low = parse_cursor_key(key)
+        if rows := self._cursors.get((topic_id, number)):
+            if value is None:
+                rows.drop(kind, low)
+            else:
+                rows.take(kind, low, value)
 
     def _make_logs(self, blocks: dict[TopicId, list[FoundBlock]]) -> None:
         records: dict[TopicId, dict[LedgerId, LedgerRecord]] = {}

@@ -55,6 +55,13 @@ class SalvagedCursor:
         else:
             self.masks[Position(low)] = unpack_mask(value)
 
+    def drop(self, kind: CursorKind, low: int) -> None:
+        """A row is gone; never that of the place."""
+        if kind is CursorKind.HOLES:
+            self.holes.pop(low, None)
+        elif kind is CursorKind.MASK:
+            self.masks.pop(Position(low), None)
+
     def take_old(self, values: list[bytes], *, goes_back: bool) -> None:
         """Rows that may be old: of several the lowest, so that nothing is passed over.
 

@@ -25,7 +25,7 @@ from arneb_core.store.block import (
     split_run,
 )
 from arneb_core.store.bodies import unpack_body
-from arneb_core.store.commit_record import CommitRecord, merged_blocks
+from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.copying import copy_store
 from arneb_core.store.fitting import Fitting, Gap, fit
 from arneb_core.store.journal_file import Fault
@@ -34,6 +34,7 @@ from arneb_core.store.leftovers import Range, is_left_over, leftovers
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import DATA_NAME, LOCK_NAME, Tables, open_lmdb, open_tables
+from arneb_core.store.overlay import Overlay, laid_over
 from arneb_core.store.page_release import PageRelease
 from arneb_core.store.page_walk import PageFault
 from arneb_core.store.readers import WatchedReading
@@ -63,8 +64,8 @@ class Snapshot:
     """One read transaction. Use it from one thread at a time, inside its ``with`` block."""
 
     __slots__ = (
-        "_journaled",
         "_leftovers",
+        "_overlay",
         "_page_release",
         "_tables",
         "_txn",
@@ -89,18 +90,19 @@ class Snapshot:
         self.journal_gaps = gaps
         self.faults = faults
         self._leftovers: dict[TopicId, list[Range]] | None = None  # looked up when needed
-        self._journaled: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
+        self._overlay = Overlay()
         if pending:
             has = JournalState.unpack(self.get(Table.META, META_JOURNAL)).number
-            late = (each.changes for each in pending if each.number > has)
-            for topic_id, first, entries in merged_blocks(late):
-                self._journaled.setdefault(topic_id, []).append((first, entries))
+            self._overlay = Overlay([each for each in pending if each.number > has])
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self._txn.id()}, {len(self._journaled)} topics of it in the journal>"
+        return f"<Snapshot {self._txn.id()}, from the journal {self._overlay!r}>"
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
+        late = self._overlay.rows(table)
+        if key in late:
+            return late[key]
         value = self._txn.get(shorten(key), db=self._tables[table])
         self._page_release.read(0 if value is None else len(value))
         return unwrap(value)[1] if value is not None and is_long(key) else value
@@ -108,6 +110,10 @@ class Snapshot:
     def scan(self, table: Table, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Every key that begins with ``prefix``, with its value, in key order (long keys that
         share their first 479 bytes come in no particular order among themselves)."""
+        stored, late = self._scan(table, prefix), self._overlay.rows(table)
+        return laid_over(stored, late, prefix) if late else stored
+
+    def _scan(self, table: Table, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         head = prefix[:HEAD_BYTES]
         cursor = self._txn.cursor(self._tables[table])
         more = cursor.set_range(head)
@@ -125,6 +131,12 @@ class Snapshot:
     def keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
         """Every key that begins with ``prefix``, in order, without its value. For tables whose
         keys are short."""
+        stored, late = self._keys(table, prefix), self._overlay.rows(table)
+        if not late:
+            return stored
+        return (key for key, _ in laid_over(((each, b"") for each in stored), late, prefix))
+
+    def _keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
         cursor = self._txn.cursor(self._tables[table])
         more = cursor.set_range(prefix)
         while more:
@@ -194,7 +206,7 @@ class Snapshot:
     def last_position(self, topic_id: TopicId, up_to: Position | None = None) -> Position | None:
         """The topic's last entry, or its last one that is not behind ``up_to``."""
         limit = AFTER_ALL if up_to is None else up_to
-        for first, entries in reversed(self._journaled.get(topic_id, ())):
+        for first, entries in reversed(self._overlay.runs.get(topic_id, ())):
             if first <= limit:
                 return min(limit, Position(first + len(entries) - 1))
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
@@ -213,7 +225,7 @@ class Snapshot:
     def journaled_blocks(self) -> Iterator[tuple[TopicId, Position, bytes]]:
         """The blocks that are in the journal only, each with its topic and last position: what
         a :meth:`scan` of ENTRIES does not come by."""
-        for topic_id, runs in self._journaled.items():
+        for topic_id, runs in self._overlay.runs.items():
             for first, entries in runs:
                 for begin, part, lengths in split_run(first, entries):
                     last = Position(begin + len(part) - 1)
@@ -236,8 +248,12 @@ class Snapshot:
         return decode_block(value, self.find_body)
 
     def rows(self, table: Table) -> int:
-        """How many rows a table has."""
-        return self._txn.stat(self._tables[table])["entries"]
+        """How many rows a table has; of ENTRIES, how many blocks LMDB has."""
+        handle = self._tables[table]
+        count = self._txn.stat(handle)["entries"]
+        for key, value in self._overlay.rows(table).items():
+            count += (value is not None) - (self._txn.get(shorten(key), db=handle) is not None)
+        return count
 
     def live_bytes(self) -> int:
         """Bytes of the file's pages that hold something, as against those to be reused."""
@@ -276,7 +292,7 @@ class Snapshot:
             if last is not None and end >= last:
                 return
             more = cursor.next()
-        for place, entries in self._journaled.get(topic_id, ()):
+        for place, entries in self._overlay.runs.get(topic_id, ()):
             # In pieces as LMDB will have them: a run may be all that the journal holds.
             for begin, part, lengths in split_run(place, entries):
                 end = Position(begin + len(part) - 1)
@@ -315,7 +331,7 @@ class SnapshotEnvironment:
                 stored = Snapshot(txn, self._tables, reading)
                 has = JournalState.unpack(stored.get(Table.META, META_JOURNAL)).number
                 records = [each for each in found.records if each.number > has]
-                fitting = fit(stored, records) if found.faults else Fitting(records)
+                fitting = fit(stored, records, has) if found.faults else Fitting(records)
                 yield Snapshot(
                     txn, self._tables, reading, fitting.records, fitting.gaps, found.faults
                 )

@@ -75,13 +75,14 @@ FAN_SIZES = st.tuples(st.sampled_from([1, SHARED_BYTES_MIN, 9_000])) | st.sample
 )
 RUNS_IN_A_ROW = st.sampled_from([1, 2, 3, 70])
 """The last of them fills the journal of a test."""
+PUTS = st.builds(Put, KEYS, st.none() | VALUES)
 EDITS = st.one_of(
     st.builds(Append, NAMES, RUNS),
     st.builds(FanOut, st.frozensets(NAMES, min_size=2), FAN_SIZES),
     st.builds(CloseLedger, NAMES),
     st.builds(DropLedger, NAMES),
     st.builds(DeleteTopic, NAMES),
-    st.builds(Put, KEYS, st.none() | VALUES),
+    PUTS,
 )
 
 
@@ -159,20 +160,30 @@ class StoreMachine(RuleBasedStateMachine):
         with broken_disk(self.store.path, fault), pytest.raises(CommitFailed):
             self.store.commit(changes)
 
-    def tiny(self, topics: Iterable[str], body: bytes) -> tuple[StoreModel, Changes]:
+    def tiny(
+        self, topics: Iterable[str], body: bytes, rows: Iterable[Put] = ()
+    ) -> tuple[StoreModel, Changes]:
         model, changes = deepcopy(self.model), Changes()
         for topic in topics:
             model.append(changes, topic, [entry(body)])
+        for row in rows:
+            apply(row, model, changes)
         return model, changes
 
-    @precondition(lambda self: any(each.is_open for each in self.model.topics.values()))
-    @rule(data=st.data(), body=st.sampled_from([b"", b"small", bytes(20_000)]), runs=RUNS_IN_A_ROW)
-    def commit_tiny_runs(self, data: st.DataObject, body: bytes, runs: int) -> None:
+    @rule(
+        data=st.data(),
+        body=st.sampled_from([b"", b"small", bytes(20_000)]),
+        rows=st.lists(PUTS, max_size=2),
+        runs=RUNS_IN_A_ROW,
+    )
+    def commit_tiny_ones(
+        self, data: st.DataObject, body: bytes, rows: list[Put], runs: int
+    ) -> None:
         """Into the journal, as long as it has room."""
         names = [name for name, each in self.model.topics.items() if each.is_open]
-        sets = st.lists(st.sampled_from(names), min_size=1, unique=True)
+        sets = st.lists(st.sampled_from(names), min_size=1, unique=True) if names else st.just([])
         for _ in range(runs):
-            model, changes = self.tiny(data.draw(sets), body)
+            model, changes = self.tiny(data.draw(sets), body, rows)
             commit_small(self.store, changes)
             self.model = model
 
@@ -182,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
         """The journal's disk is broken, and LMDB's as well."""
         self.close_snapshots()
         name = next(name for name, each in self.model.topics.items() if each.is_open)
-        _, changes = self.tiny([name], b"lost")
+        _, changes = self.tiny([name], b"lost", [Put(b"frontend/lost", b"")])
         self.store.prepare_tiny()
         failed = (CommitFailed, CommitInDoubt)
         with broken_disk(self.store.path, fault), broken_journal(), pytest.raises(failed):

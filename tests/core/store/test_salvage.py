@@ -24,12 +24,16 @@ from arneb_core.store.schema import (
 )
 from arneb_core.testing.damaged_kit import (
     LONG,
+    PAGE_BYTES,
     acknowledged,
     logs_by_name,
     page_classes,
     wipe,
 )
-from arneb_core.testing.store_kit import StoreModel, entry
+from arneb_core.testing.store_kit import StoreModel, commit_small, entry
+
+PAGE_FLAGS_AT = 10
+"""In a page: what kind of one it is."""
 
 OPEN = {1: LedgerRecord(created_ms=1)}
 
@@ -206,6 +210,44 @@ def test_a_cursor_that_went_back_is_not_moved_forward_by_its_old_row(tmp_path: P
     report = salvage(path, tmp_path / "out")
     assert acknowledged(tmp_path / "out") == {"a": {"s": set()}}
     assert any("subscription 's': where it stood" in line for line in report.missing)
+
+
+def test_rows_of_the_journal_are_laid_over_unless_nothing_tells_how_old_they_are(
+    tmp_path: Path,
+) -> None:
+    path, model, changes = tmp_path / "data", StoreModel(), Changes()
+    model.create_topic(changes, "a")
+    number = model.subscribe(changes, "a", "s")
+    model.append(changes, "a", [entry(b"%d" % each) for each in range(10)])
+    prefix = cursor_prefix(TopicId(1), number)
+    chunk = position(1, 0) >> 16
+    model.put(changes, b"frontend/old", b"")
+    changes.puts += [
+        (Table.CURSORS, prefix + PLACE_SUFFIX, place(0, 10)),
+        (Table.CURSORS, prefix + holes_suffix(chunk), pack_holes(BitMap([3]))),
+    ]
+    with Store.open(path) as store:
+        store.commit(changes)
+        store.prepare_tiny()
+        late = Changes(
+            puts=[(Table.CURSORS, prefix + PLACE_SUFFIX, place(5, 10))],
+            deletes=[(Table.CURSORS, prefix + holes_suffix(chunk))],
+        )
+        model.put(late, b"frontend/old", None)
+        model.put(late, b"frontend/new", b"")
+        assert commit_small(store, late).unsettled
+    salvage(path, tmp_path / "whole")
+    with Store.open(tmp_path / "whole") as store, store.snapshot() as snapshot:
+        assert [*snapshot.scan(Table.CATALOG, b"frontend/")] == [(b"frontend/new", b"")]
+    assert acknowledged(tmp_path / "whole") == {"a": {"s": {position(1, at) for at in range(6)}}}
+    with (path / "data.mdb").open("r+b") as file:
+        for page in (0, 1):
+            file.seek(page * PAGE_BYTES + PAGE_FLAGS_AT)
+            file.write(b"\xff\xff")
+    report = salvage(path, tmp_path / "out")
+    with Store.open(tmp_path / "out") as store, store.snapshot() as snapshot:
+        assert [*snapshot.scan(Table.CATALOG, b"frontend/")] == [(b"frontend/old", b"")]
+    assert any("rows of cursors and metadata that the journal" in each for each in report.missing)
 
 
 def test_cursors_below_a_lost_branch_page_are_as_they_were(tmp_path: Path) -> None:

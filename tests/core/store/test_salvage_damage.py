@@ -79,7 +79,7 @@ class Made:
             self.model.close_ledger(changes, name)
         else:
             self._move(changes, name, count, one_by_one=flag)
-        if kind == "tiny":
+        if kind == "tiny" or (kind == "move" and number % 2):
             commit_small(store, changes)
         else:
             store.commit(changes)

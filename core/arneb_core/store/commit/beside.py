@@ -51,4 +51,4 @@ class Beside:
             if journal is None:
                 self._wanted = lent
                 return None
-            return journal.append(changes) if journal.takes(changes.blocks) else None
+            return journal.append(changes) if journal.takes(changes) else None

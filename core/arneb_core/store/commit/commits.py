@@ -19,7 +19,7 @@ from arneb_core.store.bodies import Encoded, encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.commit.beside import Beside
 from arneb_core.store.commit.commit_log import Lent
-from arneb_core.store.commit.journal import RUNS_MAX
+from arneb_core.store.commit.journal import ROWS_MAX, RUNS_MAX
 from arneb_core.store.commit.journal_recovery import recover_journal
 from arneb_core.store.commit.outcome import Attempt
 from arneb_core.store.commit.transaction import Transaction
@@ -36,7 +36,9 @@ PAGES_PER_ROW: Final = 5
 PAGE_BYTES: Final = 4096
 """For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
 
-JOURNAL_ROOM_BYTES: Final = JOURNAL_BYTES + (RUNS_MAX + 32 * PAGES_PER_ROW) * PAGE_BYTES
+JOURNAL_ROOM_BYTES: Final = (
+    JOURNAL_BYTES + (RUNS_MAX + (ROWS_MAX + 32) * PAGES_PER_ROW) * PAGE_BYTES
+)
 """What a takeover needs at most. What is accepted must find room, whatever comes in between."""
 
 PREPARE_AGAIN_COMMITS: Final = 256
@@ -143,15 +145,16 @@ class Commits:
         return self._journal.due is not None
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
-        """As :meth:`commit`, for changes that are small runs of entries and nothing else: in
-        a third of the time, into the journal, by one write. None: not now, and nothing of it
-        counts; have it committed by :meth:`commit`, before anything else is.
+        """As :meth:`commit`, for changes that are small runs of entries, and few rows that can be
+        laid over (:mod:`.overlay`): in a third of the time, into the journal, by one write. None:
+        not now, and nothing of it counts; have it committed by :meth:`commit`, before anything
+        else is.
 
-        The runs count as committed. The report is ``unsettled``: have it put into LMDB soon, with
+        They count as committed. The report is ``unsettled``: have it put into LMDB soon, with
         another commit or an empty one. Raises :class:`OSError` when the write failed; then the
         same holds as for None.
         """
-        if self._trims or self._live.is_broken or not self._journal.takes(changes.blocks):
+        if self._trims or self._live.is_broken or not self._journal.takes(changes):
             return None
         if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
             return None
@@ -185,7 +188,8 @@ class Commits:
         blocks = merged_blocks(late) + changes.blocks if late else changes.blocks
         encoded = encode_runs(blocks, changes.shared)
         bytes_written = encoded.size
-        rows = len(changes.puts) + len(changes.deletes) + len(encoded.blocks)
+        rows = sum([len(each.puts) + len(each.deletes) for each in (*late, changes)])
+        rows += len(encoded.blocks)
         rows += 2 * len(encoded.bodies)
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
         trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
@@ -205,7 +209,7 @@ class Commits:
                     if self._forgets_ahead:
                         transaction.forget_ahead()
                     for each in late:
-                        if each.puts:
+                        if each.puts or each.deletes:
                             transaction.apply(each, Encoded())
                     transaction.apply(changes, encoded)
                     trims_left = transaction.trim(trims) if trims else []

@@ -21,16 +21,19 @@ from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import (
     SMALL_BYTES_MAX,
     SMALL_ENTRIES_MAX,
+    SMALL_ROWS_MAX,
     SMALL_RUNS_MAX,
     Ending,
     Lent,
 )
 from arneb_core.store.commit.journal import RUN_BYTES_MAX
+from arneb_core.store.overlay import can_be_laid_over
 
 logger = logging.getLogger(__name__)
 
 ENTRIES_MAX: Final = SMALL_ENTRIES_MAX
 RUNS_MAX: Final = SMALL_RUNS_MAX
+ROWS_MAX: Final = SMALL_ROWS_MAX
 BYTES_MAX: Final = min(SMALL_BYTES_MAX, RUN_BYTES_MAX)
 """With more the flush is no longer what a commit costs, and every byte would be written twice."""
 
@@ -84,8 +87,10 @@ class InlineCommits:
         if not is_small:
             self._small = 0
             return False
-        # Entries and nothing else: no ledger that opens, no cursors, no trims.
-        if not (blocks and changes.is_plain):
+        if not changes:
+            return False
+        # Not a ledger that opens, nor trims: for how often these come it does not matter.
+        if not (changes.is_plain or self._has_few_rows(changes)):
             return False
         self._small += 1
         if self._small <= SMALL_COMMITS_MIN:
@@ -95,6 +100,11 @@ class InlineCommits:
             self._pause -= 1
             return False
         return self._usual_s <= FAST_S
+
+    @staticmethod
+    def _has_few_rows(changes: Changes) -> bool:
+        rows = len(changes.puts) + len(changes.deletes)
+        return rows <= ROWS_MAX and not changes.shared and can_be_laid_over(changes)
 
     def commit(self, changes: Changes) -> CommitReport | None:
         """Commit here and now; blocks for as long as one write takes. None: it was not to be, and

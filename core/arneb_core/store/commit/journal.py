@@ -1,6 +1,6 @@
-"""The journal: tiny runs that are on disk already and in LMDB a moment later.
+"""The journal: small commits that are on disk already and in LMDB a moment later.
 
-The rule: a run counts as committed once its record is on disk here, and it stays in memory and
+The rule: a commit counts once its record is on disk here, and it stays in memory and
 in this file until a commit of LMDB has taken it over. An LMDB commit flushes twice (its pages,
 then the page that makes them count); a record of the journal is one synchronous write into a
 file that has all its blocks already, a third of the time. Why that is worth a second file:
@@ -19,28 +19,33 @@ and then LMDB is told of the new epoch, so that a crash in between leaves nothin
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from arneb_core.store import journal_file
-from arneb_core.store.changes import Block, Changes
+from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.fitting import Fitting, Gap
 from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME, Reading
 from arneb_core.store.journal_record import MARK_BYTES, mark, slotted
+from arneb_core.store.overlay import can_be_laid_over, rows_of
 from arneb_core.store.records import JournalState
 
 RUNS_MAX: Final = 512
 """Taken over together then. More would make the takeover longer, and a reader's overlay."""
 
+ROWS_MAX: Final = 128
+"""As many rows beside them: each is some pages for the takeover, where a run is a part of one."""
+
 RUN_BYTES_MAX: Final = 128 * 1024
-"""Of the entries of one record: more gain nothing, for their bytes take longer than the flush that
-is saved."""
+"""Of the entries and rows of one record: more gain nothing, for their bytes take longer than the
+flush that is saved."""
 
 RECORD_BYTES_MAX: Final = 2 * RUN_BYTES_MAX
-"""With what stands round so many entries; bodies of no bytes are not worth a record of more."""
+"""With what stands round so many entries and rows; bodies of no bytes are not worth a record of
+more."""
 
 
 NOTHING_FOUND: Final = Reading()
@@ -65,7 +70,7 @@ class Journal:
         """What LMDB does not have, oldest first."""
         self.gaps: tuple[Gap, ...] = () if fitting is None else tuple(fitting.gaps)
         """What is missing between that, and is not yet a row."""
-        self._runs = sum(len(each.changes.blocks) for each in self.pending)
+        self._runs, self._rows = _counted(self.pending)
         self._repairs = None if fitting is None else fitting.repairs
         last = found.records[-1] if found.records else None
         self._number = last.number if last else state.number
@@ -134,7 +139,7 @@ class Journal:
         self._is_hearsay = False
         # A new list: whoever copies the old one meanwhile has a whole one.
         self.pending = [each for each in self.pending if each.number > state.number]
-        self._runs = sum([len(each.changes.blocks) for each in self.pending])
+        self._runs, self._rows = _counted(self.pending)
         self.gaps = ()
         self._repairs = None
         if self._fresh is not None:
@@ -151,14 +156,21 @@ class Journal:
         """It takes records, if they are small and there is room."""
         return self._usable
 
-    def takes(self, runs: Sequence[Block]) -> bool:
-        """Whether these can go here now, as one record."""
-        return (
+    def takes(self, changes: Changes) -> bool:
+        """Whether this commit can go here now, as one record."""
+        runs = changes.blocks
+        if not (
             self._usable
             and self._runs + len(runs) <= RUNS_MAX
             and self._offset + RECORD_BYTES_MAX <= JOURNAL_BYTES
-            and sum([sum(map(len, each[2])) for each in runs]) <= RUN_BYTES_MAX
-        )
+        ):
+            return False
+        size = sum([sum(map(len, each[2])) for each in runs])
+        if not changes.is_plain:
+            if not can_be_laid_over(changes) or self._rows + _rows_in(changes) > ROWS_MAX:
+                return False
+            size += sum([len(key) + len(value or b"") for _, key, value in rows_of(changes)])
+        return size <= RUN_BYTES_MAX
 
     def prepare(self) -> None:
         """Make the file ready, as far as that goes without LMDB: when something is :attr:`due`
@@ -194,8 +206,7 @@ class Journal:
         has made sure that a record which got there all the same does not count.
         """
         assert self._usable, f"expected a journal that takes records, got {self!r}"
-        more = changes.puts or changes.deletes or changes.prefixes or changes.trims
-        assert not more, "expected entries only: snapshots lay nothing else over LMDB"
+        assert can_be_laid_over(changes), "expected what snapshots can lay over LMDB, got more"
         state, number = self.state, self._number + 1
         data, checksum = slotted(
             state.epoch, number, self._checksum, state.salt, changes, self._offset
@@ -214,6 +225,8 @@ class Journal:
         self._offset += len(data) - MARK_BYTES
         self.pending.append(record)
         self._runs += len(changes.blocks)
+        if not changes.is_plain:
+            self._rows += _rows_in(changes)
         return len(data)
 
     def erase(self) -> None:
@@ -231,3 +244,16 @@ class Journal:
             os.close(self._fd)
             self._fd = -1
             self._usable = False
+
+
+def _counted(records: Iterable[CommitRecord]) -> tuple[int, int]:
+    """How many runs and rows there are in ``records``."""
+    runs = rows = 0
+    for each in records:
+        runs += len(each.changes.blocks)
+        rows += _rows_in(each.changes)
+    return runs, rows
+
+
+def _rows_in(changes: Changes) -> int:
+    return len(changes.puts) + len(changes.deletes)

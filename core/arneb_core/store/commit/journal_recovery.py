@@ -29,7 +29,7 @@ def recover_journal(directory: Path, stored: Snapshot) -> Journal:
     if stored.get(Table.META, META_CLEAN) is not None:
         return _after_clean_stop(directory, state)
     found = read_journal(directory, state)
-    fitting = fit(stored, found.records)
+    fitting = fit(stored, found.records, state.number)
     if found.is_damaged or fitting.gaps or fitting.refused:
         report = _report(stored, found, fitting)
         kept = keep_aside(directory, found.data, report)

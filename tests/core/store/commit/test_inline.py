@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import inline
@@ -30,9 +31,16 @@ from arneb_core.store.commit.inline import (
 from arneb_core.store.commit.journal import RUNS_MAX
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
-from arneb_core.store.records import JournalState
-from arneb_core.store.schema import Table, TopicId
-from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet
+from arneb_core.store.records import CursorRecord, JournalState
+from arneb_core.store.schema import Table, TopicId, cursor_prefix
+from arneb_core.testing.engine_kit import (
+    Outcome,
+    attach,
+    make_entry,
+    pass_time,
+    publish,
+    quiet,
+)
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 
 REPORT = CommitReport(1, 1, 0)
@@ -58,12 +66,17 @@ def runs(count: int, *entries: bytes) -> Changes:
     return Changes(blocks=tiny(*entries).blocks * count)
 
 
+CURSOR = (Table.CURSORS, b"k", b"v")
+
 LITTLE = {
     "many entries": tiny(*[b""] * ENTRIES_MAX),
     "many bytes": tiny(b"", bytes(BYTES_MAX)),
     "many topics": runs(inline.RUNS_MAX),
     "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2)),
     "many bytes in two topics": runs(2, bytes(BYTES_MAX // 2)),
+    "many rows": Changes(tiny().blocks, puts=[CURSOR] * inline.ROWS_MAX),
+    "a row that goes": Changes(deletes=[(Table.CURSORS, b"k")]),
+    "a row of a frontend's": Changes(puts=[(Table.CATALOG, b"frontend/k", None)]),
 }
 MUCH = {
     "many entries": tiny(*[b""] * (ENTRIES_MAX + 1)),
@@ -78,7 +91,8 @@ OTHERS = {
     "a deletion": Changes(tiny().blocks, deletes=[(Table.META, b"k")]),
     "a prefix": Changes(tiny().blocks, prefixes=[(Table.META, b"k")]),
     "a trim": Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)]),  # type: ignore[list-item]
-    "an entry that is kept once": Changes(runs(2).blocks, shared=[b""]),
+    "an entry that is kept once": Changes(runs(2).blocks, puts=[CURSOR], shared=[b""]),
+    "too many rows": Changes(tiny().blocks, puts=[CURSOR] * (inline.ROWS_MAX + 1)),
 }
 
 
@@ -96,7 +110,7 @@ def test_more_closes_it(much: str) -> None:
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_what_is_more_than_entries_is_for_lmdb_and_closes_nothing(other: str) -> None:
+def test_what_cannot_be_laid_over_is_for_lmdb_and_closes_nothing(other: str) -> None:
     cut = opened()
     assert not cut.suits(OTHERS[other]) and not cut.for_journal
     assert suits(cut)
@@ -238,6 +252,39 @@ async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fa
         with store.snapshot() as snapshot:
             found = [body[40:] for _, run in snapshot.iter_blocks(TopicId(1)) for body in run]
         assert found == [b"%d" % index for index in range(SMALL_COMMITS_MIN + 10)]
+
+
+async def test_an_ack_goes_through_the_journal_if_somebody_waits_for_it(
+    data_dir: Path, fast: None
+) -> None:
+    """The others are LMDB's, together: they would be written twice for nobody."""
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        consumer, sink = attach(subscription, permits=100)
+        for _ in range(SMALL_COMMITS_MIN + 4):
+            await publish(engine, "t", [b"x"])
+        await quiet(engine)
+        journal = engine._store._journal
+        before = journal.number
+        told = Outcome()
+        consumer.acknowledge(sink.positions[:1], told)
+        assert await told.wait() is None
+        assert journal.number == before + 1
+        with engine._store.snapshot() as snapshot:
+            row = snapshot.get(Table.CURSORS, cursor_prefix(topic.id, subscription.id) + b"\0")
+        assert row is not None
+        assert CursorRecord.unpack(row).mark_delete == sink.positions[0]
+        await pass_time(engine, 0.2)
+        assert not journal.pending
+        consumer.acknowledge(sink.positions[1:2])
+        await pass_time(engine, 0.2)
+        assert journal.number == before + 1
+        assert not journal.pending
+        with engine._store.snapshot() as snapshot:
+            row = snapshot.get(Table.CURSORS, cursor_prefix(topic.id, subscription.id) + b"\0")
+        assert row is not None
+        assert CursorRecord.unpack(row).mark_delete == sink.positions[1]
 
 
 async def test_maintenance_settles_the_journal(

@@ -19,7 +19,17 @@ from arneb_core.store.commit_record import MAGIC
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
 from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME
-from arneb_core.store.schema import META_CLEAN, Table, TopicId, gap_key, ledger_key
+from arneb_core.store.records import CursorRecord
+from arneb_core.store.schema import (
+    META_CLEAN,
+    PLACE_SUFFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+    gap_key,
+    ledger_key,
+)
 from arneb_core.store.snapshot import open_snapshot_environment
 from arneb_core.testing.store_kit import StoreModel, commit_small, entry, read_log
 
@@ -109,6 +119,40 @@ def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
     for each in data.glob(f"{KEPT}*"):
         each.unlink()
     assert kinds(data) == [FindingKind.GAP]
+
+
+def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A cursor writes what has changed since it was written last: what was lost is missing."""
+    key = cursor_prefix(TopicId(1), SubscriptionId(1)) + PLACE_SUFFIX
+    model, changes, ends = StoreModel(), Changes(), []
+    with Store.open(data) as store:
+        model.create_topic(changes, "t0")
+        model.subscribe(changes, "t0", "amqp")
+        model.append(changes, "t0", [entry(b"%d" % each) for each in range(10)])
+        store.commit(changes)
+        store.prepare_tiny()
+        for number in range(5):
+            changes = Changes()
+            model.append(changes, "t0", [entry(b"letter")])
+            model.put(changes, b"frontend/%d" % number, b"")
+            changes.puts.append(
+                (Table.CURSORS, key, CursorRecord(position(1, number), position(1, 9)).pack())
+            )
+            assert commit_small(store, changes).unsettled
+            ends.append(store._journal._offset)
+    flip(data, ends[2] - 50)
+    with Store.open(data) as store, store.snapshot() as snapshot:
+        (line,) = caplog.messages
+        assert "acknowledgements of 2 records behind that are not taken" in line
+        place = snapshot.get(Table.CURSORS, key)
+        assert place == CursorRecord(position(1, 1), position(1, 9)).pack()
+        rows = [key for key, _ in snapshot.scan(Table.CATALOG, b"frontend/")]
+        assert rows == [b"frontend/%d" % number for number in (0, 1, 3, 4)]
+        store.prepare_tiny()
+        assert_serves(store, model, position(1, 12))
+    assert {*kinds(data)} == {FindingKind.JOURNAL_KEPT, FindingKind.GAP}
 
 
 def cut(path: Path) -> None:

@@ -1,0 +1,84 @@
+"""The overlay: what the journal holds and LMDB lacks, laid over what LMDB has.
+
+The rule: whoever reads finds what a takeover of the same records would leave. So the journal takes
+only what can be laid over a table key by key: runs of entries, and single rows of the tables that
+:func:`can_be_laid_over` names. A row of any other table says how to read others (a ledger, a trim,
+the journal itself), and whoever reads that reads LMDB alone.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from arneb_core.api.position import Position
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit_record import CommitRecord, merged_blocks
+from arneb_core.store.schema import FRONTEND_PREFIX, Table, TopicId
+
+Rows = dict[bytes, bytes | None]
+"""By key; None: the row is gone."""
+
+NO_ROWS: Final[Mapping[bytes, bytes | None]] = {}
+
+
+class Overlay:
+    """What some records, oldest first, have that LMDB lacks."""
+
+    __slots__ = ("_rows", "runs")
+
+    def __init__(self, records: Sequence[CommitRecord] = ()) -> None:
+        self.runs: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
+        self._rows: dict[Table, Rows] = {}
+        for topic_id, first, entries in merged_blocks(each.changes for each in records):
+            self.runs.setdefault(topic_id, []).append((first, entries))
+        for record in records:
+            for table, key, value in rows_of(record.changes):
+                self._rows.setdefault(table, {})[key] = value
+
+    def __repr__(self) -> str:
+        rows = sum(map(len, self._rows.values()))
+        return f"<Overlay of {len(self.runs)} topics and {rows} rows>"
+
+    def rows(self, table: Table) -> Mapping[bytes, bytes | None]:
+        """Rows of ``table`` that stand there instead of those of LMDB."""
+        return self._rows.get(table, NO_ROWS)
+
+
+def can_be_laid_over(changes: Changes) -> bool:
+    """Whether the journal may hold this commit: entries, places of cursors, and rows that frontends
+    keep."""
+    return changes.is_plain or (
+        not (changes.prefixes or changes.trims)
+        and all(
+            table is Table.CURSORS or (table is Table.CATALOG and key.startswith(FRONTEND_PREFIX))
+            for table, key, _ in rows_of(changes)
+        )
+    )
+
+
+def rows_of(changes: Changes) -> Iterable[tuple[Table, bytes, bytes | None]]:
+    """The rows that a commit changes, in the order that :class:`.Changes` promises."""
+    if not changes.deletes:
+        return changes.puts
+    return [(table, key, None) for table, key in changes.deletes] + changes.puts
+
+
+def laid_over(
+    stored: Iterator[tuple[bytes, bytes]], late: Mapping[bytes, bytes | None], prefix: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    """``stored``, rows of one table that begin with ``prefix`` in the order of their keys, with
+    those of ``late`` in their places."""
+    fresh = deque(
+        sorted(
+            (key, value)
+            for key, value in late.items()
+            if value is not None and key.startswith(prefix)
+        )
+    )
+    for key, value in stored:
+        if key in late:
+            continue
+        while fresh and fresh[0][0] < key:
+            yield fresh.popleft()
+        yield key, value
+    yield from fresh
