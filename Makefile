@@ -8,6 +8,9 @@ BIN    := $(VENV)/bin
 SUDO   := $(shell test "$$(id -u)" = 0 || echo sudo)
 APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o Dpkg::Use-Pty=0
 
+# Brokers are started by the hundred; each would compile its five hundred modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
