@@ -172,8 +172,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "rows are for the journal, which no snapshot lays over LMDB's",
         CORE + "store/commit/inline.py",
-        "        if not (blocks and changes.is_plain):\n",
-        "        if not blocks:\n",
+        "        if not (changes.is_plain or self._has_few_rows(changes)):\n",
+        "        if changes.trims:\n",
         INLINE_TESTS,
     ),
     Mutant(
@@ -495,7 +495,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "all that the journal has of a topic is one block to those who read it",
-        CORE + "store/snapshot.py",
+        CORE + "store/overlay.py",
         "            for begin, part, lengths in split_run(place, entries):\n",
         "            for begin, part, lengths in [(place, entries, list(map(len, entries)))]:\n",
         JOURNAL_TESTS,

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.store.block import encode_block, split_run
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord, merged_blocks
 from arneb_core.store.schema import FRONTEND_PREFIX, Table, TopicId
@@ -38,6 +39,20 @@ class Overlay:
     def __repr__(self) -> str:
         rows = sum(map(len, self._rows.values()))
         return f"<Overlay of {len(self.runs)} topics and {rows} rows>"
+
+    def blocks(
+        self, topic_id: TopicId, first: Position = BEFORE_ALL, last: Position | None = None
+    ) -> Iterator[tuple[Position, bytes]]:
+        """The topic's entries from ``first`` to ``last`` in blocks as LMDB will have them, and
+        perhaps some more; each with the position of its last entry."""
+        for place, entries in self.runs.get(topic_id, ()):
+            # A run may be all that the journal holds.
+            for begin, part, lengths in split_run(place, entries):
+                end = Position(begin + len(part) - 1)
+                if end >= first:
+                    yield end, bytes(encode_block(begin, part, lengths))
+                if last is not None and end >= last:
+                    return
 
     def rows(self, table: Table) -> Mapping[bytes, bytes | None]:
         """Rows of ``table`` that stand there instead of those of LMDB."""
@@ -68,6 +83,12 @@ def laid_over(
 ) -> Iterator[tuple[bytes, bytes]]:
     """``stored``, rows of one table that begin with ``prefix`` in the order of their keys, with
     those of ``late`` in their places."""
+    return _merged(stored, late, prefix) if late else stored
+
+
+def _merged(
+    stored: Iterator[tuple[bytes, bytes]], late: Mapping[bytes, bytes | None], prefix: bytes
+) -> Iterator[tuple[bytes, bytes]]:
     fresh = deque(
         sorted(
             (key, value)

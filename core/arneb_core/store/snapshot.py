@@ -15,15 +15,7 @@ import lmdb
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.position import AFTER_ALL, Position
-from arneb_core.store.block import (
-    BLOCK_FORMAT,
-    block_span,
-    cut_run,
-    decode_block,
-    encode_block,
-    pick_entries,
-    split_run,
-)
+from arneb_core.store.block import BLOCK_FORMAT, block_span, cut_run, decode_block, pick_entries
 from arneb_core.store.bodies import unpack_body
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.copying import copy_store
@@ -110,8 +102,7 @@ class Snapshot:
     def scan(self, table: Table, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Every key that begins with ``prefix``, with its value, in key order (long keys that
         share their first 479 bytes come in no particular order among themselves)."""
-        stored, late = self._scan(table, prefix), self._overlay.rows(table)
-        return laid_over(stored, late, prefix) if late else stored
+        return laid_over(self._scan(table, prefix), self._overlay.rows(table), prefix)
 
     def _scan(self, table: Table, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         head = prefix[:HEAD_BYTES]
@@ -131,10 +122,10 @@ class Snapshot:
     def keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
         """Every key that begins with ``prefix``, in order, without its value. For tables whose
         keys are short."""
-        stored, late = self._keys(table, prefix), self._overlay.rows(table)
-        if not late:
-            return stored
-        return (key for key, _ in laid_over(((each, b"") for each in stored), late, prefix))
+        if not (late := self._overlay.rows(table)):
+            return self._keys(table, prefix)
+        stored = ((key, b"") for key in self._keys(table, prefix))
+        return (key for key, _ in laid_over(stored, late, prefix))
 
     def _keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
         cursor = self._txn.cursor(self._tables[table])
@@ -225,11 +216,9 @@ class Snapshot:
     def journaled_blocks(self) -> Iterator[tuple[TopicId, Position, bytes]]:
         """The blocks that are in the journal only, each with its topic and last position: what
         a :meth:`scan` of ENTRIES does not come by."""
-        for topic_id, runs in self._overlay.runs.items():
-            for first, entries in runs:
-                for begin, part, lengths in split_run(first, entries):
-                    last = Position(begin + len(part) - 1)
-                    yield topic_id, last, bytes(encode_block(begin, part, lengths))
+        for topic_id in self._overlay.runs:
+            for last, value in self._overlay.blocks(topic_id):
+                yield topic_id, last, value
 
     def gaps(self, topic_id: TopicId) -> list[tuple[Position, Position]]:
         """First and last entry of every gap in the topic's log, in order: positions that were
@@ -292,14 +281,7 @@ class Snapshot:
             if last is not None and end >= last:
                 return
             more = cursor.next()
-        for place, entries in self._overlay.runs.get(topic_id, ()):
-            # In pieces as LMDB will have them: a run may be all that the journal holds.
-            for begin, part, lengths in split_run(place, entries):
-                end = Position(begin + len(part) - 1)
-                if end >= first:
-                    yield end, bytes(encode_block(begin, part, lengths))
-                if last is not None and end >= last:
-                    return
+        yield from self._overlay.blocks(topic_id, first, last)
 
 
 class SnapshotEnvironment:
