@@ -111,7 +111,7 @@ class Shard:
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
-        return f"<Shard {self.settings.shard} at {self.settings.node}, {self.node!r}>"
+        return f"<Shard {self.settings.shard}, {self.node!r}>"
 
     @property
     def state(self) -> State:
@@ -143,14 +143,15 @@ class Shard:
     async def run(self) -> None:
         """Take part until cancelled."""
         await self._topic.hold()
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._election.run)
-            nursery.start_soon(self._following.run)
-            nursery.start_soon(self.membership.run)
-            nursery.start_soon(self._work)
-            nursery.start_soon(self._tick)
-            nursery.start_soon(self._lose_with_run)
+        try:
+            async with trio.open_nursery() as self._nursery:
+                for each in (self._election, self._following, self.membership):
+                    self._nursery.start_soon(each.run)
+                for task in (self._work, self._tick, self._lose_with_run):
+                    self._nursery.start_soon(task)
+        finally:
+            self._nursery = None
+            self._changed.set()
 
     async def changed(self) -> None:
         """Wait until something was done or told."""
@@ -162,11 +163,14 @@ class Shard:
         self.node.resign(why, successor)
         self._gather()
         with trio.move_on_after(within_s):
-            while self.state in (State.RESIGNING, State.CLOSING):
-                await self._changed.wait()
+            await self._until_not(State.RESIGNING, State.CLOSING)
         if self.state is State.RESIGNING:
             self.gave_up(f"its log does not answer: {why}")
-        while self.state is State.CLOSING:
+        await self._until_not(State.CLOSING)
+
+    async def _until_not(self, *states: State) -> None:
+        """Or until nobody goes on: an error has ended it."""
+        while self.state in states and self._nursery is not None:
             await self._changed.wait()
 
     async def _lose_with_run(self) -> None:

@@ -8,6 +8,7 @@ import pika.exceptions
 import pytest
 import trio
 from tests.cluster.member_kit import (
+    WITHIN_S,
     Cluster,
     OneNode,
     blocking,
@@ -17,11 +18,14 @@ from tests.cluster.member_kit import (
     until_it_does,
 )
 
+from arneb import ending
 from arneb.ctl.calling import Answer
 from arneb.ctl.exits import ExitCode
 from arneb.ctl.program import run
+from arneb.ending import STOP_WITHIN_S
 from arneb_cluster.protocol.entries import Record, parse_entry
-from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.core import Unit
+from arneb_core.api.errors import EngineBroken, StoreUnusable
 from arneb_core.api.settings import Retention
 from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import open_engine
@@ -321,3 +325,42 @@ async def test_a_topic_that_was_made_anew_is_refused(
         await node.stop()
         service.broker.topic("persistent://public/arneb/main").entries.clear()
         await refused(node, "was made anew, or has lost entries")
+
+
+async def test_an_error_in_the_commit_path_of_a_leader_ends_its_node_and_another_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients may wait for ever for what was under way, so the process ends soon in any case."""
+    ended: list[BaseException] = []
+    broken_off: list[float] = []
+    monkeypatch.setattr(ending, "break_off_after", lambda within_s, _: broken_off.append(within_s))
+
+    async def run(node: OneNode) -> None:
+        try:
+            await node.run()
+        except BaseExceptionGroup as group:
+            ended.append(sole_error(group))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("an error of ours")
+
+    async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
+        cluster = Cluster(tmp_path, service, nursery, 2)
+        for each in cluster.nodes:
+            nursery.start_soon(run, each)
+        leader = await cluster.leader()
+        other = cluster.other(leader)
+        await blocking(publish, leader, b"a")
+        assert leader.node is not None
+        assert leader.node.shared is not None
+        core = leader.node.shared.core
+        monkeypatch.setattr(core.catalog, "metadata_changed", fail)
+        nursery.start_soon(core.committed, Unit(metadata=[("of a test", b"")]))
+        with trio.fail_after(WITHIN_S):
+            await leader.ended.wait()
+        assert isinstance(ended[0], EngineBroken)
+        assert broken_off == [STOP_WITHIN_S]
+        assert await cluster.leader(other_than=leader) is other
+        assert await blocking(consume, other, 1) == [b"a"]
+        await other.stop()
+        nursery.cancel_scope.cancel()

@@ -185,6 +185,20 @@ CLUSTER_MUTANTS: Final = (
         MEMBER_TESTS,
     ),
     Mutant(
+        "an error in a leader's commit path leaves its process waiting for ever",
+        CLUSTERED + "member.py",
+        "                nursery.start_soon(end_if_broken, core, self._say)\n",
+        "",
+        MEMBER_TESTS,
+    ),
+    Mutant(
+        "a stop waits for a shard that an error has ended",
+        "cluster/arneb_cluster/shard.py",
+        "        while self.state in states and self._nursery is not None:\n",
+        "        while self.state in states:\n",
+        MEMBER_TESTS,
+    ),
+    Mutant(
         "a leader that stops has the others wait for silence",
         CLUSTERED + "member.py",
         '        await shard.resign("its node stops", RESIGN_S, successor)\n',

@@ -27,7 +27,7 @@ from arneb.clustered.pulsar_service import (
     internal_settings,
 )
 from arneb.config import Config
-from arneb.ending import StartAgain
+from arneb.ending import StartAgain, end_if_broken
 from arneb.garbage import thaw
 from arneb.handed import HandedOver
 from arneb.listeners import Listeners
@@ -257,7 +257,9 @@ class Member:
         table, without = self._config.cluster, self._listeners.without_sockets(INTERNAL)
         self._say(f"{table.node} leads {table.shard} in epoch {self.shard.node.reader.epoch}")
         try:
-            await serve_all(core, self._config, without, self._say, leading, self._handed)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(end_if_broken, core, self._say)
+                await serve_all(core, self._config, without, self._say, leading, self._handed)
         finally:
             self._handed.pulsar = None
             leading.end()

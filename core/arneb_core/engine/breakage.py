@@ -32,6 +32,8 @@ class Breakage:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self._happened = trio.Event()
+        self._ended = trio.Event()
+        """Also where leadership is lost."""
 
     def __repr__(self) -> str:
         return f"<Breakage {self.error!r}>"
@@ -42,12 +44,13 @@ class Breakage:
         logger.critical("error in the commit path, stopping the broker", exc_info=error)
         self.error = error
         self._happened.set()
+        self._ended.set()
 
     def fenced(self, error: LeadershipLost) -> None:
         """Leadership was lost, and whoever was in a commit under way has been told."""
         logger.critical("leadership lost, stopping the engine: %s", error)
         self.error = error
-        self._happened.set()
+        self._ended.set()
 
     @property
     def refusal(self) -> CommitFailed:
@@ -57,13 +60,14 @@ class Breakage:
         return StoreFailed("the broker ends after an error in the commit path")
 
     async def wait(self) -> None:
-        """Wait until it has happened."""
+        """Wait until it has happened, which leadership that is lost is not: nobody waits for ever
+        then."""
         await self._happened.wait()
 
     async def end(self) -> NoReturn:
         """Raise :class:`EngineBroken` or :class:`EngineFenced` when it has happened, so that
         whoever runs this ends."""
-        await self.wait()
+        await self._ended.wait()
         if isinstance(self.error, LeadershipLost):
             raise EngineFenced(f"another node leads: {self.error}") from self.error
         raise EngineBroken(
