@@ -38,7 +38,9 @@ def test_sent_again(
             quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
             command = [*built_in_java("LostReceipt"), url, topic, MARK.decode()]
             assert "committed" in finished(command, HERE, RUN_WITHIN_S)
-            assert (proxy.seen, proxy.lost) == (2, 1)
+            assert proxy.lost == 1
+            # With deduplication Apache Pulsar tells the client what it has when it comes again.
+            assert proxy.seen == 2 or deduplicates
             client = pulsar.Client(url, logger=quiet)
             earliest = pulsar.InitialPosition.Earliest
             consumer = client.subscribe(topic, "s", initial_position=earliest)
