@@ -194,6 +194,23 @@ def test_what_several_want_is_read_once() -> None:
     assert cache.size <= 4 * 1024 * 1024
 
 
+def test_a_page_that_begins_alike_and_goes_on_otherwise_is_not_taken() -> None:
+    log: Any = FakeLog()
+    cache = DueCache(log, CacheBudget())
+    for wanted in ([0, 1, 2], [0, 3], [0, 1], [0, 1, 2, 4]):
+        source = source_of(log, cache)
+        source.add(array("Q", wanted))
+        seen: list[Position] = []
+        while source:
+            at_hand = source.peek()
+            if at_hand is None:
+                assert log.answer()
+                continue
+            seen += at_hand[0]
+            source.take(at_hand[0])
+        assert seen == wanted
+
+
 def test_a_slow_one_reads_again_and_keeps_nothing_from_going() -> None:
     log: Any = FakeLog()
     budget = CacheBudget()
