@@ -255,13 +255,6 @@ DELAYED_MUTANTS: Final = (
         FORM_TESTS,
     ),
     Mutant(
-        "what only looks like the delay is taken for it",
-        AMQP_FORMS,
-        " or other_kept != before + VALUE.pack(-other_ms) + behind",
-        "",
-        FORM_TESTS,
-    ),
-    Mutant(
         "what came due is routed by the form of the message before",
         "amqp_frontend/arneb_amqp/topology/exchanges/due_form.py",
         "            entry.startswith(self.before, BEHIND_TIMES)\n            and ",
