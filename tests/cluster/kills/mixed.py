@@ -48,6 +48,7 @@ from tests.cluster.kills.equal import counted, differences
 from tests.cluster.kills.hooked import APPLIED, POINTS, RECEIPTED
 from tests.crash.mixed import PLAYERS, UNLIMITED, PromiseBroken
 from tests.crash.players.holes import HolePlayer
+from tests.crash.players.keys import KeyPlayer
 from tests.crash.players.player import Player
 
 LOAD_S_MAX: Final = 2.0
@@ -66,6 +67,9 @@ SETTLED_S: Final = 2.5
 answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
 STILL_S: Final = 3.0
 """Everything that was under way is written by then."""
+RESTING: Final = {"follower": (KeyPlayer.name,)}
+"""Players who are judged, and not at work. With a follower some consumers go and others stay: the
+leader hears of that before they do, and gives others what their books say they hold."""
 EVERYBODY: Final = ""
 """Whoever comes to a splitter."""
 REFUSE_PART: Final = 0.5
@@ -146,7 +150,9 @@ class Run:
         canary = self._canary
         assert canary is not None
         part = self._dice.choice(AT_WORK_PARTS)
+        resting = RESTING.get(kind, ())
         chosen = [each for each in self._players if self._dice.random() < part]
+        chosen = [each for each in chosen if each.name not in resting]
         tasks = [
             asyncio.create_task(loop, name=player.name)
             for player in chosen
