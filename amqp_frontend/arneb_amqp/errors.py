@@ -86,6 +86,11 @@ class AmqpError(Exception):
         text = f"{name} - {self.explanation}" if self.explanation else name
         return cut(text)
 
+    @property
+    def leaves_doubt(self) -> bool:
+        """Another node leads, and only that one knows what became of it: to refuse were a guess."""
+        return self.reply_code is ReplyCode.CONNECTION_FORCED
+
     def caused_by(self, method: MethodIds) -> Self:
         """The same error, naming the method unless it names one, or nobody, already.
 

@@ -61,8 +61,8 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a publish is refused that another node may have stored",
         "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "        if error is not None and error.reply_code is ReplyCode.CONNECTION_FORCED:\n",
-        "        if error is not None and False:\n",
+        " and not (error and error.leaves_doubt):\n",
+        ":\n",
         ("tests/amqp_frontend/session/publish/test_publisher.py",),
     ),
     Mutant(

@@ -220,14 +220,11 @@ class Publisher:
         """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
         if self._closed:
             return
-        if error is not None and error.reply_code is ReplyCode.CONNECTION_FORCED:
-            # Another node leads, and only that one knows whether it is stored: a nack were a guess.
-            self._context.failed(self._channel, error.caused_by(BASIC_PUBLISH))
-        elif self.confirms is not None and last_tag:
+        if self.confirms is not None and last_tag and not (error and error.leaves_doubt):
             self.confirms.complete(last_tag, stored=error is None and not refused)
             self._context.confirming(self)
         elif error is not None:
-            # Without confirms there is no other way to say that messages were lost.
+            # There is no other way to say that messages were lost, or that another node knows.
             self._context.failed(self._channel, error.caused_by(BASIC_PUBLISH))
 
     def send_confirms(self) -> None:
