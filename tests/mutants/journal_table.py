@@ -405,8 +405,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "the end of a small turn begins a large commit",
         CORE + "engine/committer.py",
-        "                if not commits:\n                    break\n",
-        "",
+        "                if is_full or not commits:\n",
+        "                if is_full:\n",
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(

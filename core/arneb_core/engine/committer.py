@@ -163,16 +163,14 @@ class Committer:
         self._stopping = True
 
     def start(self, *, commits: bool = True) -> None:
-        """Start what can be started, if there is something to commit. Without ``commits``, only
-        what is little is stored beside large ones."""
+        """Start what can be started; without ``commits``, only what is stored beside large ones."""
         under_way = self._under_way
         try:
             while self.breakage.error is None:
                 if self._overtaking.is_due(self._waiting, under_way, self.waiting_bytes, commits):
                     self._overtake()
-                if under_way and (self._one_by_one or len(under_way) >= self._log.depth):
-                    break
-                if not commits:
+                is_full = under_way and (self._one_by_one or len(under_way) >= self._log.depth)
+                if is_full or not commits:
                     break
                 take_cursors = self._cursors_left or bool(self._receipts) or self._flush_cursors
                 if not (self._waiting or take_cursors or self._is_left_over):

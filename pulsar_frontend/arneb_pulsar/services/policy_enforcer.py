@@ -155,7 +155,8 @@ class PolicyEnforcer:
 
     async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
         """Have a look at every topic; what goes wrong with one is no matter of the others'."""
-        for count, topic in enumerate(list(self._core.topics.values())):
+        await trio.lowlevel.checkpoint()
+        for count, topic in enumerate(list(self._core.topics.values()), 1):
             if count % TOPICS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
             name = topic_name_of(topic.name)
