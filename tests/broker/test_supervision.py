@@ -47,6 +47,9 @@ TASKS = {
 }
 """What every broker does in the background; more may be added."""
 
+AT_THE_START = {"retention after a start"}
+"""Is done before there is a topic here, and so waits for nothing that could fail."""
+
 WITHIN_S = 20.0
 ROUNDS_QUIET = 6
 """So many rounds in a row must bring no await that has not failed yet."""
@@ -206,4 +209,4 @@ async def test_every_await_of_every_background_task_may_fail(
         signals.come.set()
     assert said[-1] == "stopped"
     assert set(awaits.runs) >= TASKS
-    assert {name for name, _ in awaits.failed} == set(awaits.runs)
+    assert {name for name, _ in awaits.failed} == set(awaits.runs) - AT_THE_START

@@ -155,8 +155,7 @@ class PolicyEnforcer:
 
     async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
         """Have a look at every topic; what goes wrong with one is no matter of the others'."""
-        await trio.lowlevel.checkpoint()
-        for count, topic in enumerate(list(self._core.topics.values()), 1):
+        for count, topic in enumerate(list(self._core.topics.values())):
             if count % TOPICS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
             name = topic_name_of(topic.name)
