@@ -166,6 +166,33 @@ class Cluster:
         return next(each for each in self.nodes if each is not leader and each.node is not None)
 
 
+def publish(node: OneNode, *bodies: bytes) -> None:
+    """Each confirmed."""
+    connection = node.connect()
+    channel = connection.channel()
+    channel.queue_declare("orders", durable=True)
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", "orders", body, pika.BasicProperties(delivery_mode=2))
+    connection.close()
+
+
+def consume(node: OneNode, count: int) -> list[bytes]:
+    """So many, each acknowledged."""
+    connection = node.connect()
+    channel = connection.channel()
+    found = []
+    for method, _, body in channel.consume("orders", inactivity_timeout=10):
+        assert method is not None, found
+        found.append(body)
+        channel.basic_ack(method.delivery_tag)
+        if len(found) == count:
+            break
+    channel.cancel()
+    connection.close()
+    return found
+
+
 async def until(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
     """Looked at now and then: threads and sockets say nothing."""
     with trio.fail_after(within_s):

@@ -6,7 +6,16 @@ from typing import cast
 import pika
 import pika.exceptions
 import pytest
-from tests.cluster.member_kit import SECRET, Cluster, OneNode, blocking, cluster_of, until
+from tests.cluster.member_kit import (
+    SECRET,
+    Cluster,
+    OneNode,
+    blocking,
+    cluster_of,
+    consume,
+    publish,
+    until,
+)
 
 from arneb.clustered import member
 from arneb.clustered.hand_overs import HAND_OVER, HandOvers
@@ -76,7 +85,7 @@ async def test_the_named_node_leads_and_clients_go_on(
         done = await leader.node.hand_over("main", chosen.name)
         assert (done["shard"], done["node"]) == ("main", chosen.name)
         assert await cluster.leader() is chosen
-        assert await blocking(consumed, leader, 1) == [b"a"]
+        assert await blocking(consume, leader, 1) == [b"a"]
         assert leader.node.is_ready
         assert resigned_for(cluster) == [chosen.name]
 
@@ -287,33 +296,6 @@ def test_a_command_that_is_wrong_asks_nobody(words: list[str]) -> None:
     code, _, asked = command(*words)
     assert code is ExitCode.USAGE
     assert asked == []
-
-
-def publish(node: OneNode, *bodies: bytes) -> None:
-    """Each confirmed."""
-    connection = node.connect()
-    channel = connection.channel()
-    channel.queue_declare("orders", durable=True)
-    channel.confirm_delivery()
-    for body in bodies:
-        channel.basic_publish("", "orders", body, pika.BasicProperties(delivery_mode=2))
-    connection.close()
-
-
-def consumed(node: OneNode, count: int) -> list[bytes]:
-    """So many, each acknowledged."""
-    connection = node.connect()
-    channel = connection.channel()
-    found = []
-    for method, _, body in channel.consume("orders", inactivity_timeout=10):
-        assert method is not None, found
-        found.append(body)
-        channel.basic_ack(method.delivery_tag)
-        if len(found) == count:
-            break
-    channel.cancel()
-    connection.close()
-    return found
 
 
 def resigned_for(cluster: Cluster) -> list[str]:

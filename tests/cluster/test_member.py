@@ -13,6 +13,8 @@ from tests.cluster.member_kit import (
     OneNode,
     blocking,
     cluster_of,
+    consume,
+    publish,
     service_of,
     until,
     until_it_does,
@@ -35,33 +37,6 @@ from arneb_pulsar.client.testing.subscription import Entry
 from arneb_pulsar.wire.checksum import split_body
 
 pytestmark = pytest.mark.real_time
-
-
-def publish(node: OneNode, *bodies: bytes) -> None:
-    """Each confirmed."""
-    connection = node.connect()
-    channel = connection.channel()
-    channel.queue_declare("orders", durable=True)
-    channel.confirm_delivery()
-    for body in bodies:
-        channel.basic_publish("", "orders", body, pika.BasicProperties(delivery_mode=2))
-    connection.close()
-
-
-def consume(node: OneNode, count: int) -> list[bytes]:
-    """So many, each acknowledged."""
-    connection = node.connect()
-    channel = connection.channel()
-    found = []
-    for method, _, body in channel.consume("orders", inactivity_timeout=10):
-        assert method is not None, found
-        found.append(body)
-        channel.basic_ack(method.delivery_tag)
-        if len(found) == count:
-            break
-    channel.cancel()
-    connection.close()
-    return found
 
 
 async def test_clients_publish_and_consume_through_any_node(
