@@ -3,7 +3,7 @@ may; a leader that was superseded never does."""
 
 import queue
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import httpx
@@ -20,6 +20,7 @@ class Client:
     def __init__(self, node: OneNode) -> None:
         self.got: queue.Queue[tuple[str, Any]] = queue.Queue()
         self.told: list[str] = []
+        self.is_connected = Event()
         self._node = node
         self._wanted: queue.Queue[tuple[str, bytes]] = queue.Queue()
         self._thread = Thread(target=self._run, daemon=True)
@@ -37,6 +38,7 @@ class Client:
             )
             channel = connection.channel()
             channel.confirm_delivery()
+            self.is_connected.set()
             while True:
                 connection.process_data_events(0.02)
                 if self._wanted.empty():
@@ -78,6 +80,8 @@ async def test_without_an_answering_log_nothing_is_answered_and_http_lives(
         leader = await cluster.leader()
         await blocking(publish, leader, b"a")
         getter, publisher = Client(leader), Client(leader)
+        # Both are there before the log falls silent: only they are told that it did.
+        assert await blocking(getter.is_connected.wait, 20)
         publisher.ask("publish", b"b")
         assert await blocking(publisher.got.get, True, 20) == ("publish", b"b")
         await until_silent(leader, cluster)
