@@ -15,7 +15,7 @@ from arneb_cluster.protocol.entries import UnknownVersion
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.node import Node
 from arneb_cluster.protocol.values import Place
-from arneb_cluster.pulsar.log_topic import LogTopic, entry_of
+from arneb_cluster.pulsar.log_topic import CLOSE_S, LogTopic, entry_of
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.client.reader import Reader
 
@@ -53,7 +53,8 @@ class Following:
         return f"<Following {self._topic!r}, {'reads' if self._reader else 'rests'}>"
 
     def begin(self) -> None:
-        """This node follows again: read on from where its directory is."""
+        """This node follows again: read on from where its directory is, and nothing more of what
+        is read now, which stands further on."""
         self._reads.cancel()
 
     async def run(self) -> None:
@@ -72,7 +73,7 @@ class Following:
         finally:
             reader, self._reader = self._reader, None
             if reader is not None:
-                with trio.CancelScope(shield=True), suppress(PulsarError):
+                with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):
                     await reader.close()
 
     async def probe(self) -> None:
@@ -98,6 +99,8 @@ class Following:
     async def _read(self, reader: Reader[bytes]) -> None:
         while True:
             place, data = entry_of(await reader.read())
+            if self._reads.cancel_called:
+                return  # it came in the instant of a new beginning, and is read again behind that
             try:
                 # What waited here, or in the topic, is no measure of clocks.
                 clock_ms = None if reader.waiting else self._now_ms()

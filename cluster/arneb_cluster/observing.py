@@ -12,7 +12,7 @@ from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.node import Node
 from arneb_cluster.protocol.values import Applied
 from arneb_cluster.settings import ShardSettings
-from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses, Placement
+from arneb_core.api.placement import HERE, NOBODY, UNHEARD, Elsewhere, NodeAddresses, Placement
 
 NODE_ADDRESSES: Final = {each.name for each in fields(NodeAddresses)} - {"node"}
 """What is understood of where a leader is; later versions may tell more."""
@@ -114,7 +114,9 @@ def statistics_of(
 def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:
     """Who leads, as the node of that name knows it. ``lets_in``: its own broker takes clients."""
     if node.window is not None or node.state is State.CLOSING:
-        return HERE if lets_in and node.state is State.LEADING else NOBODY
+        if not lets_in or node.state is not State.LEADING:
+            return NOBODY
+        return HERE if node.serves(now) else UNHEARD
     standing = node.reader.standing
     if standing is None or node.leadership.silence.is_over(now):
         return NOBODY

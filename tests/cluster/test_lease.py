@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pika.exceptions import ProbableAccessDeniedError
 from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
 from tests.cluster.test_member import publish
 
@@ -93,6 +94,8 @@ async def test_without_an_answering_log_nothing_is_answered_and_http_lives(
         assert "does not answer" in said.json()["reason"]
         for path in ("/healthz", "/metrics"):
             assert (await http.get(leader.url(path), auth=guest)).status_code == 200
+        with pytest.raises(ProbableAccessDeniedError, match="320.*does not answer"):
+            await blocking(leader.connect)
         assert getter.got.empty()
         assert publisher.got.empty()
         cluster.service.broker.is_down = False

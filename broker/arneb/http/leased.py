@@ -11,13 +11,11 @@ from typing import Any, Final
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.routed import path_of, unavailable
+from arneb.http.routed import UNHEARD, path_of, unavailable
 from arneb_core.api.lease import Lease
 
 WAIT_S: Final = 2.0
 """As long as a request waits for a leader."""
-
-REASON: Final = "the replicated log does not answer at the moment"
 
 
 class LeaseEnded(Exception):
@@ -45,14 +43,14 @@ class Leased:
         with trio.move_on_after(WAIT_S):
             await lease.held()
         if not lease.holds:
-            await unavailable(send, REASON)
+            await unavailable(send, UNHEARD)
             return
         has_begun = False
 
         async def say(message: Mapping[str, Any]) -> None:
             nonlocal has_begun
             if not lease.holds:
-                raise LeaseEnded(REASON)
+                raise LeaseEnded(UNHEARD)
             has_begun = True
             await send(dict(message))
 
@@ -61,4 +59,4 @@ class Leased:
         except LeaseEnded:
             if has_begun:
                 raise
-            await unavailable(send, REASON)
+            await unavailable(send, UNHEARD)

@@ -19,6 +19,7 @@ from arneb.http.asked import Ask, asker_of, pass_on
 from arneb_core.api.placement import (
     Elsewhere,
     Here,
+    Nobody,
     NodeAddresses,
     NotServed,
     Placements,
@@ -27,6 +28,9 @@ from arneb_core.api.placement import (
 
 WAIT_S: Final = 2.0
 """How long a request waits while nobody leads: scripts come again, people look elsewhere."""
+
+NOBODY: Final = "no node leads this namespace at the moment"
+UNHEARD: Final = "the replicated log does not answer at the moment"
 
 RETRY_AFTER_S: Final = 1
 EVERYTHING_ELSE: Final = "*"
@@ -89,8 +93,8 @@ class Routed:
                     await _redirect(told, scope, send)
                 else:
                     await self._asked(target.namespace, addresses, scope, receive, send)
-            case _:
-                await unavailable(send, "no node leads this namespace at the moment")
+            case Nobody(is_unheard):
+                await unavailable(send, UNHEARD if is_unheard else NOBODY)
 
     async def _asked(
         self,

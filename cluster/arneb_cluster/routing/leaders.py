@@ -66,5 +66,5 @@ def _shown(placement: Placement) -> str:
             return "here"
         case Elsewhere(addresses, epoch):
             return f"{addresses.node} since epoch {epoch}"
-        case Nobody():
-            return "nobody"
+        case Nobody(is_unheard):
+            return "here, unheard" if is_unheard else "nobody"

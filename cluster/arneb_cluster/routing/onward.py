@@ -116,7 +116,9 @@ class OnwardByLeader(Generic[ClientT]):
                         return await self._clients.serve_here(namespace, client)
                     case Elsewhere():
                         return await self._carry(namespace, placement, client)
-                    case Nobody():
+                    case Nobody(is_unheard):
+                        if is_unheard:
+                            raise NotServed(f"the log of {wanted} does not answer at the moment")
                         raise NotServed(f"no node leads {wanted} at the moment")
             except NotTaken:
                 # The leader may know before we do that it leads no more, or may be about to let

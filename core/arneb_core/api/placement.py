@@ -47,11 +47,20 @@ class Elsewhere:
 class Nobody:
     """No node serves it at the moment."""
 
+    is_unheard: bool = False
+    """This node leads, and its log does not answer: another one may lead, and this one would not
+    know."""
+
 
 Placement = Here | Elsewhere | Nobody
 
 HERE: Final = Here()
 NOBODY: Final = Nobody()
+UNHEARD: Final = Nobody(is_unheard=True)
+
+UNHEARD_WAIT_S: Final = 2.0
+"""How long one waits at the most at a node that leads and is not heard. If it is cut off by itself
+another leads by then, and who comes again finds that one."""
 
 
 class NotServed(Exception):
@@ -80,18 +89,20 @@ async def placement_within(placements: Placements, namespace: str, wait_s: float
     found = placements.of(namespace)
     if not isinstance(found, Nobody):
         return found
-    changed = trio.Event()
+    changed, began = trio.Event(), trio.current_time()
 
     def note() -> None:
         changed.set()
 
     placements.listen(note)
     try:
-        with trio.move_on_after(wait_s):
+        with trio.CancelScope() as scope:
             while isinstance(found, Nobody):
                 changed = trio.Event()
                 found = placements.of(namespace)
                 if isinstance(found, Nobody):
+                    longest_s = UNHEARD_WAIT_S if found.is_unheard else wait_s
+                    scope.deadline = began + min(wait_s, longest_s)
                     await changed.wait()
     finally:
         placements.leave(note)

@@ -9,7 +9,9 @@ from pika.exceptions import (
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
 )
-from tests.cluster.routing.nodes import Nodes, in_thread, two_nodes
+from tests.cluster.routing.nodes import SHARD, Nodes, in_thread, two_nodes
+
+from arneb_core.api.placement import UNHEARD
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,14 @@ def test_without_a_leader_clients_wait_and_then_hear_why_not(nodes: Nodes) -> No
     told = r"\(320\) \"CONNECTION_FORCED - no node leads virtual host '/' at the moment"
     with pytest.raises(ProbableAccessDeniedError, match=told):
         nodes.second.connect()
+
+
+def test_a_leader_that_is_not_heard_says_so_to_who_comes(nodes: Nodes) -> None:
+    nodes.lead(None)
+    nodes.do(nodes.first.leaders.say, SHARD, UNHEARD)
+    told = r"\(320\) \"CONNECTION_FORCED - the log of virtual host '/' does not answer"
+    with pytest.raises(ProbableAccessDeniedError, match=told):
+        nodes.first.connect()
 
 
 def test_a_leader_that_comes_in_time_serves_who_waits(

@@ -1,0 +1,117 @@
+"""What a node reads of its topic: from where it begins, and nothing of what it read before that."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+import trio.testing
+
+from arneb_cluster import following
+from arneb_cluster.following import Following
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.node import Node
+from arneb_cluster.protocol.values import Place
+
+
+class Topic:
+    """A topic of which every entry is there as soon as the test says so."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.changed = trio.Event()
+        self.readers: list[OneReader] = []
+        self.closing_hangs = False
+
+    async def reader(self, after: Place) -> "OneReader":
+        self.readers.append(OneReader(self, after))
+        return self.readers[-1]
+
+    def write(self, count: int) -> None:
+        self.end += count
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+class OneReader:
+    """A reader of it."""
+
+    waiting = 0
+
+    def __init__(self, topic: Topic, after: Place) -> None:
+        self.topic = topic
+        self.after = after
+        self._next = after.entry + 1
+        self.is_closed = False
+
+    async def read(self) -> Any:
+        while self._next > self.topic.end:
+            await self.topic.changed.wait()
+        self._next += 1
+        return Place(1, self._next - 1)
+
+    async def close(self) -> None:
+        if self.topic.closing_hangs:
+            with trio.move_on_after(60):
+                await trio.sleep_forever()
+        self.is_closed = True
+
+
+class FakeNode:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.state = State.FOLLOWING
+        self.reader = SimpleNamespace(place=Place(1, 0))
+        self.got: list[int] = []
+        self.told = trio.Event()
+
+    def read(self, place: Place, *_: object) -> None:
+        self.reader.place = place
+        self.got.append(place.entry)
+        self.told.set()
+
+
+def following_of(topic: Any, node: Any, monkeypatch: Any) -> Following:
+    async def room() -> None:
+        """There is always room."""
+
+    monkeypatch.setattr(following, "entry_of", lambda place: (place, b""))
+    as_node: Node = node
+    return Following(topic, as_node, lambda: 0.0, lambda: 0, lambda: None, room)
+
+
+async def test_what_an_old_reader_has_in_hand_is_not_read_behind_a_new_beginning(
+    monkeypatch: Any,
+) -> None:
+    """Else all that stands between is passed over, the TAKE of another leader, say: the node would
+    lead on from what is none of the topic's, and confirm what counts for nobody."""
+    topic, node = Topic(), FakeNode()
+    followed = following_of(topic, node, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(followed.run)
+        topic.write(5)
+        await trio.testing.wait_all_tasks_blocked()
+        assert node.got == [1, 2, 3, 4, 5]
+        # An entry comes in the instant in which leadership ends: it is on its way to the node.
+        topic.write(3)
+        node.reader.place = Place(1, 2)
+        followed.begin()
+        await trio.testing.wait_all_tasks_blocked()
+        assert node.got == [1, 2, 3, 4, 5, *range(3, 9)]
+        assert [each.after.entry for each in topic.readers] == [0, 2]
+        assert topic.readers[0].is_closed
+        nursery.cancel_scope.cancel()
+
+
+async def test_whoever_begins_anew_waits_for_no_broker_that_says_nothing(monkeypatch: Any) -> None:
+    topic, node = Topic(), FakeNode()
+    followed = following_of(topic, node, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(followed.run)
+        await trio.testing.wait_all_tasks_blocked()
+        topic.closing_hangs = True
+        followed.begin()
+        topic.write(1)
+        with trio.fail_after(2):
+            await node.told.wait()
+        nursery.cancel_scope.cancel()
