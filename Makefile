@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
+.PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-quorum bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
 	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-take-over soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-client   the client library beside the official Python wheel: rates, CPU a message"
 	@echo "make bench-idle     what 10,000 idle consumers of one client take of its process"
+	@echo "make bench-quorum   three nodes on Apache Pulsar beside RabbitMQ's quorum queues (ARGS=\"--rounds 3\")"
 	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-spark    reading the log in Spark beside a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
 	@echo "make bench-spark-through  rows through a broker: service.url, streams, micro-batches, the sink"
@@ -146,6 +147,9 @@ bench-client: $(VENV)/.dev
 
 bench-idle: $(VENV)/.dev
 	$(BIN)/python -m bench.idle_consumers $(ARGS)
+
+bench-quorum: $(VENV)/.dev broker-tools java client-tools
+	$(BIN)/python -m bench.quorum $(ARGS)
 
 bench-pulsar: $(VENV)/.dev java client-tools
 	$(BIN)/python -m bench.pulsar $(ARGS)

@@ -261,12 +261,12 @@ def _span(values: Sequence[float]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def beside(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
-    """A table of what Apache Pulsar and Arneb need: medians, and how many times better. Of a rate
-    more is better, of anything else less."""
-    rows = ["| | Pulsar | Arneb | Arneb is better by |", "|---|---|---|---|"]
+def beside(found: Mapping[str, Mapping[str, Sequence[float]]], base: str = "Pulsar") -> str:
+    """A table of what another broker, Apache Pulsar if it is not said, and Arneb need: medians, and
+    how many times better. Of a rate more is better, of anything else less."""
+    rows = [f"| | {base} | Arneb | Arneb is better by |", "|---|---|---|---|"]
     for figure, by_name in found.items():
-        theirs, ours = median(by_name["pulsar"]), median(by_name["arneb"])
+        theirs, ours = median(by_name[base.lower()]), median(by_name["arneb"])
         better = ours / theirs if figure.endswith("/s") else theirs / ours
         rows.append(f"| {figure} | {number(theirs)} | {number(ours)} | {better:.2g} |")
     return "\n".join(rows)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import Address, OwnProcess, free_port
@@ -80,7 +80,7 @@ def pulsar_service(
 
 
 def _start_cluster(made: Path, owner: Owner | None) -> tuple[PulsarService, Callable[[], None]]:
-    settings = {} if owner is None else {"advertisedAddress": PROXIED}
+    settings: dict[str, Any] = {} if owner is None else {"advertisedAddress": PROXIED}
     cluster = PulsarCluster(made / "cluster", **settings)
     wires: list[Splitter] = []
     if owner is not None:

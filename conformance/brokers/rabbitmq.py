@@ -51,18 +51,21 @@ class RabbitMQ(OwnProcess):
         management: bool = False,
         plugins: Sequence[str] = (),
         settings: str = "",
+        joins: "RabbitMQ | None" = None,
     ) -> None:
         """With ``management`` its HTTP API is served as well, and its metrics; ``plugins`` besides,
-        and ``settings`` behind those that it is given here, of which the last ones count."""
+        and ``settings`` behind those that it is given here, of which the last ones count.
+        ``joins``: a node that runs when this one is first started, whose cluster it is in then."""
         self.management_address = Address("127.0.0.1", free_port()) if management else None
         self.metrics_address = Address("127.0.0.1", free_port()) if management else None
         self.directory = directory
         self._certificates = certificates
         self._plugins = tuple(plugins)
         self._settings = settings
+        self._joins = joins
         self._amqps_address = Address("127.0.0.1", free_port())
         self._address = Address("127.0.0.1", free_port())
-        self._epmd_port = free_port()
+        self._epmd_port: int = free_port() if joins is None else joins._epmd_port
         self._node = f"arneb-{secrets.token_hex(4)}@localhost"
         self._epmd: Process | None = None
 
@@ -90,8 +93,9 @@ class RabbitMQ(OwnProcess):
         home = self.directory
         home.mkdir(parents=True, exist_ok=True)
         cookie = home / ".erlang.cookie"
-        if not cookie.exists():
-            cookie.write_text(secrets.token_hex(16))
+        is_new = not cookie.exists()
+        if is_new:
+            cookie.write_text(secrets.token_hex(16) if self._joins is None else self._joins.cookie)
             cookie.chmod(0o400)
             plugins = ["rabbitmq_consistent_hash_exchange", *self._plugins]
             if self.management_address is not None:
@@ -100,15 +104,20 @@ class RabbitMQ(OwnProcess):
             (home / "empty.conf").touch()
             (home / "node.conf").write_text(self._configuration())
         environment = self._environment()
-        self._epmd = Process(
-            ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)],
-            environment,
-            home / "epmd.log",
-        )
-        self._wait_for_epmd()
+        if self._joins is None:
+            self._epmd = Process(
+                ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)],
+                environment,
+                home / "epmd.log",
+            )
+            self._wait_for_epmd()
         self._process = Process([str(SERVER)], environment, home / "console.log")
         wait_until_ready(self._process, self._address, READY_WITHIN_S)
         self._wait_for_boot()
+        if is_new and self._joins is not None:
+            self.control("stop_app")
+            self.control("join_cluster", self._joins._node)
+            self.control("start_app")
         return self
 
     def stop(self) -> None:
@@ -128,6 +137,11 @@ class RabbitMQ(OwnProcess):
             "disk": ("set_disk_free_limit", str(1 << 60) if on else "0"),
         }
         self.control(*watermark[resource])
+
+    @property
+    def cookie(self) -> str:
+        """By which nodes of a cluster know each other."""
+        return (self.directory / ".erlang.cookie").read_text()
 
     @property
     def environment(self) -> dict[str, str]:

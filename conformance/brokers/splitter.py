@@ -90,7 +90,12 @@ class Splitter:
 
     def cut(self, owner: str = "") -> None:
         """Abort what is carried for that one, or for all."""
-        self._do(lambda: [each.abort() for each in self._of(owner)])
+
+        def cut() -> None:
+            for each in self._of(owner):
+                each.abort()
+
+        self._do(cut)
 
     def refuse(self, owner: str) -> None:
         """Abort what is carried for that one, and whatever it begins, until :meth:`heal`."""
