@@ -27,10 +27,11 @@ from arneb_amqp.server import serve_amqp
 from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.topology.seeding import open_catalogue
+from arneb_cluster.routing.division import Division
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_protocol import Secret
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
+from arneb_cluster.routing.leaders import Leaders
 from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
 from arneb_core.access.authority import Authority
@@ -47,7 +48,7 @@ TICKS_A_SECOND: Final = 100
 async def serve(name: str, path: Path, leader: str) -> None:
     """One node, until it is killed: the leader if there is no address of another. It says where it
     is."""
-    config, leaders = AmqpConfig(), Leaders({EVERYTHING_ELSE: SHARD})
+    config, leaders = AmqpConfig(), Leaders(Division(SHARD))
     settings, admitting = InternalSettings(name, SECRET), Admitting()
     leaders.say(SHARD, Elsewhere(NodeAddresses("leader", leader)) if leader else HERE)
     async with open_engine(path) as engine, trio.open_nursery() as nursery:

@@ -19,11 +19,11 @@ from arneb_amqp.server.admission_document import BadAdmission, decode_admission
 from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.server.reception import ReceivedClient
 from arneb_cluster.routing.calling import call
+from arneb_cluster.routing.division import EVERYTHING_ELSE
 from arneb_cluster.routing.internal_port import Serve
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream
-from arneb_cluster.routing.leaders import EVERYTHING_ELSE
 from arneb_cluster.routing.onward import Clients, OnwardByLeader
 from arneb_cluster.routing.relay import Kind
 from arneb_core.api.placement import Here, NodeAddresses, NotServed, Placements
@@ -157,15 +157,15 @@ class PulsarClients:
         self,
         addresses: NodeAddresses,
         placements: Placements,
-        server: Callable[[], PulsarServer | None],
+        server_of: Callable[[str], PulsarServer | None],
         *,
         must_prove: bool,
     ) -> None:
-        """``server``: of the broker, while there is one. ``must_prove``: clients prove who they
-        are."""
+        """``server_of``: that of the broker of a namespace, while there is one. ``must_prove``:
+        clients prove who they are."""
         self._addresses = addresses
         self._placements = placements
-        self._server = server
+        self._server_of = server_of
         self._must_prove = must_prove
         self.clients = Clients(PULSAR, Kind.PLAIN, self._where_to, self._serve_here)
 
@@ -215,7 +215,7 @@ class PulsarClients:
         node = self._addresses.node
         if not isinstance(self._placements.of(namespace), Here):
             raise NotServed(f"node '{node}' does not lead {namespace}")
-        server = self._server()
+        server = self._server_of(namespace)
         if server is None:
             raise NotServed(f"node '{node}' is not ready to serve {namespace}")
         return server
@@ -228,14 +228,15 @@ class HttpClients:
         self,
         settings: InternalSettings,
         placements: Placements,
-        server: Callable[[], HttpServer | None],
+        server_of: Callable[[str], HttpServer | None],
         kind: str = HTTP,
     ) -> None:
-        """``server``: of the broker, while there is one. ``kind``: which of the ports it is."""
+        """``server_of``: that of the broker of a namespace, while there is one. ``kind``: which of
+        the ports it is."""
         self._kind = kind
         self._settings = settings
         self._placements = placements
-        self._server = server
+        self._server_of = server_of
 
     def __repr__(self) -> str:
         return f"<HttpClients of {self._settings.node}>"
@@ -255,7 +256,7 @@ class HttpClients:
             client = str(address), int(port)
         except (ValueError, TypeError, RecursionError) as error:
             raise NotServed(f"expected who asks: {error!r:.100}") from error
-        server = self._server()
+        server = self._server_of(request.namespace)
         is_here = isinstance(self._placements.of(request.namespace), Here)
         if server is None or not is_here:
             raise NotServed(f"node '{self._settings.node}' does not lead {request.namespace}")

@@ -4,18 +4,13 @@ The rule: nothing of the cluster is imported here, so that a broker that is alon
 its process; what goes together is judged at once, and what only Pulsar knows when a node starts.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from arneb.addresses import Listen
+from arneb.shard_settings import NAME, NAMESPACE
 from arneb.tls import NO_FILE
-
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Of a node or a shard: it stands in names of topics and producers."""
-
-NAMESPACE: Final = re.compile(r"[A-Za-z0-9._=:-]+/[A-Za-z0-9._=:-]+")
 
 EVERYWHERE: Final = ("*", "0.0.0.0", "::")
 """Addresses by which nobody is reached."""

@@ -4,21 +4,51 @@ The rule: it is there while the broker serves and gone with it; who hands client
 time. Nothing of the cluster is known here, which is the one that has such a broker.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import trio
 
 from arneb_core.api.placement import Placements
 
 if TYPE_CHECKING:
     from arneb.http.server import HttpServer
     from arneb_amqp.server.admitted import Admitting
+    from arneb_core.access.belonging import Belonging
+    from arneb_core.access.catalogue import Catalogue
+    from arneb_core.access.seed import Seed
     from arneb_pulsar.server import PulsarServer
 
 GOODBYE_S: Final = 0.3
 """How long clients of AMQP that were told to go are waited for. Another node waits for the end of
 it, and all clients with it; many of them answer only when they are about something else again."""
+
+
+class Share(Protocol):
+    """What of everything one broker has, where there can be several."""
+
+    @property
+    def belonging(self) -> "Belonging":
+        """The same for its catalogue."""
+        ...
+
+    async def seed(self, wanted: "Seed") -> "Seed":
+        """What of the settings' vhosts and users its catalogue begins with."""
+        ...
+
+    def check(self, catalogue: "Catalogue", topics: Iterable[str]) -> None:
+        """Raise :class:`ValueError` for what is stored here and is another's."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Know whoever was made elsewhere before this was asked."""
+        ...
+
+    async def begin(self, catalogue: "Catalogue", nursery: trio.Nursery) -> None:
+        """Have whoever is known elsewhere known here, and from now on."""
+        ...
 
 
 @dataclass(slots=True)
@@ -35,6 +65,10 @@ class HandedOver:
     """Metrics of the node beside those of the broker."""
     membership: Callable[[], dict[str, Any]]
     """How the node does in its cluster, for operators."""
+    share: Share
+    """What of everything the broker has."""
+    collecting: trio.Lock = field(default_factory=trio.Lock)
+    """Of whoever looks for garbage in this process, where there can be several brokers."""
     goodbye_s: float = GOODBYE_S
     pulsar: "PulsarServer | None" = None
     http: "dict[str, HttpServer]" = field(default_factory=dict)

@@ -28,6 +28,7 @@ from arneb.opening import opener
 from arneb.reloading import Hook, Reloading
 from arneb.run import serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
+from arneb.shard_settings import directories_of
 from arneb.shared import Say, Shared
 from arneb.shown_settings import shown_settings
 from arneb_core.api.clock import wall_clock_ms
@@ -118,6 +119,8 @@ class Node:
         self.state = NodeState.STARTING
         self.shared: Shared | None = None
         """What the servers have in common while the broker runs."""
+        self.others: dict[str, Shared] = {}
+        """The same of other shards than the first that this node leads."""
         self.cluster: Callable[[], Mapping[str, Any]] | None = None
         """Tells how it does as a member of a cluster."""
         self.hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None = None
@@ -162,7 +165,12 @@ class Node:
 
     @property
     def _long_readers(self) -> Sequence[LongReader]:
-        return () if self.shared is None else self.shared.core.statistics().long_readers
+        return [r for each in self._brokers for r in each.core.statistics().long_readers]
+
+    @property
+    def _brokers(self) -> Sequence[Shared]:
+        """Those that run: of a node that is alone one at the most."""
+        return [each for each in (self.shared, *self.others.values()) if each is not None]
 
     def environment(self) -> Mapping[str, Any]:
         """Its settings as JSON's values, without secrets."""
@@ -266,8 +274,7 @@ class Node:
 
     def follow(self, name: str, hook: Hook, *followed: str) -> Callable[[], None]:
         """Have ``hook`` called with the settings when they are read again, for as long as this
-        broker runs, or until what is returned is called; ``followed`` are those that hold at once
-        then."""
+        broker runs, or until what is returned is called; ``followed`` hold at once then."""
         if self._reloading is None:
             return _nobody
         forget = self._reloading.add(name, hook, *followed)
@@ -307,7 +314,8 @@ class Node:
         if self.state is not NodeState.STOPPED:
             raise NotPossible("expected a broker that is stopped: `stop_app` first")
         try:
-            await trio.to_thread.run_sync(erase, self.config.data_dir)
+            for each in directories_of(self.config.data_dir):
+                await trio.to_thread.run_sync(erase, each)
         except (StoreUnusable, OSError) as error:
             raise NotPossible(describe(error)) from error
         self._say(f"removed all that was stored in {self.config.data_dir}")
@@ -324,7 +332,7 @@ class Node:
                 raise NotPossible(f"{name} cannot be changed while the broker runs")
             if not check(value):
                 raise NotPossible(f"{name}: {value!r} is not possible")
-        if given and self.shared is None:
+        if given and not self._brokers:
             raise NotPossible("expected a broker that runs")
         if level is not None:
             try:
@@ -332,9 +340,8 @@ class Node:
             except ValueError:
                 known = ", ".join(each.value for each in LogLevel)
                 raise NotPossible(f"expected one of {known}, got {level!r}") from None
-        if given and self.shared is not None:
-            amqp = self.shared.amqp
-            amqp.now = amqp.now.adjusted(**given)
+        for each in self._brokers if given else ():
+            each.amqp.now = each.amqp.now.adjusted(**given)
 
     async def hand_over(self, shard: str, successor: str) -> Mapping[str, Any]:
         """See :class:`.Steered`."""

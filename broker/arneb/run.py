@@ -19,6 +19,7 @@ from arneb.observed import node_name
 from arneb.shared import PULSARS, OwnNode, Say, Shared
 from arneb.tls import NO_FILE
 from arneb_amqp.topology.seeding import open_catalogue
+from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.errors import AccessError
 from arneb_core.api.errors import CoreError, StoreUnusable, describe
 from arneb_core.api.supervision import supervise
@@ -41,12 +42,14 @@ async def serve_all(
     """Serve the clients of every listener until cancelled, or those that are handed over. Raises
     :class:`StoreUnusable`."""
     try:
-        catalogue = await open_catalogue(core, config.amqp)
+        catalogue = await _open_catalogue(core, config, handed)
     except (ValueError, AccessError) as error:
         where = f"the vhosts and users stored in {config.data_dir}"
         raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
     # The last spans are sent when everybody has gone.
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+        if handed is not None:
+            await handed.share.begin(catalogue, nursery)
         shared = Shared(core, config, listeners, catalogue, node, nursery, handed)
         for line in access(config, catalogue.tables):
             say(line)
@@ -83,9 +86,20 @@ async def serve_all(
             node.serves(shared)
             # What start-up does is nobody's turn: there is nobody yet.
             with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
-                await GarbageSchedule(partial(_living, shared.core)).run()
+                async with trio.Lock() if handed is None else handed.collecting:
+                    await GarbageSchedule(partial(_living, shared.core)).run()
         finally:
             await shared.backends.close()
+
+
+async def _open_catalogue(core: Engine, config: Config, handed: "HandedOver | None") -> Catalogue:
+    if handed is None:
+        return await open_catalogue(core, config.amqp)
+    share = handed.share
+    seed = await share.seed(config.amqp.seed)
+    catalogue = await open_catalogue(core, config.amqp, seed, share.belonging)
+    share.check(catalogue, core.topics)
+    return catalogue
 
 
 async def _trace(shared: Shared, stack: AsyncExitStack) -> None:
@@ -193,6 +207,10 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         from arneb.http.management.app import ManagementApp
 
         app = ManagementApp(api.site, app)
+    if shared.handed is not None:
+        from arneb.http.caught_up import CaughtUp
+
+        app = CaughtUp(app, shared.handed.share.catch_up)
     app = shared.leased(Audited(app, shared.node.audit, "http"), OWN_PATHS)
     if api.site is not None:
         from arneb.http.page.files import PageFiles

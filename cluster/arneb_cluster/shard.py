@@ -33,7 +33,6 @@ from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
 from arneb_core.api.placement import NOBODY, Placement
-from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog
@@ -356,10 +355,8 @@ class Shard:
                         # Only who resigns has what is left to be written stored and applied.
                         if self.state is not State.RESIGNING and self._log is not None:
                             self._log.lose(self.node.leadership.why or "this node stops")
-        except (EngineFenced, BaseExceptionGroup) as error:
-            cause = sole_error(error) if isinstance(error, BaseExceptionGroup) else error
-            if not isinstance(cause, EngineFenced):
-                raise
+        except* EngineFenced:
+            pass  # another node leads, or whoever served has failed, which is told beside it
         finally:
             led.set()
 

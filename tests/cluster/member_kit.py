@@ -1,7 +1,7 @@
 """Nodes of a cluster in this process, as ``arneb serve`` makes them, and a Pulsar service in memory
 that answers admin calls."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from arneb.config import Config, load_config
 from arneb.http.server import serve_http
 from arneb.listeners import Listeners
 from arneb.node import Node, listens
+from arneb.shard_settings import ClusterShardTable
 from arneb_pulsar.client import ClientOptions
 from arneb_pulsar.client.testing import FakeBroker
 
@@ -129,9 +130,18 @@ class OneNode:
         """It serves clients with a broker of its own."""
         return self.node is not None and self.node.shared is not None
 
-    def connect(self) -> pika.BlockingConnection:
+    def leads_shard(self, shard: str) -> bool:
+        """The same of a shard that is not the first."""
+        return self.node is not None and shard in self.node.others
+
+    def connect(
+        self, vhost: str = "/", user: str = "guest", password: str = "guest"
+    ) -> pika.BlockingConnection:
         """A client of AMQP, in a thread."""
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.ports["amqp"]))
+        login = pika.PlainCredentials(user, password)
+        return pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", self.ports["amqp"], vhost, credentials=login)
+        )
 
     def url(self, path: str, port: str = "http") -> str:
         return f"http://127.0.0.1:{self.ports[port]}{path}"
@@ -161,14 +171,27 @@ class Cluster:
         await until(look)
         return found[0]
 
+    async def leader_of(self, shard: str, other_than: OneNode | None = None) -> OneNode:
+        """Whoever serves a shard that is not the first."""
+        found: list[OneNode] = []
+
+        def look() -> bool:
+            found[:] = [
+                each for each in self.nodes if each.leads_shard(shard) and each is not other_than
+            ]
+            return bool(found)
+
+        await until(look)
+        return found[0]
+
     def other(self, leader: OneNode) -> OneNode:
         """One that does not lead."""
         return next(each for each in self.nodes if each is not leader and each.node is not None)
 
 
-def publish(node: OneNode, *bodies: bytes) -> None:
+def publish(node: OneNode, *bodies: bytes, vhost: str = "/") -> None:
     """Each confirmed."""
-    connection = node.connect()
+    connection = node.connect(vhost)
     channel = connection.channel()
     channel.queue_declare("orders", durable=True)
     channel.confirm_delivery()
@@ -177,9 +200,9 @@ def publish(node: OneNode, *bodies: bytes) -> None:
     connection.close()
 
 
-def consume(node: OneNode, count: int) -> list[bytes]:
+def consume(node: OneNode, count: int, vhost: str = "/") -> list[bytes]:
     """So many, each acknowledged."""
-    connection = node.connect()
+    connection = node.connect(vhost)
     channel = connection.channel()
     found = []
     for method, _, body in channel.consume("orders", inactivity_timeout=10):
@@ -230,11 +253,20 @@ async def service_of(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
 
 @asynccontextmanager
 async def cluster_of(
-    path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 2, *, start: bool = True
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int = 2,
+    *,
+    start: bool = True,
+    shards: Sequence[ClusterShardTable] = (),
+    own: str = "",
 ) -> AsyncIterator[Cluster]:
-    """Nodes that run."""
+    """Nodes that run. ``shards``: those beside the first. ``own``: keys of ``[cluster]``."""
+    monkeypatch.setattr(member, "other_shards", lambda _: shards)
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
         cluster = Cluster(path, service, nursery, count)
+        for each in cluster.nodes:
+            each.own = own
         if start:
             cluster.start()
         yield cluster

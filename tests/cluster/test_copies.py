@@ -10,7 +10,7 @@ import trio
 from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
 from tests.cluster.test_member import consume, publish, status
 
-from arneb.clustered import member
+from arneb.clustered import directories, member
 from arneb_cluster.copies import source as source_module
 from arneb_cluster.copies import taker as taker_module
 from arneb_cluster.following import Following
@@ -198,7 +198,7 @@ async def test_a_copy_that_the_check_finds_damaged_is_thrown_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Path] = []
-    look = member.check_store
+    look = directories.check_store
 
     def damaged_first(path: Path) -> Iterator[Finding]:
         looked.append(path)
@@ -206,7 +206,7 @@ async def test_a_copy_that_the_check_finds_damaged_is_thrown_away(
             yield Finding(FindingKind.PAGE, "page 7", "expected a page, got none")
         yield from look(path)
 
-    monkeypatch.setattr(member, "check_store", damaged_first)
+    monkeypatch.setattr(directories, "check_store", damaged_first)
     async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
         await start_two(cluster)
         new = cluster.nodes[2]

@@ -1,7 +1,6 @@
 """A leader is told to hand over: clients go on at the node that was named, and soon."""
 
 from pathlib import Path
-from typing import cast
 
 import pika
 import pika.exceptions
@@ -27,7 +26,6 @@ from arneb_cluster.protocol.entries import Record, parse_entry
 from arneb_cluster.routing.calling import call
 from arneb_cluster.routing.internal_protocol import Request, Secret
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_cluster.shard import Shard
 from arneb_core.api.placement import NodeAddresses, NotServed
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 from arneb_pulsar.client.testing.subscription import Entry
@@ -107,7 +105,7 @@ async def test_a_node_that_does_not_lead_may_be_told_that_it_is_to(
     "document", [b"", b"[]", b"{}", b'{"shard": "main"}', b"[" * 50_000, b"\xff"]
 )
 def test_a_document_that_is_none_is_refused(document: bytes) -> None:
-    hand_overs = HandOvers(InternalSettings("n1", SECRET_OF_NODES), cast("Shard", None))
+    hand_overs = HandOvers(InternalSettings("n1", SECRET_OF_NODES), [])
     with pytest.raises(NotServed, match="expected who is to lead"):
         hand_overs.prepare(Request(HAND_OVER, "main", document))
 

@@ -214,7 +214,7 @@ CLUSTER_MUTANTS: Final = (
     ),
     Mutant(
         "an error in a leader's commit path leaves its process waiting for ever",
-        CLUSTERED + "member.py",
+        CLUSTERED + "part.py",
         "                nursery.start_soon(end_if_broken, core, self._say)\n",
         "",
         MEMBER_TESTS,
@@ -228,7 +228,7 @@ CLUSTER_MUTANTS: Final = (
     ),
     Mutant(
         "a leader that stops has the others wait for silence",
-        CLUSTERED + "member.py",
+        CLUSTERED + "part.py",
         '        await shard.resign("its node stops", RESIGN_S, successor)\n',
         "        await trio.lowlevel.checkpoint()\n",
         MEMBER_TESTS,

@@ -33,6 +33,7 @@ from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.room_table import ROOM_MUTANTS
 from tests.mutants.routing_table import ROUTING_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
+from tests.mutants.shards_table import SHARDS_MUTANTS
 from tests.mutants.shovel_table import SHOVEL_MUTANTS
 from tests.mutants.stream_table import STREAM_MUTANTS
 from tests.mutants.supervision_table import SUPERVISION_MUTANTS
@@ -58,6 +59,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *CLUSTER_MUTANTS,
     *COPIES_MUTANTS,
     *HAND_OVER_MUTANTS,
+    *SHARDS_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,

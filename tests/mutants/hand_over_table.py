@@ -90,8 +90,8 @@ HAND_OVER_MUTANTS: Final = (
     Mutant(
         "a node that does not lead takes what another asks for for its own to answer",
         CLUSTERED + "hand_overs.py",
-        "        if self._shard.state is not State.LEADING:\n",
-        "        if False:\n",
+        "        if shard is None or shard.state is not State.LEADING:\n",
+        "        if shard is None:\n",
         HAND_OVER_TESTS,
     ),
     Mutant(
@@ -104,8 +104,9 @@ HAND_OVER_MUTANTS: Final = (
     Mutant(
         "the next leader waits until what a broker has left was looked for",
         CLUSTERED + "member.py",
-        "            self._left.set()\n",
-        "            thaw()\n",
+        "            while part.shard.state in (State.RESIGNING, State.CLOSING):\n"
+        "                await part.shard.changed()\n",
+        "",
         HAND_OVER_TESTS,
     ),
     Mutant(
@@ -124,16 +125,16 @@ HAND_OVER_MUTANTS: Final = (
     ),
     Mutant(
         "a leader that stops does not name the node that goes on",
-        CLUSTERED + "member.py",
+        CLUSTERED + "part.py",
         '            successor = successor_of(members, own, "", number, wall_clock_ms())\n',
         '            successor = ""\n',
         HAND_OVER_TESTS,
     ),
     Mutant(
         "a leader's engine is not opened as the settings say",
-        CLUSTERED + "member.py",
-        "            applied=users.applied, opens=opener(self._config),\n",
-        "            applied=users.applied,\n",
+        CLUSTERED + "part.py",
+        "            applied=self._applied, opens=opener(config),\n",
+        "            applied=self._applied,\n",
         MEMBER_TESTS,
     ),
     Mutant(

@@ -4,20 +4,26 @@ from dataclasses import replace
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.records import PREFIX, vhosts_in
+from arneb_core.access.belonging import EVERYTHING, Belonging
 from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.seed import Seed
 from arneb_core.api.core import Core
 
 
-async def open_catalogue(core: Core, config: AmqpConfig) -> Catalogue:
+async def open_catalogue(
+    core: Core, config: AmqpConfig, seed: Seed | None = None, belonging: Belonging = EVERYTHING
+) -> Catalogue:
     """The access catalogue in the store of ``core``. At the very first start there is what the
-    settings say; vhosts in which something was declared before are kept even if they do not.
+    settings say, or ``seed`` in their place; vhosts in which something was declared before are kept
+    even if they do not. ``belonging``: what can be here.
 
     Raises as :meth:`.Catalogue.open`.
     """
     found = tuple(dict.fromkeys(vhosts_in(core.metadata(PREFIX).values())))
     return await Catalogue.open(
         core,
-        replace(config.seed, found=found),
+        replace(config.seed if seed is None else seed, found=found),
         vhosts_max=config.vhosts_max,
         defaults=config.vhost_defaults,
+        belonging=belonging,
     )

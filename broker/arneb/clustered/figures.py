@@ -65,29 +65,31 @@ INTERNAL_FIGURES: Final[Sequence[tuple[Metric, Callable[[InternalPort], float]]]
 )
 
 
-def cluster_figures(shard: Shard, relays: Relays, internal: InternalPort) -> str:
+def cluster_figures(shards: Sequence[Shard], relays: Relays, internal: InternalPort) -> str:
     """All of them, in Prometheus' text format."""
-    found = shard.statistics()
-    labels = labelled(shard=found.shard, node=found.node)
-    node = labelled(node=found.node)
+    found = [each.statistics() for each in shards]
+    labels = [labelled(shard=each.shard, node=each.node) for each in found]
+    node = [labelled(node=found[0].node)]
     return "".join(
         (
             *_lines(SHARD_FIGURES, found, labels),
             *_member_lines(found),
-            *_lines(RELAY_FIGURES, relays, node),
-            *_lines(INTERNAL_FIGURES, internal, node),
+            *_lines(RELAY_FIGURES, [relays], node),
+            *_lines(INTERNAL_FIGURES, [internal], node),
         )
     )
 
 
-def about(shard: Shard, ports: HasRelays) -> Mapping[str, Any]:
-    """The same for people and JSON."""
+def about(shards: Sequence[Shard], ports: HasRelays) -> dict[str, Any]:
+    """The same for people and JSON: of the first shard, and of the others if there are any."""
+    first, *others = map(_about_shard, shards)
+    carried = {"carried": len(ports.relays.carried)}
+    return {**first, **carried, "others": others} if others else {**first, **carried}
+
+
+def _about_shard(shard: Shard) -> dict[str, Any]:
     found = shard.statistics()
-    return {
-        **asdict(found),
-        "led_by": _led_by(shard.placement, found.node),
-        "carried": len(ports.relays.carried),
-    }
+    return {**asdict(found), "led_by": _led_by(shard.placement, found.node)}
 
 
 def _led_by(placement: Placement, node: str) -> str:
@@ -108,17 +110,21 @@ def about_copy(found: CopyStatistics, settings: ShardSettings) -> Mapping[str, A
     }  # fmt: skip
 
 
-def _member_lines(found: ShardStatistics) -> Iterator[str]:
+def _member_lines(found: Sequence[ShardStatistics]) -> Iterator[str]:
     """A head is said once, before those of all members."""
-    for metric, value_of in MEMBER_FIGURES:
-        yield metric.head(PREFIX)
-        for each in found.members:
-            labels = labelled(shard=found.shard, node=found.node, member=each.node)
-            yield f"{PREFIX}{metric.name}{labels} {float(value_of(each)):g}\n"
+    members = [(each, member) for each in found for member in each.members]
+    labels = [
+        labelled(shard=each.shard, node=each.node, member=member.node) for each, member in members
+    ]
+    yield from _lines(MEMBER_FIGURES, [member for _, member in members], labels)
 
 
 def _lines(
-    figures: Sequence[tuple[Metric, Callable[[ShownT], float]]], shown: ShownT, labels: str
+    figures: Sequence[tuple[Metric, Callable[[ShownT], float]]],
+    shown: Sequence[ShownT],
+    labels: Sequence[str],
 ) -> Iterator[str]:
     for metric, value_of in figures:
-        yield f"{metric.head(PREFIX)}{PREFIX}{metric.name}{labels} {float(value_of(shown)):g}\n"
+        yield metric.head(PREFIX)
+        for each, labelling in zip(shown, labels, strict=True):
+            yield f"{PREFIX}{metric.name}{labelling} {float(value_of(each)):g}\n"

@@ -7,7 +7,7 @@ it by the internal port and passes its answer on, whatever that is.
 import json
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import trio
@@ -37,30 +37,33 @@ LOGGER: Final = logging.getLogger(__name__)
 
 
 class HandOvers:
-    """Those of the shard of this node."""
+    """Those of the shards of this node."""
 
-    def __init__(self, settings: InternalSettings, shard: Shard) -> None:
+    def __init__(self, settings: InternalSettings, shards: Sequence[Shard]) -> None:
         self._settings = settings
-        self._shard = shard
+        self._shards = {each.settings.shard: each for each in shards}
 
     def __repr__(self) -> str:
-        return f"<HandOvers of {self._shard!r}>"
+        return f"<HandOvers of {', '.join(self._shards)}>"
 
     async def hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
         """Have a node lead, the named one or the one that has most; what came of it, as JSON's
-        values. ``name``: of the shard, or empty. Raises :class:`NotPossible`."""
-        shard = self._shard
-        own = shard.settings.shard
-        if name not in ("", own):
-            raise NotPossible(f"expected the shard '{own}' of this node, got '{name}'")
+        values. ``name``: of the shard, or empty where there is one only. Raises
+        :class:`NotPossible`."""
+        if not name and len(self._shards) == 1:
+            [name] = self._shards
+        shard = self._shards.get(name)
+        if shard is None:
+            known = " or ".join(f"'{each}'" for each in self._shards)
+            raise NotPossible(f"expected the shard {known} of this node, got '{name}'")
         placement = shard.placement
         if shard.state is not State.LEADING and isinstance(placement, Elsewhere):
-            return await self._ask(placement.addresses, own, successor)
+            return await self._ask(placement.addresses, name, successor)
         try:
             done = await hand_over(shard, successor, shard.membership.members, wall_clock_ms())
         except NotHandedOver as error:
             raise NotPossible(str(error)) from error
-        return {"shard": own, **done._asdict()}
+        return {"shard": name, **done._asdict()}
 
     def prepare(self, request: Request) -> Serve:
         """What answers another node. Raises :class:`NotServed`."""
@@ -69,9 +72,9 @@ class HandOvers:
             name, successor = str(said["shard"]), str(said["to"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotServed(f"expected who is to lead: {error!r:.100}") from error
-        if self._shard.state is not State.LEADING:
-            node, own = self._shard.settings.node, self._shard.settings.shard
-            raise NotServed(f"node '{node}' does not lead shard '{own}'")
+        shard = self._shards.get(name)
+        if shard is None or shard.state is not State.LEADING:
+            raise NotServed(f"node '{self._settings.node}' does not lead shard '{name}'")
 
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)

@@ -4,7 +4,7 @@ The rule: it is what the node knows itself at that instant, whether it leads or 
 somebody's attention says what to do about it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 BEHIND_S: Final = 10.0
@@ -12,16 +12,26 @@ BEHIND_S: Final = 10.0
 
 STOPPED: Final = "stopped"
 
+OF_NODE: Final = ("node", "carried", "others")
+"""What is said once, and not of a shard."""
+
 
 def membership(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of a node, from what it says about its part in a shard."""
-    shard = {name: value for name, value in about.items() if name not in ("node", "carried")}
+    """The document of a node, from what it says about its part in each shard."""
+    shards = shards_of(about)
     return {
         "node": about["node"],
         "carried": about["carried"],
-        "shards": [shard],
-        "alarms": list(alarms_of(about)),
+        "shards": [
+            {name: value for name, value in each.items() if name not in OF_NODE} for each in shards
+        ],
+        "alarms": [alarm for each in shards for alarm in alarms_of(each)],
     }
+
+
+def shards_of(about: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """What a node says about its part in each shard, the first one's first."""
+    return [about, *about.get("others", ())]
 
 
 def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

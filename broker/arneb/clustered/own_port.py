@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.handed import HandedOver
 from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
+from arneb.http.routed import EVERYTHING_ELSE, NAMESPACE
 from arneb.http.rules import HEALTH as HEALTH_RULE
 from arneb.http.rules import MONITORING, Endpoint, RuledRoute
 from arneb.http.targets import MEMBER_PATH
@@ -32,9 +33,12 @@ RETRY_AFTER_S: Final = 1
 class OwnPort:
     """One port of this node."""
 
-    def __init__(self, handed: HandedOver, name: str, following: ASGIApp) -> None:
-        """``following`` answers while no broker of this node does."""
-        self._handed = handed
+    def __init__(
+        self, handed_of: Callable[[str], HandedOver], name: str, following: ASGIApp
+    ) -> None:
+        """``handed_of``: the ways into the broker that has a namespace. ``following`` answers while
+        there is none."""
+        self._handed_of = handed_of
         self._name = name
         self._following = following
 
@@ -43,7 +47,8 @@ class OwnPort:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI has it."""
-        server = self._handed.http.get(self._name)
+        handed = self._handed_of(scope.get(NAMESPACE, EVERYTHING_ELSE))
+        server = handed.http.get(self._name)
         app = self._following if server is None else server.app
         await app(scope, receive, send)
 

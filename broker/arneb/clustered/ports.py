@@ -5,7 +5,7 @@ leads: to this node's own broker while there is one, else to another node.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from arneb.cluster_routing import (
     PulsarClients,
 )
 from arneb.clustered.figures import cluster_figures
-from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.hand_overs import HAND_OVER, HandOvers
 from arneb.clustered.own_page import OwnPage
 from arneb.clustered.own_port import (
@@ -33,6 +32,7 @@ from arneb.clustered.own_port import (
     following_metrics_app,
     following_pulsar_app,
 )
+from arneb.clustered.part import Part
 from arneb.clustered.vouched import MemberLook, VouchedSessions, leads_now
 from arneb.config import Config
 from arneb.data.writing import LARGE
@@ -41,23 +41,25 @@ from arneb.http.limits import HttpLimits
 from arneb.http.management.app import LARGER
 from arneb.http.prefixed import Prefixed
 from arneb.http.routed import Routed, Target
-from arneb.http.server import ByTls, serve_http
+from arneb.http.server import ByTls, HttpServer, serve_http
 from arneb.http.targets import management_target, pulsar_target
 from arneb.listeners import Listeners
 from arneb.logins.backends import Backends
 from arneb_amqp.config import Adjustable
 from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.server.tls import SecuredListener
-from arneb_cluster.copies.source import COPY, CopySource
-from arneb_cluster.routing.internal_port import InternalPort, Served, serve_internal
+from arneb_cluster.copies.source import COPY
+from arneb_cluster.routing.division import EVERYTHING_ELSE
+from arneb_cluster.routing.internal_port import InternalPort, Serve, Served, serve_internal
+from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
+from arneb_cluster.routing.leaders import Leaders
 from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
-from arneb_cluster.shard import Shard
 from arneb_core.access.authority import Authority
+from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import Nobody, NodeAddresses
+from arneb_core.api.placement import Nobody, NodeAddresses, NotServed
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.callers import Caller
@@ -66,6 +68,24 @@ from arneb_pulsar.services.authenticator import Authenticator
 
 INTERNAL: Final = "internal"
 """The listener for the other nodes."""
+
+
+class Sources:
+    """Give copies of every shard's directory."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = {each.name: each for each in parts}
+
+    def __repr__(self) -> str:
+        return f"<Sources of {', '.join(self._parts)}>"
+
+    def prepare(self, request: Request) -> Serve:
+        """See :class:`.Served`."""
+        part = self._parts.get(request.namespace)
+        if part is None:
+            known = " or ".join(self._parts)
+            raise NotServed(f"expected shard {known}, got {request.namespace!r:.80}")
+        return part.source.prepare(request)
 
 
 class Ports:
@@ -77,11 +97,8 @@ class Ports:
         listeners: Listeners,
         settings: InternalSettings,
         leaders: Leaders,
-        handed: HandedOver,
-        users: FollowedUsers,
+        parts: Sequence[Part],
         addresses: NodeAddresses,
-        shard: Shard,
-        source: CopySource,
         hand_overs: HandOvers,
         is_ready: Callable[[], bool],
     ) -> None:
@@ -89,9 +106,9 @@ class Ports:
         self._by_name = listeners.by_name
         self._settings = settings
         self._leaders = leaders
-        self._handed = handed
-        self._users = users
-        self._shard = shard
+        self._parts = {each.name: each for each in parts}
+        self._first = first = parts[0]
+        users = first.users
         self._is_ready = is_ready
         self.relays = Relays()
         self.certificates = Certificates(config.tls)
@@ -99,17 +116,20 @@ class Ports:
         self._backends = Backends(config.logins, users.tables, time.time)
         self._authority = Authority(self._backends.in_order, self._adjustable.is_loopback_only)
         self._amqp = AmqpClients(
-            settings.node, leaders, users.namespace_of, lambda _: handed.admitting
+            settings.node,
+            leaders,
+            self._namespace_of,
+            lambda wanted: self._handed(wanted).admitting,
         )
         must_prove = bool(config.pulsar.authentication.methods)
         self._pulsar = PulsarClients(
-            addresses, leaders, lambda: handed.pulsar, must_prove=must_prove
+            addresses, leaders, lambda wanted: self._handed(wanted).pulsar, must_prove=must_prove
         )
         self._http = {
-            name: HttpClients(settings, leaders, partial(handed.http.get, name), name)
+            name: HttpClients(settings, leaders, partial(self._http_server, name), name)
             for name in (HTTP, HTTP_PULSAR)
         }
-        of_nodes: dict[str, Served] = {COPY: source, HAND_OVER: hand_overs}
+        of_nodes: dict[str, Served] = {COPY: Sources(parts), HAND_OVER: hand_overs}
         self.internal = InternalPort(
             settings, {AMQP: self._amqp, PULSAR: self._pulsar, **self._http, **of_nodes}
         )
@@ -119,7 +139,8 @@ class Ports:
 
     def figures(self) -> str:
         """Metrics of a node, whether it leads or not."""
-        return cluster_figures(self._shard, self.relays, self.internal)
+        shards = [each.shard for each in self._parts.values()]
+        return cluster_figures(shards, self.relays, self.internal)
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve all of them until cancelled. Started when clients of HTTP, Pulsar and other nodes
@@ -147,7 +168,7 @@ class Ports:
             listeners += [SecuredListener(each, handshakes.records) for each in secured]
         if not listeners:
             return
-        await self._users.known()
+        await self._first.users.known()
         onward = OnwardByLeader(self._settings, self._leaders, self.relays, self._amqp.clients)
         await serve_reception(listeners, onward, self._adjustable, self._authority)
 
@@ -169,14 +190,15 @@ class Ports:
         proofs = read_proofs(config.pulsar.authentication)
         anonymous = config.access.authorization.anonymous_role
         authenticator = Authenticator(proofs, anonymous=anonymous)
+        tables, membership = self._first.users.tables, self._first.handed.membership
         own: ASGIApp = following_app(
             self.figures,
             self._is_ready,
             authenticator,
             self._authority,
-            lambda: has_named(self._users.tables),
+            lambda: has_named(tables),
             self._is_super,
-            self._handed.membership,
+            membership,
             open_metrics=config.http.open_metrics,
         )
 
@@ -186,8 +208,8 @@ class Ports:
                 lambda told: told.http, self._http[HTTP].ask,
             )  # fmt: skip
 
-        sessions = VouchedSessions(routed(leads_now), self._somebody_leads, self._users.tables)
-        own = MemberLook(sessions, self._handed.membership, own)
+        sessions = VouchedSessions(routed(leads_now), self._somebody_leads, tables)
+        own = MemberLook(sessions, membership, own)
         app: ASGIApp = OwnPage(routed(OwnPort(self._handed, HTTP, own)), self._somebody_leads)
         bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
         if prefix := config.http.path_prefix:
@@ -222,11 +244,23 @@ class Ports:
         if plain or by_tls is not None:
             await nursery.start(partial(serve_http, app, plain, limits, bodies or {}, by_tls))
 
+    def _handed(self, namespace: str) -> HandedOver:
+        """The ways into this node's broker of a namespace."""
+        return self._parts[self._leaders.division.shard_of(namespace)].handed
+
+    def _http_server(self, name: str, namespace: str) -> HttpServer | None:
+        return self._handed(namespace).http.get(name)
+
+    def _namespace_of(self, vhost: str) -> str:
+        """A vhost is in the shard in which its name would have it."""
+        shard = self._leaders.division.shard_of(proposed_namespace(vhost))
+        return self._parts[shard].users.namespace_of(vhost)
+
     def _somebody_leads(self) -> bool:
         return not isinstance(self._leaders.of(EVERYTHING_ELSE), Nobody)
 
     def _management_target(self, path: str) -> Target:
-        return management_target(path, self._users.namespace_of)
+        return management_target(path, self._namespace_of)
 
     def _is_super(self, caller: Caller) -> bool:
         """As far as the settings say it: what was granted beside them only a leader knows."""

@@ -32,8 +32,11 @@ def _status(session: Session, *arguments: str) -> None:
     found = session.steer("GET", "about").get("cluster")
     if found is None:
         raise Failed(ExitCode.UNAVAILABLE, f"Error: {session.node} is not a member of a cluster")
-    session.says(f"Status of node {found['node']} in shard {found['shard']} ...")
-    session.output.value(found, "\n".join(_lines(found)))
+    shards = [found, *found.get("others", ())]
+    named = "shard" if len(shards) == 1 else "shards"
+    names = ", ".join(each["shard"] for each in shards)
+    session.says(f"Status of node {found['node']} in {named} {names} ...")
+    session.output.value(found, "\n\n".join("\n".join(_lines(each)) for each in shards))
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
@@ -58,7 +61,9 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         lines += [f"Under way: {found['under_way']} records", f"Lease: {answers}"]
     else:
         lag = f"{found['lag_records']} records, {found['lag_bytes']} bytes, {found['lag_s']:.1f} s"
-        lines += [f"Lag: {lag}", f"Carried clients: {found['carried']}"]
+        lines.append(f"Lag: {lag}")
+        if "carried" in found:  # of the node, whatever shard
+            lines.append(f"Carried clients: {found['carried']}")
     alarm = ", which is too much" if found["skew_alarm"] else ""
     lines.append(f"Clock: {found['skew_ms']} ms ahead of the leader's{alarm}")
     lines += [_member(each) for each in found["members"]]

@@ -66,6 +66,8 @@ def alarms(node: Document) -> Iterator[Finding]:
 
 def cluster(found: Document) -> Iterator[Finding]:
     """A node's part in a cluster; nothing is found of one that is alone."""
+    for each in found.get("others", ()):
+        yield from cluster(each)
     if found.get("state") == "stopped":
         yield error(
             "cluster", f"{found['node']} neither leads nor follows: {found['why']}",

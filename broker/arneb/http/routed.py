@@ -35,6 +35,9 @@ UNHEARD: Final = "the replicated log does not answer at the moment"
 RETRY_AFTER_S: Final = 1
 EVERYTHING_ELSE: Final = "*"
 
+NAMESPACE: Final = "arneb.namespace"
+"""Where a request's scope says which namespace it is about."""
+
 
 class Way(Enum):
     """What becomes of a request whose namespace is served elsewhere."""
@@ -86,7 +89,7 @@ class Routed:
         placement = await placement_within(self._placements, target.namespace, WAIT_S)
         match placement:
             case Here():
-                await self._own(scope, receive, send)
+                await self._own({**scope, NAMESPACE: target.namespace}, receive, send)
             case Elsewhere(addresses):
                 told = self._address_of(addresses)
                 if target.way is Way.SENT and told:

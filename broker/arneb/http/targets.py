@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from arneb.http.routed import Target, Way
+from arneb.http.routed import EVERYTHING_ELSE, Target, Way
 
 OWN: Final = Target(Way.OWN)
 
@@ -30,9 +30,18 @@ OWN_PULSAR_PATHS: Final = ("/metrics", "/admin/v2/brokers/health", "/admin/v2/br
 """The same of Pulsar's admin port."""
 
 OF_VHOSTS: Final = frozenset(
-    {"queues", "exchanges", "bindings", "policies", "operator-policies", "consumers"}
-)
+    {
+        "aliveness-test", "bindings", "consumers", "definitions", "exchanges", "federation-links",
+        "operator-policies", "permissions", "policies", "queues", "shovels", "topic-permissions",
+        "vhost-limits", "vhosts",
+    }
+)  # fmt: skip
 """Kinds of the management API whose paths go on with a vhost."""
+
+OF_VHOSTS_ON_THE_PAGE: Final = frozenset(
+    {"delayed", "delayed-by", "messages", "policies", "queues", "route", "topics"}
+)
+"""The same below ``page``."""
 
 OF_NAMESPACES: Final = frozenset({"namespaces", "persistent", "non-persistent", "schemas"})
 """Kinds of Pulsar's admin API whose paths go on with tenant and namespace."""
@@ -43,9 +52,19 @@ def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:
     if path in OWN_PATHS:
         return OWN
     match _parts(path):
-        case ["api", kind, vhost, *_] if kind in OF_VHOSTS and vhost:
-            return Target(Way.ASKED, namespace_of(unquote(vhost)))
-    return Target(Way.ASKED)
+        case ["api", "queues", "detailed"]:
+            vhost = ""
+        case ["api", "shovels", "vhost", vhost, *_] | ["api", "parameters", _, vhost, *_]:
+            pass
+        case ["api", "page", "topic", topic, *_]:
+            return Target(Way.ASKED, _namespace_in(unquote(topic)))
+        case ["api", "page", kind, vhost, *_] if kind in OF_VHOSTS_ON_THE_PAGE:
+            pass
+        case ["api", kind, vhost, *_] if kind in OF_VHOSTS:
+            pass
+        case _:
+            vhost = ""
+    return Target(Way.ASKED, namespace_of(unquote(vhost))) if vhost else Target(Way.ASKED)
 
 
 def pulsar_target(path: str) -> Target:
@@ -58,6 +77,14 @@ def pulsar_target(path: str) -> Target:
         case ["lookup", _, "topic", _, tenant, namespace, *_]:
             return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
     return Target(Way.SENT)
+
+
+def _namespace_in(topic: str) -> str:
+    """Of a topic by its name, complete or as it is kept."""
+    match topic.rpartition("://")[2].split("/"):
+        case [tenant, namespace, _, *_]:
+            return f"{tenant}/{namespace}"
+    return EVERYTHING_ELSE
 
 
 def _parts(path: str) -> Sequence[str]:

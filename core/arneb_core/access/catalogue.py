@@ -8,12 +8,14 @@ does, and who was locked out changes it with no broker running.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from secrets import token_bytes
 from typing import Final, Self
 
 import trio
 
+from arneb_core.access.belonging import EVERYTHING, Belonging
 from arneb_core.access.defaults import NO_DEFAULTS, VhostDefaults
 from arneb_core.access.edits import UNLIMITED, Edit
 from arneb_core.access.namespaces import carried_namespace
@@ -46,13 +48,19 @@ class Catalogue:
     """The access catalogue of one node."""
 
     def __init__(
-        self, core: Core, tables: Tables, vhosts_max: int, defaults: VhostDefaults = NO_DEFAULTS
+        self,
+        core: Core,
+        tables: Tables,
+        vhosts_max: int,
+        defaults: VhostDefaults = NO_DEFAULTS,
+        belonging: Belonging = EVERYTHING,
     ) -> None:
         self._core = core
         self.tables: Final = tables
         """What there is now; for reading, and for :mod:`.rights`."""
         self._vhosts_max = vhosts_max
         self._defaults = defaults
+        self._belonging = belonging
         self._lock = trio.Lock()
         self._watchers: list[AccessWatcher] = []
         self._followers: list[AccessFollower] = []
@@ -72,20 +80,23 @@ class Catalogue:
         *,
         vhosts_max: int = UNLIMITED,
         defaults: VhostDefaults = NO_DEFAULTS,
+        belonging: Belonging = EVERYTHING,
     ) -> Self:
         """The catalogue in the store of ``core``; at the very first start, what ``seed`` says.
-        ``defaults``: what vhosts have that are made.
+        ``defaults``: what vhosts have that are made. ``belonging``: what can be here.
 
         Raises :class:`ValueError` for rows that cannot be read, :class:`.AccessError` for a seed
         that cannot be, and :class:`.CommitFailed`.
         """
         rows = core.metadata(PREFIX)
         tables = Tables(decode(row, value) for row, value in rows.items())
-        catalogue = cls(core, tables, vhosts_max, defaults)
+        catalogue = cls(core, tables, vhosts_max, defaults, belonging)
         if catalogue.tables.get(Seeded, Seeded().name) is None:
             await catalogue._begin(seed)
         else:
-            ignored = partial(_ignored, catalogue.tables, seed)
+            # Whoever has the users says what is said of them.
+            own = replace(seed, users=()) if belonging.copied_from else seed
+            ignored = partial(_ignored, catalogue.tables, own)
             catalogue.ignored = tuple(await trio.to_thread.run_sync(ignored))
         return catalogue
 
@@ -93,9 +104,13 @@ class Catalogue:
         async with self.changing() as edit:
             for vhost in dict.fromkeys((*seed.vhosts, *seed.found)):
                 edit.put_vhost(vhost, namespace=carried_namespace(vhost, self._core.topics))
+            is_copy = bool(self._belonging.copied_from)
+            if is_copy:
+                edit.copy(seed.copied)
             for user in seed.users:
-                password = await hashed(user.password) if user.password else user.hash
-                edit.put_user(user.name, password, user.tags)
+                if not is_copy:
+                    password = await hashed(user.password) if user.password else user.hash
+                    edit.put_user(user.name, password, user.tags)
                 for vhost in seed.vhosts:
                     edit.set_permissions(user.name, vhost, ALL, ALL, ALL)
             edit.mark_seeded()
@@ -125,7 +140,7 @@ class Catalogue:
         Raises :class:`.CommitFailed`: then nothing has changed.
         """
         async with self._lock:
-            edit = Edit(self.tables, self._vhosts_max, self._defaults)
+            edit = Edit(self.tables, self._vhosts_max, self._defaults, self._belonging)
             yield edit
             if len(edit) <= A_TURN:
                 changed, rows = edit.written()

@@ -5,10 +5,11 @@ itself, and touches nothing; the catalogue makes it durable and then applies it.
 something (a user's permissions, all that is said of a vhost) goes in the same edit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from arneb_core.access.belonging import EVERYTHING, Belonging
 from arneb_core.access.defaults import NO_DEFAULTS, VhostDefaults
 from arneb_core.access.errors import (
     InvalidAccess,
@@ -64,10 +65,12 @@ class Edit:
         tables: Tables,
         vhosts_max: int = UNLIMITED,
         defaults: VhostDefaults = NO_DEFAULTS,
+        belonging: Belonging = EVERYTHING,
     ) -> None:
         self._tables = tables
         self._vhosts_max = vhosts_max
         self._defaults = defaults
+        self._belonging = belonging
         self._changed: dict[type[Record], dict[Key, Record | None]] = {kind: {} for kind in KINDS}
         """By their kinds, so that a vhost of a large import is not looked for among its users."""
 
@@ -149,9 +152,14 @@ class Edit:
         """Make a vhost, with what it has by default, or say all of it anew but its namespace and
         limits, which stay.
 
-        Raises :class:`.NamespaceTaken`, and :class:`.LimitReached` when there may be no more.
+        Raises :class:`.NamespaceTaken`, :class:`.InvalidAccess` for one that is another store's,
+        and :class:`.LimitReached` when there may be no more.
         """
         _check_name("vhost", name)
+        # A vhost is looked for by its name, so what its name proposes has to be here as well.
+        for each in dict.fromkeys((proposed_namespace(name), namespace or "")):
+            if each and (why := self._belonging.misplaced(each)):
+                raise InvalidAccess(f"cannot create vhost '{name}': {why}")
         present = self.get(Vhost, name)
         if present is not None and present.leaving:
             raise InvalidAccess(f"cannot create vhost '{name}': it is being deleted")
@@ -210,20 +218,39 @@ class Edit:
     ) -> None:
         """Make a user, or give the user this password and these tags; limits stay."""
         _check_name("user", name)
+        self._belonging.check_own(f"user '{name}'")
         present = self.get(User, name) or User(name)
         self._put(replace(present, password=password, tags=tuple(dict.fromkeys(tags))))
 
     def set_password(self, name: str, password: PasswordHash) -> None:
         """Give a user another password; :data:`.NO_PASSWORD`: none."""
+        self._belonging.check_own(f"user '{name}'")
         self._put(replace(self.user(name), password=password))
 
     def set_user_limits(self, name: str, limits: Limits) -> None:
         """Have these limits of the user, and no others."""
+        self._belonging.check_own(f"user '{name}'")
         _check_limits(limits, USER_LIMITS)
         self._put(replace(self.user(name), limits=dict(limits)))
 
     def delete_user(self, name: str) -> None:
         """The user goes, with all permissions."""
+        self._belonging.check_own(f"user '{name}'")
+        self._delete_user(name)
+
+    def copy(self, copied: Collection[User | GlobalParameter]) -> None:
+        """Have these users and global parameters, which another store has, and no others."""
+        keys = {(type(each), each.key) for each in copied}
+        for user in self.rows_of(User):
+            if (User, user.key) not in keys:
+                self._delete_user(user.name)
+        for parameter in self.rows_of(GlobalParameter):
+            if (GlobalParameter, parameter.key) not in keys:
+                self._drop(parameter)
+        for each in copied:
+            self._put(each)
+
+    def _delete_user(self, name: str) -> None:
         self._drop(self.user(name))
         for kind in (Permission, TopicPermission):
             for each in self.rows_of(kind):
@@ -279,10 +306,12 @@ class Edit:
 
     def set_global_parameter(self, name: str, value: Any) -> None:
         """Say something of the node."""
+        self._belonging.check_own(f"global parameter '{name}'")
         self._put(GlobalParameter(name, value))
 
     def clear_global_parameter(self, name: str) -> None:
         """Raises :class:`.NotSet`."""
+        self._belonging.check_own(f"global parameter '{name}'")
         self._clear(GlobalParameter, name)
 
     def set_policy(self, policy: Policy) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash
+from arneb_core.access.records import GlobalParameter, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,5 @@ class Seed:
     users: tuple[SeedUser, ...] = ()
     found: tuple[str, ...] = ()
     """Vhosts of which the store has something already. They are there, but nobody is let in."""
+    copied: tuple[User | GlobalParameter, ...] = ()
+    """What another store has, of which this one has a copy; ``users`` are among them then."""

@@ -20,10 +20,11 @@ from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_amqp.topology.topology import Topology
+from arneb_cluster.routing.division import Division
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_protocol import Secret
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
+from arneb_cluster.routing.leaders import Leaders
 from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
 from arneb_core.access.authority import Authority
@@ -46,7 +47,7 @@ class Node:
     settings: InternalSettings
     wait_s: float = 0.3
     config: AmqpConfig = field(default_factory=AmqpConfig)
-    leaders: Leaders = field(default_factory=lambda: Leaders({EVERYTHING_ELSE: SHARD}))
+    leaders: Leaders = field(default_factory=lambda: Leaders(Division(SHARD)))
     admitting: Admitting = field(default_factory=Admitting)
     roster: Roster = field(default_factory=Roster)
     relays: Relays = field(default_factory=Relays)

@@ -54,7 +54,7 @@ class PulsarNode(Node):
                 internal = await trio.open_tcp_listeners(self.internal_port, host="127.0.0.1")
                 self.internal_port = internal[0].socket.getsockname()[1]
                 clients = PulsarClients(
-                    self.addresses, self.leaders, lambda: self.server, must_prove=False
+                    self.addresses, self.leaders, lambda _: self.server, must_prove=False
                 )
                 onward = OnwardByLeader(
                     self.settings, self.leaders, self.relays, clients.clients, self.wait_s

@@ -205,7 +205,7 @@ async def test_our_own_client_is_led_and_follows(nodes: Nodes) -> None:
 )  # fmt: skip
 def test_a_document_that_is_none_is_refused(nodes: Nodes, document: bytes) -> None:
     clients = PulsarClients(
-        nodes.first.addresses, nodes.first.leaders, lambda: nodes.first.server, must_prove=False
+        nodes.first.addresses, nodes.first.leaders, lambda _: nodes.first.server, must_prove=False
     )
     with pytest.raises(NotServed, match="expected"):
         clients.prepare(Request(PULSAR, "*", document))

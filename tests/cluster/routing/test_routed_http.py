@@ -15,17 +15,18 @@ from arneb.http.asked import Asker
 from arneb.http.routed import Routed, Target, Way
 from arneb.http.server import HttpServer, serve_http
 from arneb.http.targets import management_target, pulsar_target
+from arneb_cluster.routing.division import EVERYTHING_ELSE, Division
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_cluster.routing.leaders import EVERYTHING_ELSE, Leaders
+from arneb_cluster.routing.leaders import Leaders
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses, NotServed
 
 pytestmark = pytest.mark.real_time
 
 OTHER = "other"
-SHARDS = {EVERYTHING_ELSE: SHARD, "public/other": OTHER}
+SHARDS = Division(SHARD, {"public/other": OTHER})
 
 
 class Site:
@@ -36,7 +37,7 @@ class Site:
         self.leaders = Leaders(SHARDS)
         self.settings = InternalSettings(name, SECRET)
         self.server: HttpServer | None = None
-        self.clients = HttpClients(self.settings, self.leaders, lambda: self.server)
+        self.clients = HttpClients(self.settings, self.leaders, lambda _: self.server)
         self.addresses = NodeAddresses(name)
         self.breaks_off = False
 

@@ -1,0 +1,78 @@
+"""Directories: a shard's directory on this node, opened so that it can take part.
+
+The rule: it is judged before anything is served: does it belong to the topic, and has the topic all
+that it lacks? Else another node's copy takes its place first.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from arneb.clustered.figures import about_copy
+from arneb.clustered.pulsar_service import check_directory
+from arneb.shared import Say
+from arneb.store_check import check_store
+from arneb_cluster.copies.need import needs_copy
+from arneb_cluster.copies.taker import Taker
+from arneb_cluster.protocol.values import Applied
+from arneb_cluster.pulsar.log_topic import LogTopic
+from arneb_cluster.replica import Replica
+from arneb_cluster.routing.internal_settings import InternalSettings
+from arneb_cluster.settings import ShardSettings
+from arneb_pulsar.client import Client
+from arneb_pulsar.client.errors import PulsarError
+
+RETRY_S: Final = 1.0
+"""After Pulsar could not be reached."""
+
+Tell = Callable[[Callable[[], Mapping[str, Any]] | None], None]
+"""Has the node say how it does while it takes a copy; None: it takes none any more."""
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Directories:
+    """Those of one node, which opens one after the other."""
+
+    def __init__(self, client: Client, internal: InternalSettings, say: Say, tell: Tell) -> None:
+        self._client = client
+        self._internal = internal
+        self._say = say
+        self._tell = tell
+
+    def __repr__(self) -> str:
+        return f"<Directories of {self._internal.node}>"
+
+    async def open(self, path: Path, settings: ShardSettings) -> Replica:
+        """One that takes part, whose store the caller closes. Raises :class:`StoreUnusable`."""
+        replica = await trio.to_thread.run_sync(Replica.open, path)
+        try:
+            topic = LogTopic(self._client, settings.topic)
+            await check_directory(topic, replica)
+            while await self._needs_copy(topic, settings, replica.applied):
+                replica.store.close()
+                await self._take_copy(path, settings, replica.applied)
+                replica = await trio.to_thread.run_sync(Replica.open, path)
+        except BaseException:
+            replica.store.close()
+            raise
+        return replica
+
+    async def _needs_copy(self, topic: LogTopic, settings: ShardSettings, applied: Applied) -> bool:
+        while True:
+            try:
+                return await needs_copy(self._client, topic, settings, applied)
+            except PulsarError as error:
+                LOGGER.warning("%r: %s", topic, error)
+                await trio.sleep(RETRY_S)
+
+    async def _take_copy(self, path: Path, settings: ShardSettings, applied: Applied) -> None:
+        taker = Taker(self._client, self._internal, settings, path, applied, check_store)
+        self._say(f"{path} lacks what {settings.topic} has no more, or is empty: takes a copy")
+        self._tell(lambda: about_copy(taker.statistics, settings))
+        await taker.take()
+        self._tell(None)
+        self._say(f"{path} has a copy of what node {taker.statistics.source} has")

@@ -1,0 +1,170 @@
+"""A part: one shard on this node, its directory, and a broker of its own for as long as it leads.
+
+The rule: parts know nothing of each other but that the first one has the users. What is given to a
+broker of one is that shard's: its directory, its way in, and what of everything it has.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from arneb.clustered.copied_users import CopiedUsers
+from arneb.clustered.followed_users import FollowedUsers
+from arneb.clustered.leading import Leading, MemberNode
+from arneb.clustered.share import Share
+from arneb.config import Config
+from arneb.ending import StartAgain, end_if_broken
+from arneb.handed import HandedOver
+from arneb.listeners import Listeners
+from arneb.opening import opener
+from arneb.run import serve_all
+from arneb.shared import Say
+from arneb_amqp.server.admitted import Admitting
+from arneb_cluster.copies.source import CopySource
+from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.successor import NoSuccessor, successor_of
+from arneb_cluster.protocol.values import Place
+from arneb_cluster.pulsar.log_topic import LogTopic
+from arneb_cluster.replica import Replica
+from arneb_cluster.routing.leaders import Leaders
+from arneb_cluster.settings import ShardSettings
+from arneb_cluster.shard import Shard
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.supervision import supervise
+from arneb_core.engine.engine import Engine
+from arneb_pulsar.client import Client
+
+RESIGN_S: Final = 3.0
+"""How long a stop waits for a leader to hand on, within what a stop may take: goodbyes, what is to
+be written, and one record. Else the next leader waits for silence."""
+
+
+class Part:
+    """One shard on this node while it runs."""
+
+    def __init__(
+        self,
+        config: Config,
+        settings: ShardSettings,
+        client: Client,
+        replica: Replica,
+        leaders: Leaders,
+        listeners: Listeners,
+        node: MemberNode,
+        say: Say,
+        figures: Callable[[], str],
+        membership: Callable[[], dict[str, Any]],
+        collecting: trio.Lock,
+        first: "Part | None" = None,
+        vhosts: tuple[str, ...] = (),
+    ) -> None:
+        """``config``: as it is for this shard's broker, which gets no sockets, and ``listeners``
+        says where the node's are. ``first``: the first shard's, of another one, to which the
+        settings give ``vhosts``."""
+        name = settings.shard
+        self.name = name
+        self.replica = replica
+        self.is_first = first is None
+        self.users = FollowedUsers(replica)
+        """As the directory has them."""
+        self.copied = None if first is None else CopiedUsers(first)
+        share = Share(leaders.division, name, vhosts, self.copied)
+        self.handed = HandedOver(
+            settings.node, leaders, Admitting(), figures, membership, share, collecting=collecting
+        )
+        self.shard = Shard(
+            client, settings, replica, self._lead, placed=partial(leaders.say, name),
+            applied=self._applied, opens=opener(config),
+        )  # fmt: skip
+        self.source = CopySource(
+            name, replica, lambda: self.shard.state is not State.STOPPED,
+            config.cluster.copy_bytes_per_s,
+        )  # fmt: skip
+        self._config = config
+        self._listeners = listeners
+        self._node = node
+        self._say = say
+        self._topic = LogTopic(client, settings.topic)
+        self._more = trio.Event()
+        """The directory has more than before."""
+        self.left = trio.Event()
+        """A broker of it has ended; made anew by whoever has seen it."""
+
+    def __repr__(self) -> str:
+        return f"<Part {self.shard!r}>"
+
+    async def run(self) -> None:
+        """Take part until cancelled. Raises :class:`.StartAgain` when a copy is needed."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.shard.run)
+            nursery.start_soon(self._start_again_for_a_copy)
+            nursery.start_soon(self.source.run)
+
+    async def follow_users(self) -> None:
+        """Know those of the directory, until cancelled."""
+        await supervise(f"the users of {self.name}", self.users.run)
+
+    async def resign(self) -> None:
+        """Hand on what this node leads, as far as that is possible in time: to the node that has
+        most, or to whoever is active next."""
+        shard, own = self.shard, self.shard.settings.node
+        number, members = shard.replica.applied.link.number, shard.membership.members
+        try:
+            successor = successor_of(members, own, "", number, wall_clock_ms())
+        except NoSuccessor:
+            successor = ""
+        await shard.resign("its node stops", RESIGN_S, successor)
+
+    # What others need to know of the first shard's
+
+    async def ends(self) -> Place:
+        """Where its topic ends now."""
+        return await self._topic.hold()
+
+    async def has(self, place: Place) -> None:
+        """Wait until the directory has what stands up to there."""
+        while self.shard.node.reader.place < place:
+            await self.shard.changed()
+        applied = trio.Event()
+
+        def done(_: object) -> None:
+            applied.set()
+
+        self.shard.tidy_up(done)  # behind what was read before
+        await applied.wait()
+
+    async def metadata_other_than(self, changes: int) -> None:
+        """Wait until :attr:`.Replica.metadata_changes` is another."""
+        while self.replica.metadata_changes == changes:
+            await self._more.wait()
+
+    def _applied(self) -> None:
+        self.users.applied()
+        self._more.set()
+        self._more = trio.Event()
+
+    # Leading
+
+    async def _lead(self, core: Engine) -> None:
+        """Serve clients with an engine until cancelled."""
+        leading = Leading(self._node, self.shard, is_first=self.is_first)
+        node, name = self.shard.settings.node, self.name
+        self._say(f"{node} leads {name} in epoch {self.shard.node.reader.epoch}")
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(end_if_broken, core, self._say)
+                await serve_all(
+                    core, self._config, self._listeners, self._say, leading, self.handed
+                )
+        finally:
+            self.handed.pulsar = None
+            leading.end()
+            self._say(f"{node} serves {name} no more")
+            self.left.set()
+
+    async def _start_again_for_a_copy(self) -> None:
+        """A start asks what a directory lacks, and takes a copy before anything is served."""
+        await self.shard.lacks()
+        raise StartAgain(f"{self.name}: {self.shard.node.leadership.why}")

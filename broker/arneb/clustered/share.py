@@ -1,0 +1,95 @@
+"""The share: what of everything the broker of one shard has, and whom it knows.
+
+The rule: what is another shard's is refused where it would come to be, and what was there before
+the settings gave it to another shard stops the start: nothing is in two places, and nothing is
+silently in none.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import trio
+
+from arneb.clustered.copied_users import CopiedUsers
+from arneb_cluster.routing.division import Division
+from arneb_core.access.belonging import Belonging
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.namespaces import proposed_namespace
+from arneb_core.access.records import User, Vhost
+from arneb_core.access.seed import Seed
+
+_SCHEMES: Final = ("persistent", "non-persistent")
+
+
+class Share:
+    """What one shard has."""
+
+    def __init__(
+        self,
+        division: Division,
+        shard: str,
+        vhosts: tuple[str, ...] = (),
+        users: CopiedUsers | None = None,
+    ) -> None:
+        """``vhosts``: those that the settings say to be in it. ``users``: of another shard than the
+        first."""
+        self._division = division
+        self._shard = shard
+        self._vhosts = vhosts
+        self._users = users
+
+    def __repr__(self) -> str:
+        return f"<Share of {self._shard}>"
+
+    @property
+    def belonging(self) -> Belonging:
+        """The same for its catalogue."""
+        return Belonging(self.misplaced, "" if self._users is None else self._division.first)
+
+    def misplaced(self, namespace: str) -> str:
+        """Why a namespace cannot be in it; empty: it can."""
+        return self._division.misplaced(self._shard, namespace)
+
+    async def seed(self, wanted: Seed) -> Seed:
+        """What of the settings' vhosts and users its catalogue begins with."""
+        vhosts = dict.fromkeys((*wanted.vhosts, *self._vhosts))
+        own = tuple(each for each in vhosts if not self.misplaced(proposed_namespace(each)))
+        if self._users is None:
+            return replace(wanted, vhosts=own)
+        copied = await self._users.known()
+        known = {each.name for each in copied if isinstance(each, User)}
+        users = tuple(each for each in wanted.users if each.name in known)
+        return replace(wanted, vhosts=own, users=users, copied=copied)
+
+    def check(self, catalogue: Catalogue, topics: Iterable[str]) -> None:
+        """Raise :class:`ValueError` for what is stored here and is another shard's."""
+        if not self._division.is_divided:
+            return
+        for vhost in catalogue.tables.rows(Vhost):
+            for each in (proposed_namespace(vhost.name), vhost.namespace):
+                if why := self.misplaced(each):
+                    raise ValueError(f"virtual host '{vhost.name}': {why}")
+        for topic in topics:
+            namespace = _namespace_of(topic)
+            if namespace and (why := self.misplaced(namespace)):
+                raise ValueError(f"topic {topic}: {why}")
+
+    async def catch_up(self) -> None:
+        """Know whoever was made elsewhere before this was asked."""
+        if self._users is not None:
+            await self._users.catch_up()
+
+    async def begin(self, catalogue: Catalogue, nursery: trio.Nursery) -> None:
+        """Have whoever is known known here, and from now on."""
+        if self._users is not None:
+            await nursery.start(self._users.follow, catalogue)
+
+
+def _namespace_of(topic: str) -> str:
+    """Empty: a frontend keeps something there of its own."""
+    scheme, found, rest = topic.partition("://")
+    if not found or scheme not in _SCHEMES:
+        return ""
+    tenant, _, rest = rest.partition("/")
+    return f"{tenant}/{rest.partition('/')[0]}"

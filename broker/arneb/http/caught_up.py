@@ -1,0 +1,47 @@
+"""Caught up: what is granted to users is handled when all users are known who were made before.
+
+The rule: whoever was told that a user was made may say at once what that user may do, wherever it
+is said. A broker that has its users from elsewhere asks for them first; all other requests do not
+wait.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.http.routed import path_of, unavailable
+
+WAIT_S: Final = 5.0
+"""It takes two round trips where the topic that users are in answers."""
+
+PATHS: Final = tuple(
+    f"/api/{each}" for each in ("permissions/", "topic-permissions/", "definitions")
+)
+READING: Final = ("GET", "HEAD", "OPTIONS")
+
+
+class CaughtUp:
+    """An application of a broker that has a copy of the users."""
+
+    def __init__(self, inside: ASGIApp, catch_up: Callable[[], Awaitable[None]]) -> None:
+        self._inside = inside
+        self._catch_up = catch_up
+
+    def __repr__(self) -> str:
+        return f"<CaughtUp {self._inside!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if (
+            scope["type"] == "http"
+            and scope["method"] not in READING
+            and path_of(scope).startswith(PATHS)
+        ):
+            with trio.move_on_after(WAIT_S) as waiting:
+                await self._catch_up()
+            if waiting.cancelled_caught:
+                await unavailable(send, "the users cannot be asked for at the moment")
+                return
+        await self._inside(scope, receive, send)

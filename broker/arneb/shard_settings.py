@@ -1,0 +1,94 @@
+"""The settings of one of several shards: what it has, and which nodes are to lead it.
+
+The rule: a namespace is in one shard, whoever reads the settings; what would put one into two is
+refused with both names.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from arneb_core.access.namespaces import proposed_namespace
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Of a node or a shard: it stands in names of topics and producers."""
+
+NAMESPACE: Final = re.compile(r"[A-Za-z0-9._=:-]+/[A-Za-z0-9._=:-]+")
+
+DIRECTORY: Final = "shards"
+"""In the data directory: one directory for each shard but the first."""
+
+BESIDE: Final = ("-election", "-members")
+"""What the names of the topics end in that stand beside a shard's log topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterShardTable:
+    """A shard beside the first one, for the virtual hosts and namespaces that it names; the same on
+    all nodes."""
+
+    name: str = ""
+    """The name of the shard, of its log topic and of its directory below ``shards`` in the data
+    directory."""
+    vhosts: tuple[str, ...] = ()
+    """Virtual hosts that are in it, with their namespaces. They are made when it is led for the
+    first time. One that is kept in another shard already is not moved: nobody leads then."""
+    namespaces: tuple[str, ...] = ()
+    """Namespaces of Pulsar's that are in it, as ``tenant/namespace``."""
+    tenants: tuple[str, ...] = ()
+    """Tenants whose namespaces are in it, if no other shard names them."""
+    prefer: tuple[str, ...] = ()
+    """Names of nodes, the one first that is to lead it when several could; empty: as of the first
+    shard."""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or self.name.endswith(BESIDE):
+            text = "letters, digits, '.', '_' and '-', 64 at the most, and no end that is"
+            raise ValueError(f"name: expected {text} {' or '.join(BESIDE)}, got {self.name!r}")
+        if not (self.vhosts or self.namespaces or self.tenants):
+            raise ValueError(f"expected vhosts, namespaces or tenants beside name = {self.name!r}")
+        if wrong := [each for each in self.namespaces if not NAMESPACE.fullmatch(each)]:
+            raise ValueError(f"namespaces: expected tenant/namespace, got {wrong[0]!r}")
+        if wrong := [each for each in self.tenants if not each or "/" in each]:
+            raise ValueError(f"tenants: expected names of tenants, got {wrong[0]!r}")
+        if "" in self.vhosts:
+            raise ValueError("vhosts: expected names of virtual hosts, got ''")
+        if wrong := [each for each in self.prefer if not NAME.fullmatch(each)]:
+            raise ValueError(f"prefer: expected names of nodes, got {wrong[0]!r}")
+
+    @property
+    def own_namespaces(self) -> tuple[str, ...]:
+        """Those that are named, and those of its virtual hosts."""
+        return (*self.namespaces, *map(proposed_namespace, self.vhosts))
+
+
+def directory_of(data_dir: Path, shard: str) -> Path:
+    """The directory of a shard that is not the first."""
+    return data_dir / DIRECTORY / shard
+
+
+def directories_of(data_dir: Path) -> Sequence[Path]:
+    """That of the first shard, and those of the others that there are."""
+    others = data_dir / DIRECTORY
+    return [data_dir, *(sorted(others.iterdir()) if others.is_dir() else ())]
+
+
+def check_shards(first: str, others: Sequence[ClusterShardTable]) -> None:
+    """Raise :class:`ValueError` for shards that are not to be told apart."""
+    names, namespaces, tenants = {first}, dict[str, str](), dict[str, str]()
+    for each in others:
+        if each.name in names:
+            raise ValueError(f"shards: expected another name for each, got {each.name!r} twice")
+        names.add(each.name)
+        for what, found, wanted in (
+            ("namespace", namespaces, each.own_namespaces),
+            ("tenant", tenants, each.tenants),
+        ):
+            for one in wanted:
+                if (other := found.setdefault(one, each.name)) != each.name:
+                    raise ValueError(
+                        f"shards: expected {what} {one} in one shard, got it in {other!r} and in "
+                        f"{each.name!r}"
+                    )

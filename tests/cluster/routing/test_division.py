@@ -1,0 +1,44 @@
+"""Which shard a namespace is in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_cluster.routing.division import EVERYTHING_ELSE, Division
+
+NAMES = st.sampled_from(["a", "b", "c"])
+SPACES = st.builds("{}/{}".format, NAMES, NAMES)
+SHARDS = st.sampled_from(["one", "two", "three"])
+
+DIVISION = Division("main", {"books/old": "archive"}, {"books": "audit"})
+
+
+@pytest.mark.parametrize(
+    ("namespace", "expected"),
+    [
+        ("public/default", "main"),
+        ("books/new", "audit"),
+        ("books/old", "archive"),
+        ("bookshop/old", "main"),
+        (EVERYTHING_ELSE, "main"),
+        (EVERYTHING_ELSE + "audit", "audit"),
+    ],
+)
+def test_what_is_named_itself_comes_before_its_tenant(namespace: str, expected: str) -> None:
+    assert DIVISION.shard_of(namespace) == expected
+
+
+@given(st.dictionaries(SPACES, SHARDS), st.dictionaries(NAMES, SHARDS), SPACES)
+def test_a_namespace_is_in_one_shard(
+    namespaces: dict[str, str], tenants: dict[str, str], namespace: str
+) -> None:
+    division = Division("main", namespaces, tenants)
+    shards = {"main", "one", "two", "three"}
+    [found] = [each for each in shards if not division.misplaced(each, namespace)]
+    assert found == division.shard_of(namespace)
+    assert division.is_divided == bool(namespaces or tenants)
+
+
+def test_why_it_is_not_there_names_both_shards() -> None:
+    said = "books/old is in shard 'archive', not in 'audit'"
+    assert DIVISION.misplaced("audit", "books/old") == said

@@ -1,0 +1,189 @@
+"""Several shards a cluster: each vhost is with its shard's leader, whichever node is reached."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pika.exceptions
+import pytest
+from tests.cluster.member_kit import (
+    Cluster,
+    OneNode,
+    blocking,
+    cluster_of,
+    consume,
+    publish,
+    until,
+    until_it_does,
+)
+
+from arneb.shard_settings import ClusterShardTable
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.supervision import sole_error
+from arneb_core.store.check import check
+
+pytestmark = pytest.mark.real_time
+
+AUDIT = ClusterShardTable("audit", vhosts=("audit",), tenants=("books",), prefer=("n2", "n3", "n1"))
+FIRST = 'prefer = ["n1", "n2", "n3"]\n'
+
+ALL = {"configure": ".*", "write": ".*", "read": ".*"}
+GUEST = ("guest", "guest")
+
+
+async def test_each_shard_has_its_leader_and_clients_reach_both_at_any_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        cluster_of(tmp_path, monkeypatch, 3, shards=(AUDIT,), own=FIRST) as cluster,
+        httpx.AsyncClient(timeout=20, auth=GUEST) as http,
+    ):
+        first, second, third = cluster.nodes
+        assert await cluster.leader() is first
+        assert await cluster.leader_of("audit") is second
+
+        # AMQP, through a node that leads neither, and through one that leads the other.
+        await blocking(publish, third, b"a")
+        await blocking(partial(publish, first, b"b", vhost="audit"))
+        assert await blocking(consume, second, 1) == [b"a"]
+        assert await blocking(partial(consume, third, 1, vhost="audit")) == [b"b"]
+
+        await users_are_known_in_every_shard(cluster, http)
+        await vhosts_are_made_where_they_belong(cluster, http)
+        await a_leader_goes_and_the_other_shard_goes_on(cluster, http)
+    for node in cluster.nodes:
+        for path in (tmp_path / node.name / "data", tmp_path / node.name / "data/shards/audit"):
+            assert check(path) == []
+
+
+async def users_are_known_in_every_shard(cluster: Cluster, http: httpx.AsyncClient) -> None:
+    """What is made at the first shard's leader holds in the other's at once where it is granted
+    something, whatever node is asked."""
+    third = cluster.nodes[2]
+    anna = {"password": "one", "tags": ""}
+    (await http.put(third.url("/api/users/anna"), json=anna)).raise_for_status()
+    granted = await http.put(third.url("/api/permissions/audit/anna"), json=ALL)
+    assert granted.status_code == 201
+    assert await admits(third, "audit", "one")
+    assert not await admits(third, "/", "one")  # nothing is granted there
+
+    anna["password"] = "two"
+    (await http.put(third.url("/api/users/anna"), json=anna)).raise_for_status()
+    await until_it_does(lambda: admits(third, "audit", "two"))
+    await until_it_does(lambda: refuses(third, "audit", "one"))
+
+    leader = await cluster.leader_of("audit")
+    assert leader.node is not None
+    catalogue = leader.node.others["audit"].catalogue
+    assert [each.user for each in permissions_of(catalogue)] == ["anna", "guest"]
+    (await http.delete(third.url("/api/users/anna"))).raise_for_status()
+    await until(lambda: [each.user for each in permissions_of(catalogue)] == ["guest"])
+    assert await refuses(third, "audit", "two")
+
+
+def permissions_of(catalogue: Any) -> list[Any]:
+    from arneb_core.access.records import Permission
+
+    found: list[Any] = catalogue.tables.rows(Permission)
+    return found
+
+
+async def vhosts_are_made_where_they_belong(cluster: Cluster, http: httpx.AsyncClient) -> None:
+    """By their names; what is another shard's is refused by the catalogue that it would be in."""
+    third = cluster.nodes[2]
+    for name in ("books/old", "other"):
+        quoted = name.replace("/", "%2F")
+        (await http.put(third.url(f"/api/vhosts/{quoted}"))).raise_for_status()
+        await blocking(partial(publish, third, b"c", vhost=name))
+    brokers = cluster.nodes[0].node, cluster.nodes[1].node
+    assert brokers[0] is not None
+    assert brokers[0].shared is not None
+    assert brokers[1] is not None
+    catalogues = brokers[0].shared.catalogue, brokers[1].others["audit"].catalogue
+    assert [each.vhost("books/old") is None for each in catalogues] == [True, False]
+    assert [each.vhost("other") is None for each in catalogues] == [False, True]
+    assert [each.vhost("/") is None for each in catalogues] == [False, True]
+
+
+async def a_leader_goes_and_the_other_shard_goes_on(
+    cluster: Cluster, http: httpx.AsyncClient
+) -> None:
+    """One that hands over is followed; one that is killed, too; a client of the other shard notices
+    nothing, and what is changed of users meanwhile is known to the next leader."""
+    first, second, third = cluster.nodes
+
+    def work(stop: list[bool]) -> int:
+        connection = first.connect()
+        channel = connection.channel()
+        channel.queue_declare("orders", durable=True)
+        channel.confirm_delivery()
+        sent = 0
+        while not stop:
+            channel.basic_publish("", "orders", b"on")
+            sent += 1
+            connection.sleep(0.01)
+        connection.close()
+        return sent
+
+    stop: list[bool] = []
+    sent: list[int] = []
+
+    async def works() -> None:
+        sent.append(await blocking(work, stop))
+
+    import trio
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(works)
+        assert second.node is not None
+        await until(lambda: len(second.node.cluster()["others"][0]["members"]) == 3)  # type: ignore[union-attr]
+        assert first.node is not None
+        done = await first.node.hand_over("audit", "n3")
+        assert (done["shard"], done["node"]) == ("audit", "n3")
+        assert await cluster.leader_of("audit") is third
+        await blocking(partial(publish, second, b"d", vhost="audit"))
+
+        await third.kill()
+        (await http.put(first.url("/api/users/bert"), json={"password": "x", "tags": ""}))
+        leader = await cluster.leader_of("audit", other_than=third)
+        assert (await http.put(first.url("/api/permissions/audit/bert"), json=ALL)).is_success
+        assert await admits(leader, "audit", "x", "bert")
+        assert await blocking(partial(consume, leader, 1, vhost="audit")) == [b"d"]
+        stop.append(True)
+    assert sent[0] > 0
+    assert first.leads
+
+
+async def admits(node: OneNode, vhost: str, password: str, user: str = "anna") -> bool:
+    try:
+        await blocking(lambda: node.connect(vhost, user, password).close())
+    except pika.exceptions.AMQPConnectionError:
+        return False
+    return True
+
+
+async def refuses(node: OneNode, vhost: str, password: str) -> bool:
+    return not await admits(node, vhost, password)
+
+
+async def test_a_vhost_that_is_kept_in_another_shard_is_not_given_away_by_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 1) as cluster:
+        [node] = cluster.nodes
+        await cluster.leader()
+        async with httpx.AsyncClient(auth=GUEST) as http:
+            (await http.put(node.url("/api/vhosts/audit"))).raise_for_status()
+        await node.stop()
+        from arneb.clustered import member
+
+        monkeypatch.setattr(member, "other_shards", lambda _: (AUDIT,))
+        try:
+            await node.run()
+        except BaseExceptionGroup as group:
+            error = sole_error(group)
+            assert isinstance(error, StoreUnusable)
+            assert "'audit': public/audit is in shard 'audit', not in 'main'" in str(error)
+        else:
+            pytest.fail("expected that it stops")

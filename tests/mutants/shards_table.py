@@ -1,0 +1,134 @@
+"""The mutant list, continued: mistakes about several shards a cluster. Each rule has one.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+CLUSTERED: Final = "broker/arneb/clustered/"
+ACCESS: Final = "core/arneb_core/access/"
+DIVISION: Final = "cluster/arneb_cluster/routing/division.py"
+SHARDS_TESTS: Final = ("tests/cluster/test_shards.py",)
+DIVISION_TESTS: Final = ("tests/cluster/routing/test_division.py",)
+SETTINGS_TESTS: Final = ("tests/broker/test_shard_settings.py",)
+TARGETS_TESTS: Final = ("tests/broker/test_targets.py",)
+BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
+
+SHARDS_MUTANTS: Final = (
+    Mutant(
+        "a tenant's shard has what another shard names itself",
+        DIVISION,
+        '        return found or self.tenants.get(namespace.partition("/")[0], self.first)\n',
+        '        return self.tenants.get(namespace.partition("/")[0], found or self.first)\n',
+        DIVISION_TESTS,
+    ),
+    Mutant(
+        "two shards may have one namespace",
+        "broker/arneb/shard_settings.py",
+        "                if (other := found.setdefault(one, each.name)) != each.name:\n",
+        '                if (other := found.setdefault(one, each.name)) == "":\n',
+        SETTINGS_TESTS,
+    ),
+    Mutant(
+        "a shard is kept in the directory of the first one",
+        "broker/arneb/shard_settings.py",
+        "    return data_dir / DIRECTORY / shard\n",
+        "    return data_dir\n",
+        SETTINGS_TESTS,
+    ),
+    Mutant(
+        "what is granted in a vhost is kept by the first shard's leader",
+        "broker/arneb/http/targets.py",
+        '        "operator-policies", "permissions", "policies", "queues", "shovels", '
+        '"topic-permissions",\n',
+        '        "operator-policies", "policies", "queues", "shovels", "topic-permissions",\n',
+        TARGETS_TESTS,
+    ),
+    Mutant(
+        "a vhost is made in a shard that does not have it",
+        ACCESS + "edits.py",
+        "            if each and (why := self._belonging.misplaced(each)):\n",
+        '            if each and (why := ""):\n',
+        BELONGING_TESTS,
+    ),
+    Mutant(
+        "a vhost is made in a shard where its name would not find it",
+        ACCESS + "edits.py",
+        '        for each in dict.fromkeys((proposed_namespace(name), namespace or "")):\n',
+        "        for each in (namespace or proposed_namespace(name),):\n",
+        BELONGING_TESTS,
+    ),
+    Mutant(
+        "a user is changed where there is a copy only",
+        ACCESS + "belonging.py",
+        "        if self.copied_from:\n",
+        "        if False:\n",
+        BELONGING_TESTS,
+    ),
+    Mutant(
+        "a user who was removed keeps what was granted in another shard",
+        ACCESS + "edits.py",
+        "                self._delete_user(user.name)\n",
+        "                self._drop(user)\n",
+        BELONGING_TESTS,
+    ),
+    Mutant(
+        "who removed a user removed it in the first shard only",
+        ACCESS + "edits.py",
+        "            if (User, user.key) not in keys:\n",
+        "            if False:\n",
+        BELONGING_TESTS,
+    ),
+    Mutant(
+        "another shard begins with the users of the settings, whose passwords may be old",
+        ACCESS + "catalogue.py",
+        "            is_copy = bool(self._belonging.copied_from)\n",
+        "            is_copy = False\n",
+        BELONGING_TESTS,
+    ),
+    Mutant(
+        "what was granted before a user was copied is refused",
+        "broker/arneb/http/caught_up.py",
+        "                await self._catch_up()\n",
+        "                await trio.lowlevel.checkpoint()\n",
+        ("tests/broker/test_caught_up.py",),
+    ),
+    Mutant(
+        "a shard's leader does not hear of users that are changed later",
+        CLUSTERED + "copied_users.py",
+        "                await first.metadata_other_than(changes)\n        finally:\n",
+        "                await trio.sleep_forever()\n        finally:\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
+        "a vhost that is kept in another shard is there twice",
+        CLUSTERED + "share.py",
+        "        if not self._division.is_divided:\n",
+        "        if True:\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
+        "the vhosts of the settings are made in every shard",
+        CLUSTERED + "share.py",
+        "        own = tuple(each for each in vhosts if not self.misplaced("
+        "proposed_namespace(each)))\n",
+        "        own = tuple(vhosts)\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
+        "clients of a shard come to the first one's broker",
+        CLUSTERED + "ports.py",
+        "        return self._parts[self._leaders.division.shard_of(namespace)].handed\n",
+        "        return self._first.handed\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
+        "whatever shard is named, the first is handed over",
+        CLUSTERED + "hand_overs.py",
+        "        shard = self._shards.get(name)\n        if shard is None:\n",
+        "        shard = next(iter(self._shards.values()))\n        if shard is None:\n",
+        SHARDS_TESTS,
+    ),
+)
