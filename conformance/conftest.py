@@ -20,7 +20,7 @@ if str(REPOSITORY) not in sys.path:
     sys.path.insert(0, str(REPOSITORY))
 
 from conformance.brokers.arneb import PROTOCOLS, Arneb  # noqa: E402
-from conformance.brokers.arneb_cluster import OwnCluster, move_leaders  # noqa: E402
+from conformance.brokers.arneb_cluster import MovingCluster, OwnCluster, move_leaders  # noqa: E402
 from conformance.brokers.certificates import make_certificate  # noqa: E402
 from conformance.brokers.process import Address, Broker, free_port  # noqa: E402
 from conformance.brokers.rabbitmq import RabbitMQ  # noqa: E402
@@ -165,7 +165,7 @@ def secured_broker(
     root = make_certificate(directory, "root")
     for owner in ("server", "client", "other"):
         make_certificate(directory, owner, root)
-    process: Arneb | RabbitMQ
+    process: Arneb | OwnCluster | RabbitMQ
     if name == "rabbitmq":
         process = _installed(RabbitMQ)(directory / name, certificates=directory)
     else:
@@ -175,7 +175,8 @@ listen = "127.0.0.1:0"
 certificate = "{directory}/server.crt"
 key = "{directory}/server.key"
 """
-        process = Arneb(directory / name, listeners=["amqp", "amqp-tls"], settings=settings)
+        listeners = ["amqp", "amqp-tls"]
+        process = arneb_of(request.config, directory / name, listeners=listeners, settings=settings)
     try:
         process.start()
         yield Target(name, process.address, process, process.amqps_address, directory)
@@ -186,12 +187,12 @@ key = "{directory}/server.key"
 @pytest.fixture
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A broker of this scenario's own, which may stop it, kill it and start it again, at the same
-    port."""
-    process = _made(request.param, tmp_path, request.config, {"amqp": free_port()})
+    port. Of a cluster that is the leader, and another node goes on."""
+    process = mortal(request.param, tmp_path, request.config, {"amqp": free_port()})
     try:
         yield process.start()
     finally:
-        process.kill()
+        end(process)
 
 
 def _installed(broker: type[RabbitMQ]) -> type[RabbitMQ]:
@@ -200,12 +201,29 @@ def _installed(broker: type[RabbitMQ]) -> type[RabbitMQ]:
     return broker
 
 
-def _made(
-    name: str, directory: Path, config: pytest.Config, ports: Mapping[str, int] | None = None
-) -> Broker:
+def _made(name: str, directory: Path, config: pytest.Config) -> Broker:
     if name == "rabbitmq":
         return _installed(RabbitMQ)(directory)
-    return arneb_of(config, directory, ports=ports)
+    return arneb_of(config, directory)
+
+
+def mortal(
+    name: str, directory: Path, config: pytest.Config, ports: Mapping[str, int] | None = None
+) -> Broker:
+    """One that a scenario may stop, kill and start again, and then :func:`end`."""
+    if name == "rabbitmq":
+        return _installed(RabbitMQ)(directory)
+    if nodes := config.getoption("arneb_nodes"):
+        return MovingCluster(directory, nodes=nodes, ports=ports)
+    return Arneb(directory, ports=ports)
+
+
+def end(broker: Broker) -> None:
+    """Nothing of it is left."""
+    if isinstance(broker, MovingCluster):
+        broker.end()
+    else:
+        broker.kill()
 
 
 def arneb_of(

@@ -71,7 +71,44 @@ def run_arneb(*arguments: str, timeout_s: float = 120.0) -> subprocess.Completed
     )
 
 
-class Arneb(OwnProcess):
+class Listening:
+    """Where the listeners of a broker are, or of a splitter before its nodes."""
+
+    _addresses: dict[str, Address]
+
+    @property
+    def address(self) -> Address:
+        """Where it speaks AMQP."""
+        return self._addresses["amqp"]
+
+    @property
+    def amqps_address(self) -> Address:
+        """The same by TLS."""
+        return self._addresses["amqp-tls"]
+
+    @property
+    def pulsar_address(self) -> Address:
+        return self._addresses["pulsar"]
+
+    @property
+    def http_address(self) -> Address:
+        return self._addresses["http"]
+
+    @property
+    def admin_url(self) -> str:
+        """Where Pulsar's admin API is."""
+        return f"http://{self._addresses['http-pulsar']}"
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{self.address}/%2F"
+
+    @property
+    def pulsar_url(self) -> str:
+        return f"pulsar://{self.pulsar_address}"
+
+
+class Arneb(Listening, OwnProcess):
     """One Arneb broker. The same object can be started again on the same data.
 
     ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment;
@@ -109,37 +146,8 @@ class Arneb(OwnProcess):
         return f"<Arneb {self.data} at {self._addresses.get('amqp', 'no address')}>"
 
     @property
-    def address(self) -> Address:
-        return self._addresses["amqp"]
-
-    @property
-    def pulsar_address(self) -> Address:
-        return self._addresses["pulsar"]
-
-    @property
-    def http_address(self) -> Address:
-        return self._addresses["http"]
-
-    @property
     def metrics_address(self) -> Address:
         return self._addresses["metrics"]
-
-    @property
-    def admin_url(self) -> str:
-        """Where Pulsar's admin API is."""
-        return f"http://{self._addresses['http-pulsar']}"
-
-    @property
-    def url(self) -> str:
-        return f"amqp://guest:guest@{self.address}/%2F"
-
-    @property
-    def pulsar_url(self) -> str:
-        return f"pulsar://{self.pulsar_address}"
-
-    @property
-    def amqps_address(self) -> Address:
-        return self._addresses["amqp-tls"]
 
     @property
     def https_address(self) -> Address:

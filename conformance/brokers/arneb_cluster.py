@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from conformance.brokers.arneb import ALL_PROTOCOLS, PROTOCOLS, Arneb
+from conformance.brokers.arneb import ALL_PROTOCOLS, PROTOCOLS, Arneb, Listening, run_arneb
 from conformance.brokers.process import Address, BrokerFailed, Memory, free_port
 from conformance.brokers.pulsar_service import NAMESPACE, PulsarService
 from conformance.brokers.splitter import Splitter
@@ -24,6 +24,11 @@ POLL_S: Final = 0.02
 ASK_WITHIN_S: Final = 5.0
 SCHEMES: Final = (("pulsar", "pulsar"), ("http", "http-pulsar"))
 ESTABLISHED: Final = "01"
+SECURED: Final = "amqp-tls"
+ANY_PORT: Final = '"127.0.0.1:0"'
+"""As settings say it of the one listener that has no option."""
+HEARD_WITHIN_S: Final = 30.0
+NOT_HEARD: Final = "no other node was heard of"
 SECRET: Final = "a secret of 32 bytes or more, that all nodes of a test have\n"
 
 SETTINGS: Final = """
@@ -62,10 +67,13 @@ class ClusterNode(Arneb):
             node=name, shard=shard, url=service.url, admin_url=service.http, namespace=NAMESPACE,
             internal=free_port(),
         )  # fmt: skip
+        ports = {each: free_port() for each in listeners}
+        if SECURED in ports:
+            settings = settings.replace(ANY_PORT, f'"127.0.0.1:{ports[SECURED]}"')
         super().__init__(
             directory,
             listeners=listeners,
-            ports={each: free_port() for each in listeners},
+            ports=ports,
             settings=settings + table,
             command=command,
             extra=extra,
@@ -111,7 +119,7 @@ class ClusterNode(Arneb):
         self.is_still = False
 
 
-class ArnebCluster:
+class ArnebCluster(Listening):
     """Nodes of one shard. The same object can be started again on the same data."""
 
     name = "arneb"
@@ -151,36 +159,6 @@ class ArnebCluster:
         return f"<ArnebCluster {self.directory}, {running} of {len(self.nodes)} run>"
 
     # As any broker
-
-    @property
-    def address(self) -> Address:
-        """Where it speaks AMQP."""
-        return self._addresses["amqp"]
-
-    @property
-    def amqps_address(self) -> Address:
-        raise BrokerFailed("expected nodes without TLS")
-
-    @property
-    def pulsar_address(self) -> Address:
-        return self._addresses["pulsar"]
-
-    @property
-    def http_address(self) -> Address:
-        return self._addresses["http"]
-
-    @property
-    def admin_url(self) -> str:
-        """Where Pulsar's admin API is."""
-        return f"http://{self._addresses['http-pulsar']}"
-
-    @property
-    def pulsar_url(self) -> str:
-        return f"pulsar://{self.pulsar_address}"
-
-    @property
-    def url(self) -> str:
-        return f"amqp://guest:guest@{self.address}/%2F"
 
     @property
     def pid(self) -> int:
@@ -262,11 +240,18 @@ class ArnebCluster:
             time.sleep(POLL_S)
 
     def move_leader(self) -> ClusterNode:
-        """Have the leader hand on, and start it again as a follower; who leads then."""
+        """Have the leader hand over, as its operator would; who leads then."""
         leader = self.leader()
-        leader.stop()
-        leader.start()
-        return self.leader()
+        end = time.monotonic() + HEARD_WITHIN_S
+        while True:
+            done = run_arneb("ctl", "--data-dir", str(leader.data), "cluster", "hand-over")
+            if not done.returncode:
+                return self.leader(leader)
+            # Whoever leads since a moment has heard of nobody yet.
+            said = f"{done.stdout}{done.stderr}"
+            if NOT_HEARD not in said or time.monotonic() > end:
+                raise BrokerFailed(f"expected {leader!r} to hand over, got {said}")
+            time.sleep(POLL_S)
 
     def wait_equal(self, within_s: float = LEADS_WITHIN_S) -> None:
         """Until every node has what the leader has now. Raises :class:`BrokerFailed`."""
@@ -336,6 +321,25 @@ class OwnCluster(ArnebCluster):
         """SIGKILL to all of it. Idempotent."""
         super().kill()
         self._log.kill()
+
+
+class MovingCluster(OwnCluster):
+    """One of which only the leader stops or is killed: another node goes on, and the lost one
+    follows when it is started."""
+
+    def stop(self) -> None:
+        """Stop the node that leads. Idempotent."""
+        if all(each.running for each in self.nodes):
+            self.leader().stop()
+
+    def kill(self) -> None:
+        """SIGKILL to the node that leads. Idempotent."""
+        if all(each.running for each in self.nodes):
+            self.leader().kill()
+
+    def end(self) -> None:
+        """SIGKILL to all of it."""
+        super().kill()
 
 
 RUNNING: Final[list[OwnCluster]] = []

@@ -19,6 +19,7 @@ import pulsar
 import pytest
 from _pytest.mark.structures import ParameterSet
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.arneb_cluster import MovingCluster, OwnCluster
 from conformance.brokers.process import free_port
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.conftest import arneb_of
@@ -39,7 +40,7 @@ TRANSACTING: Final = {
 
 Connect = Callable[..., pulsar.Client]
 Named = Callable[[str], str]
-Mortal = Callable[..., Arneb]
+Mortal = Callable[..., Arneb | OwnCluster]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,11 @@ def transacting_url(
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
         pytest.skip("not asked for")
     place = tmp_path_factory.mktemp(request.param)
-    broker: Arneb | PulsarStandalone = Arneb(place, listeners=["pulsar"])
+    broker: Arneb | OwnCluster | PulsarStandalone
     if request.param == "pulsar":
         broker = PulsarStandalone(place, **TRANSACTING)
+    else:
+        broker = arneb_of(request.config, place, listeners=["pulsar"])
     broker.start()
     try:
         yield broker.pulsar_url
@@ -163,22 +166,34 @@ def admin(broker_urls: BrokerUrls) -> Admin:
 
 
 @pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[Mortal]:
+def mortal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mortal]:
     """Starts brokers with the settings given, which may be killed and come back where they
-    were."""
-    started: list[Arneb] = []
+    were. Of a cluster that is the leader and another node goes on, unless all are to go."""
+    started: list[Arneb | OwnCluster] = []
+    nodes: int = request.config.getoption("arneb_nodes")
 
-    def start(settings: str = "") -> Arneb:
+    def start(settings: str = "", *, all_go: bool = False) -> Arneb | OwnCluster:
         directory = tmp_path / f"broker{len(started)}"
         ports = {"pulsar": free_port()}
         listeners = ["pulsar", "http-pulsar"]
-        broker = Arneb(directory, listeners=listeners, ports=ports, settings=settings)
+        broker: Arneb | OwnCluster
+        if nodes and not all_go:
+            broker = MovingCluster(
+                directory, nodes=nodes, listeners=listeners, ports=ports, settings=settings
+            )
+        else:
+            broker = arneb_of(
+                request.config, directory, listeners=listeners, ports=ports, settings=settings
+            )
         started.append(broker)
         return broker.start()
 
     yield start
     for broker in started:
-        broker.stop()
+        if isinstance(broker, MovingCluster):
+            broker.end()
+        else:
+            broker.stop()
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_a_full_queue_may_wait(client: pulsar.Client, topic: str) -> None:
 
 
 def test_what_is_not_answered_in_time_fails(mortal: Mortal) -> None:
-    broker = mortal()
+    broker = mortal(all_go=True)
     client = pulsar.Client(broker.pulsar_url, logger=QUIET)
     producer = client.create_producer("t", send_timeout_millis=1_000)
     producer.send(b"answered")

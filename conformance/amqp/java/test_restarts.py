@@ -13,9 +13,8 @@ import pika
 import pytest
 from conformance.amqp.helpers import PERSISTENT, bodies_in, take
 from conformance.amqp.java.common import got, many, ready
-from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import Broker
-from conformance.brokers.rabbitmq import RabbitMQ
+from conformance.conftest import end, mortal
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
@@ -67,16 +66,13 @@ class Restarted:
 def restarted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Restarted]:
-    directory = tmp_path_factory.mktemp("restarted")
-    if request.param == "rabbitmq" and not RabbitMQ.installed():
-        pytest.skip("RabbitMQ is not installed")
-    broker: Broker = Arneb(directory) if request.param == "arneb" else RabbitMQ(directory)
+    broker = mortal(request.param, tmp_path_factory.mktemp("restarted"), request.config)
     try:
         made = Restarted(broker.start())
         made.restart()
         yield made
     finally:
-        broker.kill()
+        end(broker)
 
 
 @pytest.fixture
