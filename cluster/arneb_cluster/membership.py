@@ -104,6 +104,7 @@ class Membership:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell)
             nursery.start_soon(self._lead)
+            nursery.start_soon(self._note_version)
 
     # As a member
 
@@ -118,6 +119,12 @@ class Membership:
             settings.node, self.run_id, flushed.link.number, flushed.place, internal=internal,
             history=flushed.history, leads=self._trimming is not None,
         )  # fmt: skip
+
+    async def _note_version(self) -> None:
+        """Of what all read: whoever leads, or is about to, writes nothing later."""
+        while True:
+            self._node.all_read(self.members.version)
+            await trio.sleep(LOOK_S)
 
     # As a leader
 

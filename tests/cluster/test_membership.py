@@ -4,6 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import trio
+import trio.testing
 from tests.cluster.test_replica import applied, steps_of
 
 from arneb_cluster.membership import Membership
@@ -71,3 +73,31 @@ def test_what_nodes_of_another_history_have_does_not_count(tmp_path: Path) -> No
         for node, history in (("n1", "h"), ("n2", "before"), ("n3", "")):
             membership._heard(trimming, Report(node, "r", 5, Place(1, 5), history=history))
         assert set(trimming.members.by_node) == {"n1", "n3"}
+
+
+async def test_a_node_is_told_what_all_members_read(tmp_path: Path) -> None:
+    told: list[int] = []
+    heard = trio.Event()
+
+    def all_read(version: int) -> None:
+        told.append(version)
+        if version == 2:
+            heard.set()
+
+    with Store.open(tmp_path) as store:
+        replica = Replica(store)
+        membership = membership_of(replica)
+        membership._node = cast(Any, SimpleNamespace(all_read=all_read))
+        read = [Report(f"n{reads}", "r", 5, Place(1, 5), reads=reads) for reads in (9, 7)]
+        made = Members({}).heard(read[0], 0).heard(read[1], 0)
+        replica.apply(steps_of([Changes(puts=[(*MEMBERS_ROW, made.pack())])]))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(membership._note_version)
+            await trio.testing.wait_all_tasks_blocked()
+            # A leader knows what it is told before that is in its directory.
+            membership._trimming = trimming = Trimming("n9", made, SETTINGS.copies, 0)
+            trimming.heard(Report("n2", "r", 5, Place(1, 5), reads=2), 0)
+            with trio.fail_after(2):
+                await heard.wait()
+            nursery.cancel_scope.cancel()
+    assert told == [7, 2]

@@ -26,8 +26,10 @@ from crc32c import crc32c
 from arneb_cluster.protocol.values import Link, Place, Take
 
 MAGIC: Final = b"aRl"
+FIRST_VERSION: Final = 1
 VERSION: Final = 1
-"""What this code writes; it reads no other."""
+"""The last that this code writes; it reads all up to that one. Written is what every member
+reads."""
 
 HEAD: Final = Struct(">3sBIB")
 CHECKED_AT: Final = 8
@@ -56,7 +58,7 @@ class Kind(IntEnum):
     empty."""
 
 
-_RECORD_HEAD: Final = MAGIC + bytes([VERSION])
+_RECORD_HEADS: Final = tuple(MAGIC + bytes([each]) for each in range(FIRST_VERSION, VERSION + 1))
 _RECORDS: Final = frozenset(Kind) - {Kind.TAKE}
 
 
@@ -104,10 +106,10 @@ class Record:
         return self.body.decode(errors="replace") if self.is_resignation else ""
 
 
-def encode_take(take: Take) -> bytes:
+def encode_take(take: Take, version: int = VERSION) -> bytes:
     """The entry of a TAKE."""
     body = json.dumps(asdict(take), sort_keys=True).encode()
-    return _sealed(Kind.TAKE, body)[0]
+    return _sealed(Kind.TAKE, body, version)[0]
 
 
 def encode_record(
@@ -118,11 +120,12 @@ def encode_record(
     stamp_ms: int,
     take_place: Place,
     body: bytes = b"",
+    version: int = VERSION,
 ) -> tuple[bytes, Link]:
     """The entry of the record behind ``before``, and its own link."""
     number = before.number + 1
     head = RECORD.pack(epoch, number, before.checksum, stored, stamp_ms, *take_place)
-    data, checksum = _sealed(kind, head + body)
+    data, checksum = _sealed(kind, head + body, version)
     return data, Link(number, checksum)
 
 
@@ -131,7 +134,7 @@ def parse_entry(data: bytes) -> Take | Record:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise EntryCorrupt(f"expected an entry of the log, got {len(data)} bytes {data[:8]!r}")
     _, version, checksum, number = HEAD.unpack_from(data)
-    if version != VERSION:
+    if not FIRST_VERSION <= version <= VERSION:
         raise UnknownVersion(f"expected an entry of version {VERSION}, got version {version}")
     found = crc32c(memoryview(data)[CHECKED_AT:])
     if found != checksum:
@@ -152,9 +155,9 @@ def parse_entry(data: bytes) -> Take | Record:
 
 
 def is_record(data: bytes) -> bool:
-    """Whether it is a record of this version's, as its head says; one that is damaged is taken for
-    one too."""
-    return data.startswith(_RECORD_HEAD) and len(data) > KIND_AT and data[KIND_AT] in _RECORDS
+    """Whether it is a record of a version that is read here, as its head says; one that is damaged
+    is taken for one too."""
+    return data.startswith(_RECORD_HEADS) and len(data) > KIND_AT and data[KIND_AT] in _RECORDS
 
 
 def history_in(data: bytes) -> str | None:
@@ -169,9 +172,9 @@ def history_in(data: bytes) -> str | None:
     return entry.body.decode() if entry.kind is Kind.HEARTBEAT else None
 
 
-def _sealed(kind: Kind, rest: bytes) -> tuple[bytes, int]:
+def _sealed(kind: Kind, rest: bytes, version: int) -> tuple[bytes, int]:
     checksum = crc32c(rest, crc32c(bytes([kind])))
-    return HEAD.pack(MAGIC, VERSION, checksum, kind) + rest, checksum
+    return HEAD.pack(MAGIC, version, checksum, kind) + rest, checksum
 
 
 def _take_of(body: bytes) -> Take:

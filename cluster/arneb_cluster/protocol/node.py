@@ -11,7 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_cluster.protocol.entries import EntryCorrupt, Record, encode_take, is_record, parse_entry
+from arneb_cluster.protocol.entries import (
+    FIRST_VERSION,
+    VERSION,
+    EntryCorrupt,
+    Record,
+    encode_take,
+    is_record,
+    parse_entry,
+)
 from arneb_cluster.protocol.leadership import Act, Leadership, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, Silence
 from arneb_cluster.protocol.reader import Commit, LogReader, Verdict
@@ -88,6 +96,7 @@ class Node:
         go on."""
         self.effects: list[Effect] = []
         self._entry_bytes_max = 0
+        self._version = VERSION
         self._attached = False
         self._sent_at = self._said_at = now
         self._unread: deque[_Unread] = deque()
@@ -241,6 +250,14 @@ class Node:
         self.leadership.failed(why, now)
         self._gather()
 
+    # The members
+
+    def all_read(self, version: int) -> None:
+        """Up to this version of entries, every member: from now on it writes no later one."""
+        self._version = max(FIRST_VERSION, min(version, VERSION))
+        if self.window is not None:
+            self.window.version = self._version
+
     # Time
 
     def active(self, is_active: bool) -> None:
@@ -277,7 +294,9 @@ class Node:
         standing = self.reader.standing
         assert standing is not None, "a TAKE was read just now"
         self.stamps = Stamps(self.reader.stamp_ms)
-        self.window = Window(standing, self.reader.link, TAKE_SEQUENCE + 1, self._entry_bytes_max)
+        self.window = Window(
+            standing, self.reader.link, TAKE_SEQUENCE + 1, self._entry_bytes_max, self._version
+        )
         if self._attached:
             self.window.attached(now)
         self._sent_at = now - HEARTBEAT_S  # the first heartbeat is due
@@ -323,7 +342,7 @@ class Node:
 
     def _send_take(self) -> None:
         assert self.leadership.take is not None, "it was made when the producer was open"
-        self.effects.append(Send(TAKE_SEQUENCE, encode_take(self.leadership.take)))
+        self.effects.append(Send(TAKE_SEQUENCE, encode_take(self.leadership.take, self._version)))
 
     def _gather(self) -> None:
         """Put together what the parts ask for."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from arneb_cluster.protocol.entries import OVERHEAD_BYTES, Kind, encode_record
+from arneb_cluster.protocol.entries import OVERHEAD_BYTES, VERSION, Kind, encode_record
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Link, Place, Standing
 
 IN_FLIGHT_BYTES_MAX: Final = 16 << 20
@@ -123,6 +123,8 @@ class Window:
     """Of the producer, which the TAKE came by as well."""
     entry_bytes_max: int
     """As the broker has announced it."""
+    version: int = VERSION
+    """Of what it makes."""
     effects: list[Effect] = field(default_factory=list)
     lost: Lost | None = None
     last_place: Place = NOWHERE
@@ -288,6 +290,7 @@ class Window:
             stamp_ms,
             self.standing.place,
             body,
+            self.version,
         )
         ends_commit = kind is not Kind.PART
         self._items.append(Item(self.next_sequence, data, self.link, stored, ends_commit))

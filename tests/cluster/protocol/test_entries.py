@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_cluster.protocol import entries
 from arneb_cluster.protocol.entries import (
     OVERHEAD_BYTES,
+    VERSION,
     EntryCorrupt,
     Kind,
     Record,
@@ -87,6 +89,14 @@ def test_the_checksum_covers_all_records_before() -> None:
     assert after_one.checksum != after_other.checksum
 
 
+def test_an_earlier_version_is_written_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "VERSION", 3)
+    for version in (1, 2, 3):
+        made, _ = encode_record(Kind.PART, 1, FOUNDATION, 0, 5, Place(1, 2), b"body", version)
+        assert made[3] == version
+        assert isinstance(parse_entry(made), Record)
+
+
 def test_a_later_version_is_not_passed_over() -> None:
     made, _ = encode_record(Kind.CHANGES, 1, FOUNDATION, 0, 5, Place(1, 2), b"body")
     with pytest.raises(UnknownVersion, match="version 1, got version 2"):
@@ -106,4 +116,4 @@ def test_a_later_version_is_not_passed_over() -> None:
 )
 def test_a_take_that_says_something_else_is_garbage(fields: bytes) -> None:
     with pytest.raises(EntryCorrupt, match="TAKE"):
-        parse_entry(_sealed(Kind.TAKE, fields)[0])
+        parse_entry(_sealed(Kind.TAKE, fields, VERSION)[0])

@@ -3,6 +3,8 @@
 import pytest
 from tests.cluster.protocol.kit import BYTES_MAX, EMPTY, SHARD, Epoch, at, take_bytes
 
+from arneb_cluster.protocol import entries
+from arneb_cluster.protocol import node as node_module
 from arneb_cluster.protocol.entries import Kind, Record, parse_entry
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, SILENCE_S
@@ -273,3 +275,19 @@ def test_a_followers_clock_is_compared_with_that_of_its_leader() -> None:
     assert node.skew.skew_ms == 0
     node.read(at(6), two.record(stamp_ms=2_000), 0.0, 1_950)
     assert (node.skew.skew_ms, node.skew.is_alarming) == (-50, False)
+
+
+def test_nothing_is_written_that_a_member_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (node_module, entries):
+        monkeypatch.setattr(module, "VERSION", 5)
+    shell = Shell()
+    shell.node.all_read(3)
+    take = shell.take()
+    shell.node.read(at(0), take, SILENCE_S)
+    shell.node.opened()
+    written = [take[3]]
+    for all_read in (3, 2, 9, 0):
+        shell.node.all_read(all_read)
+        assert shell.node.commit(b"body", 0, lambda: None, SILENCE_S)
+        written += [each.data[3] for each in shell.effects() if isinstance(each, Send)]
+    assert written == [3, 3, 2, 5, 1]
