@@ -4,12 +4,12 @@ The rule: nothing is given up before it is known who goes on. From then on nobod
 under way is stored, and the last record names the successor, which need not wait for anybody.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import trio
 
 from arneb_cluster.protocol.leadership import State
-from arneb_cluster.protocol.members import Members
 from arneb_cluster.protocol.successor import NoSuccessor, successor_of
 from arneb_cluster.shard import Shard
 from arneb_core.api.placement import Elsewhere
@@ -19,6 +19,9 @@ RESIGN_S: Final = 10.0
 
 FOLLOWED_S: Final = 20.0
 """Whoever goes on, even without the successor, does so by then, or nobody does."""
+
+HEAR_S: Final = 0.2
+"""Until a leader of a moment looks again who has told it of itself."""
 
 
 class NotHandedOver(Exception):
@@ -34,17 +37,12 @@ class HandedOver(NamedTuple):
     """From when this node let nobody in any more until it read that the other leads."""
 
 
-async def hand_over(shard: Shard, wanted: str, members: Members, now_ms: int) -> HandedOver:
+async def hand_over(shard: Shard, wanted: str, now_ms: Callable[[], int]) -> HandedOver:
     """Hand a shard over to that node, or to the one that has most if it is empty. Raises
     :class:`NotHandedOver`."""
     name, own = shard.settings.shard, shard.settings.node
-    if shard.state is not State.LEADING:
-        raise NotHandedOver(f"node '{own}' does not lead shard '{name}'{_who(shard)}")
-    epoch, number = shard.node.reader.epoch, shard.replica.applied.link.number
-    try:
-        successor = successor_of(members, own, wanted, number, now_ms)
-    except NoSuccessor as error:
-        raise NotHandedOver(f"shard '{name}' stays with node '{own}': {error}") from error
+    successor = await _successor(shard, wanted, now_ms)
+    epoch = shard.node.reader.epoch
     begun = trio.current_time()
     await shard.resign(f"handed over to {successor}", RESIGN_S, successor)
     with trio.move_on_after(FOLLOWED_S):
@@ -52,6 +50,22 @@ async def hand_over(shard: Shard, wanted: str, members: Members, now_ms: int) ->
             await shard.changed()
         return HandedOver(found.addresses.node, found.epoch, trio.current_time() - begun)
     raise NotHandedOver(f"nobody leads shard '{name}' {FOLLOWED_S:g} s after node '{own}' resigned")
+
+
+async def _successor(shard: Shard, wanted: str, now_ms: Callable[[], int]) -> str:
+    """Whoever leads since a moment knows of the others what its directory has, which is up to a
+    minute old; each tells it anew within seconds."""
+    name, own = shard.settings.shard, shard.settings.node
+    while shard.state is State.LEADING:
+        members, number = shard.membership.members, shard.replica.applied.link.number
+        try:
+            return successor_of(members, own, wanted, number, now_ms())
+        except NoSuccessor as error:
+            if not error.may_pass or shard.membership.is_settled:
+                text = f"shard '{name}' stays with node '{own}': {error}"
+                raise NotHandedOver(text) from error
+        await trio.sleep(HEAR_S)
+    raise NotHandedOver(f"node '{own}' does not lead shard '{name}'{_who(shard)}")
 
 
 def _who(shard: Shard) -> str:

@@ -99,6 +99,12 @@ class Membership:
             return ""  # nobody has written the list yet
         return self._replica.members.missing(now_ms, self._settings.copies)
 
+    @property
+    def is_settled(self) -> bool:
+        """A leader has heard of everybody who lives: what it knows of the others is no minute
+        old."""
+        return self._trimming is not None and self._trimming.is_settled(self._now_ms())
+
     async def run(self) -> None:
         """Take part until cancelled."""
         async with trio.open_nursery() as nursery:

@@ -145,7 +145,7 @@ async def test_a_shard_is_handed_over_and_the_other_notices_nothing(tmp_path: Pa
         members = orders.shard.membership
         await until(lambda: "n1" in members.members.by_node)
         # To the node that leads the other one: then it leads both.
-        done = await hand_over(orders.shard, "n1", members.members, wall_clock_ms())
+        done = await hand_over(orders.shard, "n1", wall_clock_ms)
         assert done.node == "n1"
         second = await nodes.leader("orders")
         assert (second.node, second.core is not None) == ("n1", True)

@@ -293,6 +293,18 @@ def test_a_key_goes_on_in_order() -> None:
     assert not book.anomalies
 
 
+def _is_cut_and_ends(book: KeyBook) -> None:
+    book.is_cut = True
+    book.crash()
+
+
+def test_who_holds_a_key_is_not_judged_while_a_broker_is_being_lost() -> None:
+    book = keyed()
+    book.is_cut = True
+    book.receive("b", (1, 4))
+    assert not book.anomalies
+
+
 @pytest.mark.parametrize(
     ("name", "consumer", "item", "change"),
     [
@@ -301,6 +313,8 @@ def test_a_key_goes_on_in_order() -> None:
         ("after", "a", (1, 2), lambda b: None),
         ("before", "b", (1, 5), lambda b: b.leave("a")),
         ("before", "b", (1, 4), lambda b: (b.crash(), b.acks.sent.clear())),
+        ("with a receipt", "a", (1, 1), lambda b: setattr(b, "is_cut", True)),
+        ("hold that key", "b", (1, 5), lambda b: (_is_cut_and_ends(b), b.receive("a", (1, 4)))),
     ],
 )
 def test_keys(

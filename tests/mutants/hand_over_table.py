@@ -46,6 +46,20 @@ HAND_OVER_MUTANTS: Final = (
         (TESTS + "test_hand_over.py",),
     ),
     Mutant(
+        "a leader of a moment hands over to nobody",
+        "cluster/arneb_cluster/handing_over.py",
+        "            if not error.may_pass or shard.membership.is_settled:\n",
+        "            if True:\n",
+        ("tests/cluster/test_handing_over.py",),
+    ),
+    Mutant(
+        "a leader waits for ever for a member that is gone before it refuses",
+        "cluster/arneb_cluster/handing_over.py",
+        "            if not error.may_pass or shard.membership.is_settled:\n",
+        "            if not error.may_pass:\n",
+        ("tests/cluster/test_handing_over.py",),
+    ),
+    Mutant(
         "a leader hands over to a node of which nothing was heard for long",
         PROTOCOL + "successor.py",
         "    if silent_s > HEARD_S:\n",

@@ -28,8 +28,9 @@ from arneb_core.api.tls_records import TlsRecords
 HAND_OVER: Final = "hand-over"
 """The kind at the internal port."""
 
-ANSWER_S: Final = RESIGN_S + FOLLOWED_S + 5.0
-"""A leader that has not answered by then hangs, and another leads soon."""
+ANSWER_S: Final = 15.0 + RESIGN_S + FOLLOWED_S + 5.0
+"""A leader that has not answered by then hangs, and another leads soon; one that leads since a
+moment may wait for three reports first."""
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
 
@@ -60,7 +61,7 @@ class HandOvers:
         if shard.state is not State.LEADING and isinstance(placement, Elsewhere):
             return await self._ask(placement.addresses, name, successor)
         try:
-            done = await hand_over(shard, successor, shard.membership.members, wall_clock_ms())
+            done = await hand_over(shard, successor, wall_clock_ms)
         except NotHandedOver as error:
             raise NotPossible(str(error)) from error
         return {"shard": name, **done._asdict()}

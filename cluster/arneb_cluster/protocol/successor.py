@@ -20,6 +20,11 @@ is read in a second or two."""
 class NoSuccessor(Exception):
     """Nobody can go on at once; the text says why."""
 
+    def __init__(self, text: str, *, may_pass: bool = False) -> None:
+        """``may_pass``: a report may come that changes it."""
+        super().__init__(text)
+        self.may_pass = may_pass
+
 
 def successor_of(members: Members, own: str, wanted: str, number: int, now_ms: int) -> str:
     """The node that goes on: the one that is wanted, or, if that is empty, the one that has most.
@@ -34,11 +39,11 @@ def successor_of(members: Members, own: str, wanted: str, number: int, now_ms: i
     fit = [name for name in sorted(others) if not unfit[name]]
     if wanted:
         if unfit[wanted]:
-            raise NoSuccessor(f"node '{wanted}' {unfit[wanted]}")
+            raise NoSuccessor(f"node '{wanted}' {unfit[wanted]}", may_pass=True)
         return wanted
     if not fit:
         told = "; ".join(f"node '{name}' {why}" for name, why in sorted(unfit.items()))
-        raise NoSuccessor(told or "no other node was heard of")
+        raise NoSuccessor(told or "no other node was heard of", may_pass=True)
     return max(fit, key=lambda name: others[name].report.number)
 
 

@@ -166,6 +166,8 @@ class Run:
         # books nobody else may come then. That such a leader says nothing the canary sees.
         for splitter in self.cluster.splitters.values():
             splitter.refuse_more(EVERYBODY)
+        for player in self._players:
+            player.cut()
         restore = await getattr(self, f"_{kind.replace('-', '_')}")(leader)
         try:
             confirm = await canary.confirm_after(at, CONFIRM_WITHIN_S)

@@ -41,6 +41,9 @@ class KeyBook:
     highest: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     received: set[Identity] = field(default_factory=set)
     """By anybody, in this life of the broker; and the highest number of each key."""
+    is_cut: bool = False
+    """Who held something may have lost its connection and not know it yet, while the next leader
+    of a cluster already serves a consumer that waited for one: who holds what is not judged."""
 
     _done: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Up to here all of a key is acknowledged for good."""
@@ -52,6 +55,8 @@ class KeyBook:
         key, number = item
         if item in self.acks.durable:
             self.anomalies.append(f"{item} to {consumer}, acknowledged with a receipt")
+        if self.is_cut:
+            return
         elsewhere = [
             name
             for name, held in self.held.items()
@@ -94,6 +99,7 @@ class KeyBook:
 
     def crash(self) -> None:
         """Nobody holds anything, and what was given back is like all else."""
+        self.is_cut = False
         self.held.clear()
         self.given_back.clear()
         self.received.clear()
@@ -151,6 +157,9 @@ class KeyPlayer(Player):
     def summary(self) -> str:
         acked = len(self._book.acks.durable)
         return f"{len(self._book.log)} stored, {acked} acked, {self._consumers} consumers"
+
+    def cut(self) -> None:
+        self._book.is_cut = True
 
     def crash(self, now: float) -> None:
         self._book.crash()

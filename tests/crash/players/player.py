@@ -72,6 +72,10 @@ class Player:
         """What it has seen so far, so that nobody takes idleness for health."""
         raise NotImplementedError
 
+    def cut(self) -> None:
+        """One of several brokers is about to be lost; from now on what a client hears may be of
+        the next one, though others have not noticed yet."""
+
     def crash(self, now: float) -> None:
         """The broker died at ``now`` of the loop's clock."""
 
