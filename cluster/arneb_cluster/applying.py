@@ -1,6 +1,8 @@
-"""Applying: what counts goes into the directory, in a thread, and whoever waits is told.
+"""Applying: what counts goes into the directory, and whoever waits is told.
 
 The rule: once something could not be applied nothing more is, since what comes next stands on it.
+What is small is one write in the event loop, while the disk is fast: to change threads and back
+would take longer. Everything else is done in a thread.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from arneb_cluster.protocol.node import Apply
 from arneb_cluster.replica import Replica, Step
 from arneb_core.api.errors import CommitFailed, describe
 from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX
 from arneb_core.store.commit_record import RecordCorrupt, decode_changes
 
 
@@ -55,6 +58,11 @@ class Applying:
             return ""
         replica = self._replica
         try:
+            if len(batch) == 1 and len(batch[0].commit.body) <= SMALL_BYTES_MAX:
+                step = _step_of(batch[0])
+                if (report := replica.apply_at_once(step)) is not None:
+                    _tell(batch[0], report)
+                    return ""
             reports = await trio.to_thread.run_sync(
                 lambda: replica.apply([_step_of(each) for each in batch])
             )
@@ -62,9 +70,12 @@ class Applying:
             self._failed = True
             return f"cannot apply what follows {replica.applied.link.number}: {describe(error)}"
         for each, report in zip(batch, reports, strict=True):
-            if isinstance(each.ended, Own):
-                each.ended.ended(report)
+            _tell(each, report)
         return ""
+
+    async def prepare(self) -> None:
+        """Make ready what small commits need."""
+        await trio.to_thread.run_sync(self._replica.prepare)
 
     async def tidy_up(self, work: TidyUp) -> None:
         """Go on trimming; what cannot be trimmed now waits."""
@@ -73,6 +84,11 @@ class Applying:
         except CommitFailed:
             report = CommitReport(0, 0, 0)
         work.ended(report)
+
+
+def _tell(effect: Apply, report: CommitReport) -> None:
+    if isinstance(effect.ended, Own):
+        effect.ended.ended(report)
 
 
 def _step_of(effect: Apply) -> Step:

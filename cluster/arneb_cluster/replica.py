@@ -1,8 +1,10 @@
 """The replica: a directory that takes records over, in few synchronous transactions.
 
-The rule: what a directory has, and up to where it has it, is one transaction, and that is on disk
-when :meth:`Replica.apply` returns. Commits go in in their order, as many together as come; whether
-they came one by one or together cannot be told from what is stored.
+The rule: what a directory has, and up to where it has it, is one transaction or one record of its
+journal, and that is on disk when :meth:`Replica.apply` returns. Commits go in in their order, as
+many together as come; whether they came one by one or together cannot be told from what is stored.
+What is in the journal LMDB takes over when that is full, with the next commit that is not for it,
+or once nothing comes.
 """
 
 import json
@@ -16,11 +18,13 @@ from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Pl
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreUnusable
 from arneb_core.api.position import Position
 from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.commit.inline import InlineCommits
 from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.environment import Store
 from arneb_core.store.records import unpack_trims
 from arneb_core.store.schema import (
     FRONTEND_PREFIX,
+    META_CLEAN,
     META_REPLICA,
     META_TRIMS,
     TOPIC_PREFIX,
@@ -37,6 +41,8 @@ UNFLUSHED_HEARTBEATS_MAX: Final = 30
 
 MEMBERS_ROW: Final = Table.CATALOG, frontend_key("cluster/members")
 """The list of members, written by whoever leads."""
+
+CLEAN_ROW: Final = Table.META, META_CLEAN
 
 UNFOUNDED: Final = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
 """A directory that has nothing of any topic."""
@@ -107,7 +113,7 @@ def joined(commits: Sequence[Changes]) -> Changes:
 
 
 class Replica:
-    """One directory. :meth:`apply` and :meth:`tidy_up` belong to one thread at a time."""
+    """One directory. What changes it belongs to one thread at a time."""
 
     def __init__(self, store: Store) -> None:
         """Raises :class:`ValueError` for a row that is none."""
@@ -116,12 +122,14 @@ class Replica:
             row = snapshot.get(Table.META, META_REPLICA)
             self._trims: list[Trim] = unpack_trims(snapshot.get(Table.META, META_TRIMS) or b"")
             self.members = Members.unpack(snapshot.get(*MEMBERS_ROW))
+            self._is_clean = snapshot.get(Table.META, META_CLEAN) is not None
         self.applied = UNFOUNDED if row is None else unpack_applied(row)
         self.flushed = self.applied
         """What is on disk; :attr:`applied` may be ahead by records that say nothing."""
         self._unflushed = 0
         self.metadata_changes = 0
         """Transactions that changed what frontends keep beside messages."""
+        self._inline = InlineCommits(store.commit_tiny)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -161,13 +169,30 @@ class Replica:
             reports += [report] * len(each)
         return reports
 
+    def prepare(self) -> None:
+        """Make the journal ready, in which small commits are one write each."""
+        self.store.prepare_tiny()
+
+    def apply_at_once(self, step: Step) -> CommitReport | None:
+        """Take a small one in by one write, while the disk is fast: for the event loop. None: it
+        was not to be, and is to be taken in by :meth:`apply` before anything else is."""
+        # Whoever finds that the last engine stopped in order looks at no journal.
+        if not step.changes or self._trims or self._is_clean:
+            return None
+        taken = _with_place(step.changes, step.applied)
+        report = self._inline.commit(taken) if self._inline.suits(taken) else None
+        if report is not None:
+            self._took(taken, step.applied)
+            report.unsettled = False  # its time comes, see above
+        return report
+
     def tidy_up(self) -> CommitReport:
         """Go on with what is to be trimmed."""
         return self._commit(Changes())
 
     def flush(self) -> None:
-        """Have :attr:`flushed` be all that is applied."""
-        if self.flushed != self.applied:
+        """Have :attr:`flushed` be all that is applied, and LMDB have all of it."""
+        if self.flushed != self.applied or self.store.is_unsettled:
             self._commit(Changes(puts=[applied_row(self.applied)]))
             self.flushed, self._unflushed = self.applied, 0
 
@@ -177,7 +202,8 @@ class Replica:
         if not commits:
             self.applied = applied
             self._unflushed += len(steps)
-            if self._unflushed >= UNFLUSHED_HEARTBEATS_MAX:
+            # Only who has nothing to say says so.
+            if self._unflushed >= UNFLUSHED_HEARTBEATS_MAX or self.store.is_unsettled:
                 self.flush()
             return CommitReport(0, 0, len(self._trims))
         changes = joined(commits)
@@ -185,23 +211,39 @@ class Replica:
             # A ledger's number comes again once its leader has trimmed what was left there.
             while self._is_left_over(topic_id, first, Position(first + len(entries) - 1)):
                 self._commit(Changes())
-        taken = Changes(
-            changes.blocks,
-            [*changes.puts, applied_row(applied)],
-            changes.deletes,
-            changes.prefixes,
-            changes.trims,
-            changes.shared,
-        )
+        taken = _with_place(changes, applied)
         self._trims += changes.trims
-        report = self._commit(taken)
+        report = self._in_journal(taken) or self._commit(taken)
+        self._took(taken, applied)
+        return report
+
+    def _took(self, taken: Changes, applied: Applied) -> None:
+        """It is on disk."""
         self.applied = self.flushed = applied
         self._unflushed = 0
-        for table, key, value in changes.puts:
+        for table, key, value in taken.puts:
             if (table, key) == MEMBERS_ROW:
                 self.members = Members.unpack(value)
-        if any(map(_is_metadata, changes.puts)) or any(map(_is_metadata, changes.deletes)):
+            elif (table, key) == CLEAN_ROW:
+                self._is_clean = value is not None
+        if CLEAN_ROW in taken.deletes:
+            self._is_clean = False
+        if any(map(_is_metadata, taken.puts)) or any(map(_is_metadata, taken.deletes)):
             self.metadata_changes += 1
+
+    def _in_journal(self, taken: Changes) -> CommitReport | None:
+        """What :meth:`apply_at_once` has left to this thread, since the disk was slow."""
+        if not self._inline.for_journal:
+            return None
+        self._inline.for_journal = False
+        try:
+            report = self.store.commit_tiny(taken)
+        except OSError as error:
+            self._inline.told(StoreFailed(str(error)), error)
+            return None
+        if report is not None:
+            self._inline.told(report)
+            report.unsettled = False
         return report
 
     def _is_left_over(self, topic_id: int, first: Position, last: Position) -> bool:
@@ -219,6 +261,18 @@ class Replica:
         if not report.trims_left:
             self._trims = []
         return report
+
+
+def _with_place(changes: Changes, applied: Applied) -> Changes:
+    """The same, and up to where the directory has the log then."""
+    return Changes(
+        changes.blocks,
+        [*changes.puts, applied_row(applied)],
+        changes.deletes,
+        changes.prefixes,
+        changes.trims,
+        changes.shared,
+    )
 
 
 def _is_metadata(row: tuple[Table, bytes] | tuple[Table, bytes, bytes | None]) -> bool:

@@ -251,6 +251,7 @@ class Shard:
         self._nursery.start_soon(task, *args)
 
     async def _work(self) -> None:
+        await self._applying.prepare()
         while True:
             while self._ordered:
                 batch: list[Apply] = []

@@ -1,6 +1,8 @@
 """A directory that takes records over: together or one by one, it cannot be told from what is
 stored."""
 
+import errno
+import re
 import tempfile
 from pathlib import Path
 
@@ -21,11 +23,28 @@ from arneb_cluster.replica import (
     unpack_applied,
 )
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import position
+from arneb_core.api.position import LedgerId, position
+from arneb_core.store import journal_file
 from arneb_core.store.changes import Block, Changes
+from arneb_core.store.check import check
+from arneb_core.store.commit import inline
+from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
+from arneb_core.store.commit.journal import ROWS_MAX
+from arneb_core.store.commit_record import MAGIC
 from arneb_core.store.environment import Store
-from arneb_core.store.records import pack_trims
-from arneb_core.store.schema import META_AHEAD, META_REPLICA, Table, TopicId
+from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.records import LedgerRecord, TopicRecord, pack_number, pack_trims
+from arneb_core.store.schema import (
+    META_AHEAD,
+    META_CLEAN,
+    META_NEXT_TOPIC_ID,
+    META_REPLICA,
+    TOPIC_PREFIX,
+    Table,
+    TopicId,
+    ledger_key,
+)
+from arneb_core.store.snapshot import SnapshotEnvironment, open_snapshot_environment
 from arneb_core.testing.store_kit import entry
 
 KEYS = st.sampled_from([b"topic/a", b"topic/ab", b"topic/b", b"frontend/x"])
@@ -196,6 +215,201 @@ def test_a_transaction_of_which_nobody_knows_is_a_failure(tmp_path: Path) -> Non
         with pytest.raises(StoreFailed, match="the meta page"):
             replica.apply([Step(Changes(blocks=[run(0, [b"a"])]), applied(1))])
         assert replica.applied == UNFOUNDED
+
+
+# Small commits, in the journal
+
+
+LEDGER = ledger_key(TopicId(1), LedgerId(1)), LedgerRecord(1_000).pack()
+TOPIC = TOPIC_PREFIX + b"orders", TopicRecord(TopicId(1)).pack()
+FOUND = Changes(
+    puts=[
+        (Table.CATALOG, *TOPIC),
+        (Table.LEDGERS, *LEDGER),
+        (Table.META, META_NEXT_TOPIC_ID, pack_number(2)),
+    ]
+)
+
+
+def founded(store: Store) -> Replica:
+    """One with a topic, which is behind as many small commits as it takes."""
+    replica = Replica(store)
+    replica.prepare()
+    replica.apply([Step(FOUND, applied(1))])
+    for number in range(SMALL_COMMITS_MIN):
+        take(replica, Step(Changes(blocks=[run(number, [b"."])]), applied(2 + number)))
+    return replica
+
+
+def take(replica: Replica, step: Step) -> bool:
+    """As the shell does; whether it was one write."""
+    if (report := replica.apply_at_once(step)) is None:
+        (report,) = replica.apply([step])
+    assert not report.unsettled
+    return report.bytes_written > 0 and replica.store.is_unsettled
+
+
+def small(index: int) -> Step:
+    at = SMALL_COMMITS_MIN + index
+    return Step(Changes(blocks=[run(at, [b"%d" % at])]), applied(2 + at))
+
+
+def found_in(where: Store | SnapshotEnvironment) -> tuple[int, int]:
+    """How many entries there are, and up to which record the directory says that it has the log."""
+    with where.snapshot() as snapshot:
+        blocks = snapshot.iter_blocks(TopicId(1), position(1, 0), position(1, 999))
+        row = snapshot.get(Table.META, META_REPLICA)
+        assert row is not None
+        return sum(len(entries) for _, entries in blocks), unpack_applied(row).link.number
+
+
+def found_on_disk(path: Path) -> tuple[int, int]:
+    """The same, of a directory that nobody writes; it is sound."""
+    assert [str(each) for each in check(path)] == []
+    with open_snapshot_environment(path) as environment:
+        return found_in(environment)
+
+
+def test_small_commits_are_one_write_each_and_tell_of_themselves(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        before = store.statistics().last_transaction
+        for index in range(10):
+            assert take(replica, small(index))
+        assert store.statistics().last_transaction == before
+        assert replica.flushed == replica.applied == small(9).applied
+        assert found_in(store) == (SMALL_COMMITS_MIN + 10, replica.applied.link.number)
+        assert Replica(store).applied == replica.applied
+    assert found_on_disk(tmp_path) == (SMALL_COMMITS_MIN + 10, replica.applied.link.number)
+    with Store.open(tmp_path, follows=True) as store:
+        assert Replica(store).applied == replica.applied
+
+
+def test_lmdb_takes_them_over_when_nothing_comes_or_the_journal_is_full(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        assert take(replica, small(0))
+        assert store.is_unsettled
+        heartbeat = Step(Changes(), applied(100))
+        replica.apply([heartbeat])
+        assert not store.is_unsettled
+        assert replica.flushed == heartbeat.applied
+        at_once = [take(replica, small(index)) for index in range(1, ROWS_MAX * 2 + 3)]
+        assert at_once.count(False) == 2
+
+
+def test_what_is_larger_or_more_than_rows_goes_to_lmdb_with_all_before_it(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        assert take(replica, small(0))
+        other = Changes(puts=[(Table.LEDGERS, ledger_key(TopicId(1), LedgerId(2)), LEDGER[1])])
+        assert not take(replica, Step(other, applied(101)))
+        assert not store.is_unsettled
+        assert found_in(store) == (SMALL_COMMITS_MIN + 1, 101)
+
+
+def test_nothing_is_in_the_journal_where_nobody_would_look(tmp_path: Path) -> None:
+    """A directory whose engine has stopped in order is read without its journal."""
+    clean, gone = ((Table.META, META_CLEAN, value) for value in (b"", None))
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        assert take(replica, small(0))
+        take(replica, Step(Changes(puts=[clean]), applied(200)))
+        assert not take(replica, small(1))
+        assert found_in(store)[0] == SMALL_COMMITS_MIN + 2
+        replica = Replica(store)
+        replica.prepare()
+        assert [take(replica, small(index)) for index in range(2, 10)].count(True) == 0
+        take(replica, Step(Changes(puts=[gone]), applied(300)))
+        at_once = [take(replica, small(index)) for index in range(10, 20)]
+        assert at_once.count(True) == 10 - SMALL_COMMITS_MIN
+        take(replica, Step(Changes(puts=[clean]), applied(400)))
+        take(replica, Step(Changes(deletes=[(Table.META, META_CLEAN)]), applied(401)))
+        assert take(replica, small(20))
+
+
+def test_a_slow_disk_is_left_to_the_thread_and_a_failed_write_to_lmdb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        monkeypatch.setattr(inline, "FAST_S", -1.0)
+        assert replica.apply_at_once(small(0)) is None
+        before = store.statistics().last_transaction
+        (report,) = replica.apply([small(0)])
+        assert store.statistics().last_transaction == before
+        assert not report.unsettled
+        assert store.is_unsettled
+
+        def failing(*_: object) -> None:
+            raise OSError(errno.EIO, "the disk")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(journal_file, "write_at", failing)
+            assert replica.apply_at_once(small(1)) is None
+            replica.apply([small(1)])
+        assert store.statistics().last_transaction == before + 1
+        assert found_in(store) == (SMALL_COMMITS_MIN + 2, small(1).applied.link.number)
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_behind_a_record_that_is_lost_the_log_is_read_again(tmp_path: Path, lost: int) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        replica.flush()
+        for index in range(6):
+            assert take(replica, small(index))
+    data = bytearray((tmp_path / JOURNAL_NAME).read_bytes())
+    at = [each.start() for each in re.finditer(re.escape(MAGIC), data)][lost]
+    data[at + 40] ^= 1
+    (tmp_path / JOURNAL_NAME).write_bytes(data)
+    with Store.open(tmp_path, follows=True) as store:
+        replica = Replica(store)
+        assert replica.applied == applied(1 + SMALL_COMMITS_MIN + lost)
+        for index in range(lost, 6):
+            take(replica, small(index))
+        with store.snapshot() as snapshot:
+            assert next(snapshot.keys(Table.GAPS, b""), None) is None
+        assert found_in(store) == (SMALL_COMMITS_MIN + 6, small(5).applied.link.number)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(["small", "large", "several", "heartbeat", "again"]), max_size=40))
+def test_however_commits_come_the_directory_has_all_up_to_where_it_says(moves: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made)
+        store = Store.open(path, follows=True)
+        replica = founded(store)
+        index, number = 0, small(-1).applied.link.number
+        for move in moves:
+            number += 1
+            if move == "again":
+                store.close()  # without a word, as by a kill
+                store = Store.open(path, follows=True)
+                has = replica.flushed
+                replica = Replica(store)
+                replica.prepare()
+                assert replica.applied == has
+            elif move == "heartbeat":
+                replica.apply([Step(Changes(), applied(number))])
+            else:
+                count = 3 if move == "several" else 1
+                body = b"." * (200_000 if move == "large" else 3)
+                steps = [
+                    Step(
+                        Changes(blocks=[run(SMALL_COMMITS_MIN + index + each, [body])]),
+                        applied(number := number + 1),
+                    )
+                    for each in range(count)
+                ]
+                index += count
+                if count == 1:
+                    take(replica, steps[0])
+                else:
+                    replica.apply(steps)
+            assert found_in(store) == (SMALL_COMMITS_MIN + index, replica.flushed.link.number)
+        store.close()
+        assert found_on_disk(path) == (SMALL_COMMITS_MIN + index, replica.flushed.link.number)
 
 
 @given(

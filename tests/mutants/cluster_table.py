@@ -539,8 +539,8 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a directory has more than it says, or less",
         "cluster/arneb_cluster/replica.py",
-        "            [*changes.puts, applied_row(applied)],\n",
-        "            changes.puts,\n",
+        "        [*changes.puts, applied_row(applied)],\n",
+        "        changes.puts,\n",
         REPLICA_TESTS,
     ),
     Mutant(

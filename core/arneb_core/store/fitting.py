@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from arneb_core.api.position import LedgerId, Position, before, ledger_of, position, render
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.commit_record import CommitRecord
+from arneb_core.store.overlay import is_of_replica
 from arneb_core.store.records import TopicRecord, pack_gap
 from arneb_core.store.schema import TOPIC_PREFIX, Table, TopicId, gap_key, ledger_key
 
@@ -50,6 +51,8 @@ class Fitting:
     """Runs that have none."""
     cursors_left: int = 0
     """Records whose rows of cursors are left out."""
+    read_again: int = 0
+    """Records of a replicated log, which is read again from there on."""
 
     @property
     def repairs(self) -> Changes | None:
@@ -66,6 +69,9 @@ def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting
     made = Fitting()
     ends: dict[TopicId, Position] = {}
     for record, is_behind_loss in in_turn(records, number):
+        if is_behind_loss and is_of_replica(record.changes):
+            made.read_again += 1
+            continue
         kept: list[Block] = []
         for run in record.changes.blocks:
             topic_id, first, entries = run
@@ -121,10 +127,15 @@ def _expected(
 
 def losses(stored: Stored, fitting: Fitting) -> list[str]:
     """What is lost, from where to where, in words for people."""
-    left = fitting.cursors_left
-    again = [f"acknowledgements of {left} records behind that are not taken: they come again"]
+    again: list[str] = []
+    if left := fitting.cursors_left:
+        again.append(
+            f"acknowledgements of {left} records behind that are not taken: they come again"
+        )
+    if left := fitting.read_again:
+        again.append(f"{left} records behind that are read again from the replicated log")
     if not (fitting.gaps or fitting.refused):
-        return again if left else []
+        return again
     names = {
         TopicRecord.unpack(value).id: f"topic {key[len(TOPIC_PREFIX) :].decode()!r}"
         for key, value in stored.scan(Table.CATALOG, TOPIC_PREFIX)
@@ -140,7 +151,7 @@ def losses(stored: Stored, fitting: Fitting) -> list[str]:
     ]
     more = len(lines) - SHOWN_MAX
     lines = lines[:SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])
-    return lines + (again if left else [])
+    return lines + again
 
 
 def _range(first: Position, last: Position) -> str:

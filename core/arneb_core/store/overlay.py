@@ -1,9 +1,9 @@
 """The overlay: what the journal holds and LMDB lacks, laid over what LMDB has.
 
 The rule: whoever reads finds what a takeover of the same records would leave. So the journal takes
-only what can be laid over a table key by key: runs of entries, and single rows of the tables that
-:func:`can_be_laid_over` names. A row of any other table says how to read others (a ledger, a trim,
-the journal itself), and whoever reads that reads LMDB alone.
+only what can be laid over a table key by key: runs of entries, and single rows that
+:func:`can_be_laid_over` names. Any other row says how to read others (a ledger, a trim, the journal
+itself), and whoever reads that reads LMDB alone.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.store.block import encode_block, split_run
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord, merged_blocks
-from arneb_core.store.schema import FRONTEND_PREFIX, Table, TopicId
+from arneb_core.store.schema import FRONTEND_PREFIX, META_REPLICA, Table, TopicId
 
 Rows = dict[bytes, bytes | None]
 """By key; None: the row is gone."""
@@ -60,15 +60,22 @@ class Overlay:
 
 
 def can_be_laid_over(changes: Changes) -> bool:
-    """Whether the journal may hold this commit: entries, places of cursors, and rows that frontends
-    keep."""
+    """Whether the journal may hold this commit: entries, places of cursors, rows that frontends
+    keep, and up to where a directory has a replicated log."""
     return changes.is_plain or (
         not (changes.prefixes or changes.trims)
         and all(
-            table is Table.CURSORS or (table is Table.CATALOG and key.startswith(FRONTEND_PREFIX))
+            table is Table.CURSORS
+            or (table is Table.CATALOG and key.startswith(FRONTEND_PREFIX))
+            or (table is Table.META and key == META_REPLICA)
             for table, key, _ in rows_of(changes)
         )
     )
+
+
+def is_of_replica(changes: Changes) -> bool:
+    """Whether it is of a replicated log, and says up to where the directory has that."""
+    return any(table is Table.META and key == META_REPLICA for table, key, _ in changes.puts)
 
 
 def rows_of(changes: Changes) -> Iterable[tuple[Table, bytes, bytes | None]]:

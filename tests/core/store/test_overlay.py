@@ -16,6 +16,7 @@ from arneb_core.store.overlay import can_be_laid_over, laid_over
 from arneb_core.store.records import CursorRecord
 from arneb_core.store.schema import (
     FRONTEND_PREFIX,
+    META_REPLICA,
     PLACE_SUFFIX,
     SubscriptionId,
     Table,
@@ -34,6 +35,7 @@ LAID_OVER = {
     "the place of a cursor": Changes(puts=[(Table.CURSORS, A_CURSOR, b"")]),
     "holes of a cursor that go": Changes(deletes=[(Table.CURSORS, A_CURSOR)]),
     "a row of a frontend's": Changes(puts=[(Table.CATALOG, A_ROW, None)]),
+    "up to where a log is taken over": Changes(puts=[(Table.META, META_REPLICA, b"{}")]),
 }
 NOT_LAID_OVER = {
     "a topic": Changes(puts=[(Table.CATALOG, b"topic/t", b"")]),
