@@ -14,18 +14,19 @@ from arneb_amqp.translation import (
     OTHER_HEADERS,
     event_time_ms,
     from_strings,
+    plain_strings,
     split_headers,
     take_null,
     take_text,
     to_strings,
 )
 from arneb_amqp.wire.constants import FRAME_BYTES_MAX_DEFAULT, ChannelId
-from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
+from arneb_amqp.wire.content import compose, split_content
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import is_route, join_route, routing_key_of, split_route
 from arneb_amqp.wire.tables import Field, encode_table, signedint
 from arneb_core.api.codec import Message
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, read_header
+from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, published_and_hint
 
 DROPPED: Final = "pulsar.properties_dropped"
 """The header that counts the properties for which there was no room."""
@@ -44,17 +45,30 @@ class AmqpCodec:
 
     def decode(self, entry: bytes) -> list[Message]:
         """The one message of ``entry``. Raises :class:`ValueError` for a damaged entry."""
-        header = read_header(entry)
-        start = HEADER_BYTES + header.hint
+        published_ms, hint = published_and_hint(entry)
+        start = HEADER_BYTES + hint
         route = entry[HEADER_BYTES:start]
         if not is_route(route):
-            raise ValueError(f"expected a route of {header.hint} octets, got {route!r}")
-        if not is_body(entry, start):
+            raise ValueError(f"expected a route of {hint} octets, got {route!r}")
+        content = split_content(entry, start)
+        if content is None:
             raise ValueError(f"expected AMQP content at octet {start}")
+        listed, payload = content
+        is_null = False
+        plain = plain_strings(route, listed) if payload else None
+        if plain is not None:
+            return [
+                Message(
+                    value=payload,
+                    key=routing_key_of(route) or None,
+                    properties=plain[0],
+                    publish_time_ms=published_ms,
+                    event_time_ms=plain[1],
+                )
+            ]
         try:
-            raw, headers = split_headers(properties_of(entry, start))
+            raw, headers = split_headers(listed)
             properties = decode_properties(raw)
-            payload, is_null = payload_of(entry, start), False
             if not payload:
                 properties, is_null = take_null(properties)
         except AmqpError as problem:
@@ -67,7 +81,7 @@ class AmqpCodec:
                 value=payload,
                 key=routing_key_of(route) or None,
                 properties=strings,
-                publish_time_ms=header.publish_time_ms,
+                publish_time_ms=published_ms,
                 event_time_ms=event_time_ms(properties.timestamp),
                 is_null=is_null,
             )

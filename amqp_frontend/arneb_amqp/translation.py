@@ -10,12 +10,14 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.header_text import PLAIN, field_of, text_of
+from arneb_amqp.plain_strings import CACHED, PlainStrings
 from arneb_amqp.wire.properties import DELIVERY_MODE_PERSISTENT, Properties, without_headers
-from arneb_amqp.wire.route import Route
+from arneb_amqp.wire.route import Route, join_route
 from arneb_amqp.wire.tables import (
     Field,
     array,
@@ -59,10 +61,27 @@ HEADER_FIELDS_MAX: Final = 8_000
 
 _EVENT_TIME_MS_MAX: Final = (1 << 63) - 1
 
+NO_NAMES: Final = join_route("", "")
+"""The route without exchange and routing key."""
+
+_PLAIN_STRINGS: Final = PlainStrings(RESERVED, HEADER_TYPES, HEADER_FIELDS_MAX)
+
 
 def event_time_ms(timestamp: int | None) -> int:
     time_ms = (timestamp or 0) * 1000
     return time_ms if time_ms <= _EVENT_TIME_MS_MAX else 0
+
+
+def plain_strings(route: bytes, data: bytes) -> tuple[dict[str, str], int] | None:
+    """What :func:`to_strings` makes of the property list ``data``, and its time in milliseconds, if
+    nothing in it is out of the ordinary; else None."""
+    exchange = None
+    if route[0] or len(route) == len(NO_NAMES):
+        exchange = _exchange_string(route[1 : 1 + route[0]])
+        if exchange is None:
+            return None
+    found = _PLAIN_STRINGS.of(data, exchange)
+    return None if found is None else (found[0], found[1] * 1000)
 
 
 def to_strings(route: Route, properties: Properties) -> dict[str, str]:
@@ -178,6 +197,15 @@ def _header(text: str, type_name: str) -> Field:
         return field_of(text, type_name)
     except ValueError:  # Somebody changed the text and left the type; the text is what counts.
         return longstr(text)
+
+
+@lru_cache(CACHED)
+def _exchange_string(raw: bytes) -> tuple[str, str] | None:
+    """The string that names the exchange ``raw``; None if that is no UTF-8."""
+    try:
+        return EXCHANGE, raw.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _put_text(strings: dict[str, str], name: str, text: str) -> None:

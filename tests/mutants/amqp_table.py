@@ -13,7 +13,31 @@ PIECES_TESTS: Final = ("tests/amqp_frontend/session/publish/test_pieces.py",)
 READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 
+PLAIN_STRINGS: Final = "amqp_frontend/arneb_amqp/plain_strings.py"
+PLAIN_STRINGS_TESTS: Final = ("tests/amqp_frontend/test_plain_strings.py",)
+
 AMQP_MUTANTS: Final = (
+    Mutant(
+        "of two headers with one name the second counts for Pulsar's consumers",
+        PLAIN_STRINGS,
+        "if name is None or name in strings:\n",
+        "if name is None:\n",
+        PLAIN_STRINGS_TESTS,
+    ),
+    Mutant(
+        "a text that is cut off is translated as far as it goes",
+        PLAIN_STRINGS,
+        "        if at != len(data):  # or",
+        "        if at < len(data):  # or",
+        PLAIN_STRINGS_TESTS,
+    ),
+    Mutant(
+        "a null of an AMQP publisher is an empty message for Pulsar's consumers",
+        "amqp_frontend/arneb_amqp/codec.py",
+        "plain_strings(route, listed) if payload else None\n",
+        "plain_strings(route, listed)\n",
+        ("tests/amqp_frontend/test_plain_strings.py",),
+    ),
     Mutant(
         "a fast publisher is read as far as there is memory",
         "amqp_frontend/arneb_amqp/server/connection.py",

@@ -40,6 +40,15 @@ def payload_of(body: bytes, start: int = 0) -> bytes:
     return body[header_end(body, start) + 1 + FRAME_START_BYTES : -1]
 
 
+def split_content(entry: bytes, start: int) -> tuple[bytes, bytes] | None:
+    """The property list and the message's bytes of the content that fills ``entry[start:]``; None
+    if that is none (:func:`is_body`)."""
+    if not is_body(entry, start):
+        return None
+    end = header_end(entry, start)
+    return entry[start + PROPERTIES_AT : end], entry[end + 1 + FRAME_START_BYTES : -1]
+
+
 def compose(channel: ChannelId, properties: bytes, payload: bytes | bytearray) -> bytes:
     """A body from its parts."""
     header = (

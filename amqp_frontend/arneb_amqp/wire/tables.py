@@ -90,7 +90,7 @@ INTEGER_TYPES: Final = frozenset(
     }
 )
 
-_NUMBERS: Final = {
+NUMBERS: Final = {
     FieldType.BYTE: Struct(">b"),
     FieldType.UNSIGNEDBYTE: Struct(">B"),
     FieldType.SHORT: Struct(">h"),
@@ -112,7 +112,7 @@ _LETTER_TABLE: Final = FieldType.TABLE.value[0]
 _LETTER_ARRAY: Final = FieldType.ARRAY.value[0]
 
 _FIXED_BYTES: Final = {
-    letter: _NUMBERS[kind].size for letter, kind in _TYPES.items() if kind in _NUMBERS
+    letter: NUMBERS[kind].size for letter, kind in _TYPES.items() if kind in NUMBERS
 } | {
     FieldType.BOOL.value[0]: 1,
     FieldType.DECIMAL.value[0]: _DECIMAL.size,
@@ -234,7 +234,7 @@ def _field(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, int]:
         raise _malformed(f"expected a field type at octet {at}, got {data[at]}")
     at += 1
     value: FieldValue
-    number = _NUMBERS.get(kind)
+    number = NUMBERS.get(kind)
     if number is not None:
         (value,) = number.unpack_from(data, at)
         end = at + number.size
@@ -275,7 +275,7 @@ def _put_table(parts: list[bytes], table: Mapping[str, Field]) -> None:
 def _put_field(parts: list[bytes], field: Field) -> None:
     kind, value = field
     parts.append(kind.value)
-    number = _NUMBERS.get(kind)
+    number = NUMBERS.get(kind)
     if number is not None:
         parts.append(number.pack(value))
         return

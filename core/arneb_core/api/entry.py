@@ -128,6 +128,19 @@ def read_header(entry: bytes) -> EntryHeader:
     )  # fmt: skip
 
 
+def published_and_hint(entry: bytes) -> tuple[int, int]:
+    """The publish time and the hint in the header of ``entry``, for hot paths.
+
+    Raises :class:`ValueError` as :func:`read_header`.
+    """
+    if len(entry) < HEADER_BYTES:
+        read_header(entry)
+    fmt, _, _, messages, published, _, _, _, hint, zero = HEADER.unpack_from(entry)
+    if fmt != ENTRY_FORMAT or zero or not messages:
+        read_header(entry)
+    return published, hint
+
+
 def messages_in(entry: bytes) -> int:
     """How many messages ``entry`` holds; reads only that field."""
     count: int = MESSAGES.unpack_from(entry, MESSAGES_OFFSET)[0]
