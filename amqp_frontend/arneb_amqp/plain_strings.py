@@ -99,7 +99,7 @@ class PlainStrings:
 
     def _headers(self, data: bytes, at: int, strings: dict[str, str]) -> int:
         """Add the headers whose size stands at ``at``; where they end, 0 if they are not plain."""
-        end = at + 4 + TABLE_SIZE.unpack_from(data, at)[0]
+        end: int = at + 4 + TABLE_SIZE.unpack_from(data, at)[0]
         at += 4
         if at >= end or end > len(data):
             return 0

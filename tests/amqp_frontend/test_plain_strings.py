@@ -11,7 +11,13 @@ from arneb_amqp import codec
 from arneb_amqp.codec import CODEC
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.plain_strings import TIMESTAMP_MAX, TYPES_MAX
-from arneb_amqp.translation import HEADER_FIELDS_MAX, event_time_ms, plain_strings, to_strings
+from arneb_amqp.translation import (
+    HEADER_FIELDS_MAX,
+    NULL_VALUE,
+    event_time_ms,
+    plain_strings,
+    to_strings,
+)
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
@@ -56,6 +62,14 @@ def test_damage_is_never_read_as_something_else(
         bytes(raw) + b"x",
     ):
         assert walked(route, damaged) in (None, decoded(route, damaged))
+
+
+def test_what_is_cut_off_is_never_read() -> None:
+    wanted = Properties(headers={"a": longstr("bc"), "n": signedint(5)}, message_id="text")
+    raw = encode_properties(wanted)
+    assert walked(ORDERS, raw) == decoded(ORDERS, raw)
+    for size in range(2, len(raw)):
+        assert walked(ORDERS, raw[:size]) is None
 
 
 plain_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -133,6 +147,14 @@ def test_the_codec_gives_the_same_message_by_both_ways(
     with patch.object(codec, "plain_strings", lambda *_: None):
         expected = CODEC.decode(entry)
     assert CODEC.decode(entry) == expected
+
+
+def test_a_null_is_a_null() -> None:
+    head = EntryHeader(Origin.AMQP, hint=len(join_route(*ORDERS))).pack() + join_route(*ORDERS)
+    wanted = Properties(headers={NULL_VALUE: boolean(True)})
+    (message,) = CODEC.decode(head + compose(ChannelId(1), encode_properties(wanted), b""))
+    assert message.is_null
+    assert NULL_VALUE not in message.properties
 
 
 def test_an_ordinary_list_is_not_decoded() -> None:

@@ -28,6 +28,10 @@ CROWD: Final = 128
 """So many requests that wait are a crowd: each is one of many then, and one commit for all of them
 is what serves them best. Fewer are looked at one by one, each once for each commit."""
 
+BESIDE_BYTES_MAX: Final = 128 * 1024
+"""What one write beside others has at most: half of what a small commit may have that is alone, for
+everybody waits for it."""
+
 REST: Final = 3
 """So many times as long as a write took the loop rests from such writes: whatever the disk does,
 they have a quarter of its time at the most. A fast one takes 50 us."""
@@ -146,7 +150,7 @@ class Overtaking:
             if (
                 request.is_run
                 and request.entries <= SMALL_ENTRIES_MAX
-                and request.size <= SMALL_BYTES_MAX
+                and request.size <= BESIDE_BYTES_MAX
             ):
                 ((topic, _, _),) = request.appends
                 if topic not in taken and not topic.fenced:
@@ -155,9 +159,13 @@ class Overtaking:
                     topics.add(topic)
                     if (
                         entries > SMALL_ENTRIES_MAX
-                        or size > SMALL_BYTES_MAX
+                        or size > BESIDE_BYTES_MAX
                         or len(topics) > SMALL_RUNS_MAX
                     ):
+                        if not under_way:
+                            # Before a large commit, whose beginning that would be.
+                            chosen = [each for each in chosen if topic not in each.topics]
+                            self._is_known = False
                         break  # for the next, which begins with it
                     chosen.append(request)
                     continue

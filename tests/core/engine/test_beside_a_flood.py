@@ -22,7 +22,7 @@ from arneb_core.store.commit.inline import BYTES_MAX
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
-LARGE = [make_entry(bytes(1000))] * 200
+LARGE = [make_entry(bytes(1000))] * 400
 WITHIN_S = 10.0
 
 

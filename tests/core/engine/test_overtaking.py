@@ -12,12 +12,12 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.engine.overtaking import CROWD, Overtaking
+from arneb_core.engine.overtaking import BESIDE_BYTES_MAX, CROWD, Overtaking
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.store.commit.commit_log import CommitLog
-from arneb_core.store.commit.inline import BYTES_MAX, ENTRIES_MAX, RUNS_MAX
+from arneb_core.store.commit.inline import ENTRIES_MAX, RUNS_MAX
 from arneb_core.store.schema import Table
 
 
@@ -69,10 +69,10 @@ def under_way(*topics: LogTopic, requests: Sequence[Request] = ()) -> PlannedCom
 requests = st.one_of(
     st.builds(
         run, st.sampled_from([*TOPICS, GOING]), st.sampled_from([1, 2, ENTRIES_MAX // 3]),
-        st.sampled_from([100, BYTES_MAX // 3]),
+        st.sampled_from([100, BESIDE_BYTES_MAX // 3]),
     ),
     st.builds(run, st.sampled_from(TOPICS), st.just(ENTRIES_MAX + 1)),
-    st.builds(run, st.sampled_from(TOPICS), st.just(1), st.just(BYTES_MAX + 1)),
+    st.builds(run, st.sampled_from(TOPICS), st.just(1), st.just(BESIDE_BYTES_MAX + 1)),
     st.builds(unit, st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True)),
     st.builds(declaration),
 )  # fmt: skip
@@ -99,7 +99,7 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
         waiting.extend(more)
         while chosen := chooser.choose(waiting, [commit]):
             assert sum(each.entries for each in chosen) <= ENTRIES_MAX
-            assert sum(each.size for each in chosen) <= BYTES_MAX
+            assert sum(each.size for each in chosen) <= BESIDE_BYTES_MAX
             assert len({name for each in chosen for name in topics_of(each)}) <= RUNS_MAX
             passed += chosen
     left = list(map(id, waiting))
@@ -107,7 +107,7 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
     assert len(left) + len(passed) == len(order)
     blocked, is_barred = set(taken), False
     for request in order:
-        is_small = request.entries <= ENTRIES_MAX and request.size <= BYTES_MAX
+        is_small = request.entries <= ENTRIES_MAX and request.size <= BESIDE_BYTES_MAX
         may = request.is_run and is_small and not is_barred
         may = may and blocked.isdisjoint(topics_of(request)) and "going" not in topics_of(request)
         assert (id(request) not in left) == may, f"{request!r:.200} passed or not, wrongly"
@@ -137,6 +137,26 @@ def test_in_a_crowd_nobody_overtakes() -> None:
     assert not chooser.choose(waiting, [])
     waiting.pop()
     assert len(chooser.choose(waiting, [])) == CROWD
+
+
+def test_a_large_commit_does_not_overtake_itself() -> None:
+    """Several runs of one publisher that are too much for one write are one commit; what others
+    send goes before it."""
+    third = BESIDE_BYTES_MAX // 3
+    large = [run(TOPICS[0], size=third) for _ in range(5)]
+    little = run(TOPICS[1])
+    waiting = deque([*large[:2], little, *large[2:]])
+    chooser = overtaking()
+    assert chooser.choose(waiting, []) == [little]
+    assert not chooser.choose(waiting, [])
+    assert list(waiting) == large
+
+
+def test_beside_a_commit_much_goes_piece_by_piece() -> None:
+    third = BESIDE_BYTES_MAX // 3
+    waiting = deque(run(TOPICS[0], size=third) for _ in range(5))
+    commit, chooser = under_way(TOPICS[1]), overtaking()
+    assert [len(chooser.choose(waiting, [commit])) for _ in range(3)] == [3, 2, 0]
 
 
 def test_each_that_waits_is_looked_at_once_for_a_commit() -> None:

@@ -483,9 +483,8 @@ async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at
     while machine.log.under_way:
         machine.log.store()
     machine.log.takes_beside = True
-    for number in (1, 2):
-        for _ in range(2):
-            machine.ask({number: ENTRIES_MAX}, is_run=True)
+    for number, entries in ((1, ENTRIES_MAX), (2, ENTRIES_MAX), (1, 1)):
+        machine.ask({number: entries}, is_run=True)
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(machine.committer.idle)

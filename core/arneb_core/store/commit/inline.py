@@ -37,6 +37,11 @@ ROWS_MAX: Final = SMALL_ROWS_MAX
 BYTES_MAX: Final = min(SMALL_BYTES_MAX, RUN_BYTES_MAX)
 """With more the flush is no longer what a commit costs, and every byte would be written twice."""
 
+LARGE_ENTRY_BYTES: Final = 2 * 1024
+LARGE_BYTES_MAX: Final = BYTES_MAX // 2
+"""So many bytes of entries that are so large on average: with as many bytes as others may have
+these would be few, and what is written twice would cost more than the flushes that are saved."""
+
 SMALL_COMMITS_MIN: Final = 4
 """So many small commits in a row before the next is for the journal: what publishers with large
 windows begin with is small, too."""
@@ -81,7 +86,7 @@ class InlineCommits:
         blocks = changes.blocks
         if len(blocks) == 1:  # as most are
             entries = blocks[0][2]
-            is_small = len(entries) <= ENTRIES_MAX and sum(map(len, entries)) <= BYTES_MAX
+            is_small = _is_little(len(entries), sum(map(len, entries)))
         else:
             is_small = len(blocks) <= RUNS_MAX and _are_few([each[2] for each in blocks])
         if not is_small:
@@ -172,6 +177,11 @@ class BesideCommits:
 
 
 def _are_few(runs: Sequence[Sequence[bytes]]) -> bool:
-    return (
-        sum(map(len, runs)) <= ENTRIES_MAX and sum(map(len, chain.from_iterable(runs))) <= BYTES_MAX
-    )
+    return _is_little(sum(map(len, runs)), sum(map(len, chain.from_iterable(runs))))
+
+
+def _is_little(entries: int, size: int) -> bool:
+    """Whether so many entries, of so many bytes together, are for one write."""
+    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:
+        return False
+    return entries <= ENTRIES_MAX and size <= BYTES_MAX

@@ -23,6 +23,8 @@ from arneb_core.store.commit.commit_log import Ending, Lent
 from arneb_core.store.commit.inline import (
     BYTES_MAX,
     ENTRIES_MAX,
+    LARGE_BYTES_MAX,
+    LARGE_ENTRY_BYTES,
     PAUSE_COMMITS,
     RECENT_COMMITS,
     SMALL_COMMITS_MIN,
@@ -70,20 +72,28 @@ CURSOR = (Table.CURSORS, b"k", b"v")
 
 LITTLE = {
     "many entries": tiny(*[b""] * ENTRIES_MAX),
-    "many bytes": tiny(b"", bytes(BYTES_MAX)),
+    "many bytes": tiny(*[bytes(BYTES_MAX // 256)] * 256),
+    "large entries": tiny(
+        *[bytes(LARGE_ENTRY_BYTES + 1)] * (LARGE_BYTES_MAX // LARGE_ENTRY_BYTES - 1)
+    ),
+    "one large entry": tiny(bytes(LARGE_BYTES_MAX)),
     "many topics": runs(inline.RUNS_MAX),
     "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2)),
-    "many bytes in two topics": runs(2, bytes(BYTES_MAX // 2)),
+    "many bytes in two topics": runs(2, *[bytes(BYTES_MAX // 256)] * 128),
+    "large entries in two topics": runs(2, bytes(LARGE_BYTES_MAX // 2)),
     "many rows": Changes(tiny().blocks, puts=[CURSOR] * inline.ROWS_MAX),
     "a row that goes": Changes(deletes=[(Table.CURSORS, b"k")]),
     "a row of a frontend's": Changes(puts=[(Table.CATALOG, b"frontend/k", None)]),
 }
 MUCH = {
     "many entries": tiny(*[b""] * (ENTRIES_MAX + 1)),
-    "many bytes": tiny(b"x", bytes(BYTES_MAX)),
+    "many bytes": tiny(b"x", *[bytes(BYTES_MAX // 256)] * 256),
+    "large entries": tiny(*[bytes(LARGE_ENTRY_BYTES + 1)] * (LARGE_BYTES_MAX // LARGE_ENTRY_BYTES)),
+    "one large entry": tiny(bytes(LARGE_BYTES_MAX + 1)),
     "many topics": runs(inline.RUNS_MAX + 1),
     "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2 + 1)),
-    "many bytes in two topics": runs(2, bytes(BYTES_MAX // 2 + 1)),
+    "many bytes in two topics": runs(2, b"x", *[bytes(BYTES_MAX // 256)] * 128),
+    "large entries in two topics": runs(2, bytes(LARGE_BYTES_MAX // 2 + 1)),
 }
 OTHERS = {
     "no entries": Changes(),
