@@ -529,10 +529,17 @@ TURNS_MUTANTS: Final = (
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(
-        "what is appended in a turn that must not be called back is forgotten",
+        "who is alone waits another pass for its deliveries",
         "core/arneb_core/engine/steps.py",
-        "            else:\n                self._pump.wake()\n",
-        "",
+        "                    more = self._step()\n",
+        "                    self._committer.start()\n",
+        ("tests/core/engine/test_turns_alone.py",),
+    ),
+    Mutant(
+        "what is not done at the end of a turn is forgotten",
+        "core/arneb_core/engine/steps.py",
+        "                if more or not self._committer.is_idle:\n",
+        "                if may_be_called and (more or not self._committer.is_idle):\n",
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(

@@ -80,6 +80,7 @@ class Connection:
         self._mark, self._since_mark = Token(0), 0
         self._its_turn = True
         self._behind_deliveries = self._answer_follows = False
+        self._in_turn = False  # at whose end all is written that was gathered
         self._delivered: trio.Event | None = None
         self._disconnecting = self._peer_first = False
         self._lingering = trio.CancelScope()
@@ -195,7 +196,7 @@ class Connection:
                 self.consumers.set_writable(False)
         except Exception as error:
             self.break_down(error)
-        if not self._behind_deliveries:
+        if not (self._behind_deliveries or self._in_turn):
             self._server.flusher.add(self.flush)
         if self.session.effects.has_orders:
             # Not at once: whoever delivers must not be called back.
@@ -326,7 +327,9 @@ class Connection:
             # be to gather without end what nobody takes.
             if runner.busy:
                 await runner.finished()
+            self._in_turn = True
             waiting = runner.run_turn()
+            self._in_turn = False
             if waiting is not None:
                 await runner.run_all(waiting)
             self.flush()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import trio
 
+from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.steps import ALONE_TURNS
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
-from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
+from arneb_core.testing.engine_kit import Outcome, attach, make_entry, quiet
 
 ALONE = ALONE_TURNS + 1
 """So many turns make whoever had them alone from the next one on."""
@@ -121,6 +122,46 @@ async def test_a_turn_without_appends_begins_no_commit(data_dir: Path) -> None:
         turns.engine.turn_begins(1)
         turns.engine.turn_ends(may_be_called=True)
         assert not turns.log.commits
+
+
+async def test_who_is_alone_has_its_deliveries_at_the_end_of_its_turn(data_dir: Path) -> None:
+    """Those of what it published, and those for which it made room."""
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        subscription = await engine.topic("t").subscribe("s")
+        consumer, sink = attach(subscription, permits=ALONE + 2)
+        assert isinstance(consumer, LogConsumer)
+        await turns.alone(1)
+        await quiet(engine)
+        assert turns.take(1).calls == [None]
+        assert len(sink.bodies) == ALONE + 1
+        turns.take(1)
+        turns.take(1)
+        assert len(sink.bodies) == ALONE + 2
+        await quiet(engine)
+        engine.turn_begins(1)
+        consumer.flow(1)
+        assert len(sink.bodies) == ALONE + 2
+        engine.turn_ends(may_be_called=True)
+        assert len(sink.bodies) == ALONE + 3
+
+
+async def test_what_is_not_done_at_the_end_of_a_turn_is_done_soon(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        subscription = await engine.topic("t").subscribe("s")
+        consumer, sink = attach(subscription, permits=ALONE)
+        assert isinstance(consumer, LogConsumer)
+        await turns.alone(1)
+        await turns.take(1).wait()
+        await quiet(engine)
+        engine.turn_begins(1)
+        consumer.flow(1)
+        engine.turn_ends(may_be_called=False)
+        assert len(sink.bodies) == ALONE
+        for _ in range(PASSES):
+            await trio.lowlevel.checkpoint()
+        assert len(sink.bodies) == ALONE + 1
 
 
 async def test_who_says_nothing_of_turns_is_told_later(data_dir: Path) -> None:
