@@ -8,7 +8,7 @@ is given to the other.
 import json
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import trio
@@ -121,6 +121,30 @@ class _EndedByClosing(trio.abc.HalfCloseableStream):
         await self._inside.aclose()
 
 
+class _ReadBefore(trio.abc.Stream):
+    """A stream of which something was read already, which comes first."""
+
+    def __init__(self, inside: trio.abc.Stream, read: bytes) -> None:
+        self._inside = inside
+        self._read = read
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._inside.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inside.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if self._read:
+            await trio.lowlevel.checkpoint()
+            read, self._read = self._read, b""
+            return read
+        return await self._inside.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._inside.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class ArrivedClient:
     """A client of Pulsar's."""
@@ -129,6 +153,13 @@ class ArrivedClient:
     has_secret: bool
     """Clients prove who they are, by what only their broker may hear."""
     unread: bytes = b""
+    namespace: str = EVERYTHING_ELSE
+    """Whose broker it is to come to."""
+    told: str = ""
+    """It only asks there, and is to come to this address, by the way by which it came here, to use
+    topics."""
+    uses: bool = False
+    """It has come by such an address."""
 
     @property
     def name(self) -> str:
@@ -141,6 +172,8 @@ class ArrivedClient:
         arrival = self.arrival
         shown = {"subject": arrival.certificate.get("subject", ())}
         said = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
+        if self.told or self.uses:
+            said |= {"told": self.told}
         return json.dumps(said).encode()
 
     @property
@@ -188,6 +221,7 @@ class PulsarClients:
             address, service_url = str(said["address"]), str(said["service_url"])
             shown = said["shown"]
             is_known = isinstance(shown, dict) and isinstance(shown.get("subject"), list)
+            through = None if said.get("told") is None else str(said["told"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotServed(f"expected where a client comes from: {error!r:.100}") from error
         if not is_known:
@@ -195,21 +229,27 @@ class PulsarClients:
         server = self._own_server(request.namespace)
         is_secured = service_url.startswith("pulsar+ssl:")
         told = self._addresses.pulsar_tls if is_secured else self._addresses.pulsar
+        if through is not None:
+            told = through
 
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
             try:
-                await server.take(Arrival(stream, service_url, address, shown), told)
+                arrival = Arrival(stream, service_url, address, shown)
+                await server.take(arrival, told, through=bool(through))
             except NotServed:  # it has stopped since
                 await trio.aclose_forcefully(stream)
 
         return serve
 
     def _where_to(self, client: ArrivedClient) -> tuple[str, str]:
-        return EVERYTHING_ELSE, "the namespaces of Pulsar's clients"
+        return client.namespace, "the namespaces of Pulsar's clients"
 
     async def _serve_here(self, namespace: str, client: ArrivedClient) -> None:
-        await self._own_server(namespace).take(client.arrival)
+        arrival, told = client.arrival, client.told
+        if client.unread:
+            arrival = replace(arrival, stream=_ReadBefore(arrival.stream, client.unread))
+        await self._own_server(namespace).take(arrival, told, through=bool(told))
 
     def _own_server(self, namespace: str) -> PulsarServer:
         node = self._addresses.node

@@ -1,12 +1,15 @@
 """Several shards a cluster: each vhost is with its shard's leader, whichever node is reached."""
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pika.exceptions
+import pulsar
 import pytest
+import trio
 from tests.cluster.member_kit import (
     Cluster,
     OneNode,
@@ -22,6 +25,7 @@ from arneb.shard_settings import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.supervision import sole_error
 from arneb_core.store.check import check
+from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 
 pytestmark = pytest.mark.real_time
 
@@ -51,6 +55,7 @@ async def test_each_shard_has_its_leader_and_clients_reach_both_at_any_node(
 
         await users_are_known_in_every_shard(cluster, http)
         await vhosts_are_made_where_they_belong(cluster, http)
+        await clients_of_pulsar_use_the_topics_of_both(cluster)
         await a_leader_goes_and_the_other_shard_goes_on(cluster, http)
     for node in cluster.nodes:
         for path in (tmp_path / node.name / "data", tmp_path / node.name / "data/shards/audit"):
@@ -106,6 +111,51 @@ async def vhosts_are_made_where_they_belong(cluster: Cluster, http: httpx.AsyncC
     assert [each.vhost("/") is None for each in catalogues] == [False, True]
 
 
+async def clients_of_pulsar_use_the_topics_of_both(cluster: Cluster) -> None:
+    """By one service URL, which need not be a leader's."""
+    first, second, third = cluster.nodes
+    names = "persistent://public/default/t", "persistent://books/old/t"
+    assert first.node is not None
+    assert first.node.shared is not None
+    assert second.node is not None
+    cores = first.node.shared.core, second.node.others["audit"].core
+    for node in cluster.nodes:
+        async with connect(f"pulsar://127.0.0.1:{node.ports['pulsar']}") as client:
+            for name in names:
+                producer = await client.create_producer(name)
+                options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
+                consumer = await client.subscribe(name, node.name, options)
+                await producer.send(node.name.encode())
+                while (message := await consumer.receive(20)).data != node.name.encode():
+                    consumer.acknowledge(message)
+                await producer.close()
+                await consumer.close()
+        assert [[name in core.topics for name in names] for core in cores] == [
+            [True, False], [False, True],
+        ]  # fmt: skip
+    await blocking(_use_the_official_client, third)
+
+    # What AMQP's clients of a vhost there have published.
+    async with connect(f"pulsar://127.0.0.1:{third.ports['pulsar']}") as client:
+        options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
+        consumer = await client.subscribe("persistent://books/old/orders", "amqp2", options)
+        assert (await consumer.receive(20)).data == b"c"
+
+
+def _use_the_official_client(node: OneNode) -> None:
+    client = pulsar.Client(f"pulsar://127.0.0.1:{node.ports['pulsar']}")
+    for name in ("persistent://public/default/u", "persistent://books/old/u"):
+        assert client.get_topic_partitions(name) == [name]
+        consumer = client.subscribe(name, "s", schema=pulsar.schema.StringSchema())
+        producer = client.create_producer(name, schema=pulsar.schema.StringSchema())
+        producer.send("text")
+        assert consumer.receive(10_000).value() == "text"
+    found = client.subscribe(re.compile("persistent://books/old/.*"), "pattern")
+    producer.send("more")
+    assert found.receive(10_000).data() == b"more"
+    client.close()
+
+
 async def a_leader_goes_and_the_other_shard_goes_on(
     cluster: Cluster, http: httpx.AsyncClient
 ) -> None:
@@ -131,8 +181,6 @@ async def a_leader_goes_and_the_other_shard_goes_on(
 
     async def works() -> None:
         sent.append(await blocking(work, stop))
-
-    import trio
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(works)

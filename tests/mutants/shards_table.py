@@ -14,6 +14,8 @@ SHARDS_TESTS: Final = ("tests/cluster/test_shards.py",)
 DIVISION_TESTS: Final = ("tests/cluster/routing/test_division.py",)
 SETTINGS_TESTS: Final = ("tests/broker/test_shard_settings.py",)
 TARGETS_TESTS: Final = ("tests/broker/test_targets.py",)
+ASKING: Final = "broker/arneb/asking_shards.py"
+ASKING_TESTS: Final = ("tests/broker/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
 
 SHARDS_MUTANTS: Final = (
@@ -122,6 +124,48 @@ SHARDS_MUTANTS: Final = (
         CLUSTERED + "ports.py",
         "        return self._parts[self._leaders.division.shard_of(namespace)].handed\n",
         "        return self._first.handed\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
+        "a client of Pulsar's asks the first shard's broker about topics of another",
+        ASKING,
+        "            return self._shard_of(_namespace_of(said.topic))\n",
+        "            return self._first\n",
+        ASKING_TESTS,
+    ),
+    Mutant(
+        "a question is put to a broker that has not let the client in",
+        ASKING,
+        "        if shard == self._first or side.said_hello:\n",
+        "        if side is not None:\n",
+        ASKING_TESTS,
+    ),
+    Mutant(
+        "a client that asks about two shards is let in twice",
+        ASKING,
+        "                if parsed.type == BaseCommand.CONNECTED and not side.said_hello:\n",
+        "                if parsed.type == BaseCommand.CONNECTED and side.said_hello:\n",
+        ASKING_TESTS,
+    ),
+    Mutant(
+        "what a lost broker was asked is never answered",
+        ASKING,
+        "            for request_id, name in side.pending.items()\n",
+        "            for request_id, name in [*side.pending.items()][:0]\n",
+        ASKING_TESTS,
+    ),
+    Mutant(
+        "questions to a broker that hangs are held without end",
+        ASKING,
+        "            if len(side.pending) >= PENDING_MAX:\n",
+        "            if False:\n",
+        ASKING_TESTS,
+    ),
+    Mutant(
+        "a shard's broker serves topics of another shard that its node leads",
+        CLUSTERED + "share.py",
+        "        if self._leaders.division.shard_of(namespace) != self._shard:\n",
+        "        if False:\n",
         SHARDS_TESTS,
     ),
     Mutant(

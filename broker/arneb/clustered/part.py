@@ -13,7 +13,7 @@ import trio
 from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.leading import Leading, MemberNode
-from arneb.clustered.share import Share
+from arneb.clustered.share import Share, placements_of
 from arneb.config import Config
 from arneb.ending import StartAgain, end_if_broken
 from arneb.handed import HandedOver
@@ -72,8 +72,9 @@ class Part:
         self.copied = None if first is None else CopiedUsers(first)
         share = Share(leaders.division, name, vhosts, self.copied)
         self.handed = HandedOver(
-            settings.node, leaders, Admitting(), figures, membership, share, collecting=collecting
-        )
+            settings.node, placements_of(leaders, name), Admitting(), figures, membership, share,
+            collecting=collecting,
+        )  # fmt: skip
         self.shard = Shard(
             client, settings, replica, self._lead, placed=partial(leaders.say, name),
             applied=self._applied, opens=opener(config),

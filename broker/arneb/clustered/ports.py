@@ -23,6 +23,7 @@ from arneb.cluster_routing import (
     HttpClients,
     PulsarClients,
 )
+from arneb.clustered.divided_pulsar import DividedPulsar
 from arneb.clustered.figures import cluster_figures
 from arneb.clustered.hand_overs import HAND_OVER, HandOvers
 from arneb.clustered.own_page import OwnPage
@@ -175,6 +176,12 @@ class Ports:
     async def _serve_pulsar(self, nursery: trio.Nursery) -> None:
         onward = OnwardByLeader(self._settings, self._leaders, self.relays, self._pulsar.clients)
         receive = partial(self._pulsar.receive, onward)
+        if (division := self._leaders.division).is_divided:
+            pulsar = self._config.pulsar
+            receive = DividedPulsar(
+                division, onward, pulsar.handshake_timeout_s,
+                must_prove=bool(pulsar.authentication.methods),
+            ).receive  # fmt: skip
 
         async def accepted(secure: Secure | None, stream: trio.SocketStream) -> None:
             await arrive(stream, self._config.pulsar, receive, secure)

@@ -5,7 +5,7 @@ the settings gave it to another shard stops the start: nothing is in two places,
 silently in none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -13,11 +13,13 @@ import trio
 
 from arneb.clustered.copied_users import CopiedUsers
 from arneb_cluster.routing.division import Division
+from arneb_cluster.routing.leaders import Leaders
 from arneb_core.access.belonging import Belonging
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.records import User, Vhost
 from arneb_core.access.seed import Seed
+from arneb_core.api.placement import NOBODY, Elsewhere, Placement, Placements
 
 _SCHEMES: Final = ("persistent", "non-persistent")
 
@@ -84,6 +86,42 @@ class Share:
         """Have whoever is known known here, and from now on."""
         if self._users is not None:
             await nursery.start(self._users.follow, catalogue)
+
+
+class OwnPlacements:
+    """Where the namespaces of one shard are, for its broker: those of others are nowhere, though
+    this node may lead them too, and where another node is clients are not told, since they say
+    there which shard they want. Fulfils :class:`~arneb_core.api.placement.Placements`."""
+
+    def __init__(self, leaders: Leaders, shard: str) -> None:
+        self._leaders = leaders
+        self._shard = shard
+
+    def __repr__(self) -> str:
+        return f"<OwnPlacements of {self._shard}>"
+
+    def of(self, namespace: str) -> Placement:
+        """Who serves it at this instant."""
+        if self._leaders.division.shard_of(namespace) != self._shard:
+            return NOBODY
+        found = self._leaders.of_shard(self._shard)
+        if isinstance(found, Elsewhere):
+            untold = replace(found.addresses, pulsar="", pulsar_tls="")
+            return replace(found, addresses=untold)
+        return found
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Call it whenever an answer may be another."""
+        self._leaders.listen(changed)
+
+    def leave(self, changed: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._leaders.leave(changed)
+
+
+def placements_of(leaders: Leaders, shard: str) -> Placements:
+    """What the broker of a shard is told of where things are."""
+    return OwnPlacements(leaders, shard) if leaders.division.is_divided else leaders
 
 
 def _namespace_of(topic: str) -> str:

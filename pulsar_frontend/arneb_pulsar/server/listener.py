@@ -90,17 +90,17 @@ class PulsarServer:
                 if self._connections is connections:
                     self._connections = None
 
-    async def take(self, arrival: Arrival, told_url: str = "") -> None:
+    async def take(self, arrival: Arrival, told_url: str = "", *, through: bool = False) -> None:
         """Serve a client that came by another way, until it goes: in a task of the server's own, so
-        that it ends with the server. ``told_url`` as for :func:`serve_connection`. Raises
-        :class:`NotServed`."""
+        that it ends with the server. ``told_url`` and ``through`` as for :func:`serve_connection`.
+        Raises :class:`NotServed`."""
         if self._connections is None:
             raise NotServed("expected a broker that serves Pulsar, it is starting or stopping")
         gone = trio.Event()
 
         async def serve() -> None:
             try:
-                await serve_arrival(self.context, arrival, told_url)
+                await serve_arrival(self.context, arrival, told_url, through=through)
             finally:
                 gone.set()
 
@@ -108,12 +108,15 @@ class PulsarServer:
         await gone.wait()
 
 
-async def serve_arrival(context: BrokerContext, arrival: Arrival, told_url: str = "") -> None:
+async def serve_arrival(
+    context: BrokerContext, arrival: Arrival, told_url: str = "", *, through: bool = False
+) -> None:
     """As :func:`serve_connection`."""
     came = arrival
     await serve_connection(
-        context, came.stream, came.service_url, came.address, came.certificate, told_url
-    )
+        context, came.stream, came.service_url, came.address, came.certificate, told_url,
+        through=through,
+    )  # fmt: skip
 
 
 async def serve_connection(
@@ -123,18 +126,22 @@ async def serve_connection(
     address: str,
     certificate: Certificate | None = None,
     told_url: str = "",
+    *,
+    through: bool = False,
 ) -> None:
     """Serve one client; nothing that goes wrong with it reaches the caller.
 
     ``service_url`` is where the client reached us, ``address`` where it comes from, and
     ``certificate`` what it showed. With a ``told_url`` it was brought here by another node, looks
-    topics up and asks about them, and is to come to that address to use them.
+    topics up and asks about them, and is to come to that address to use them; ``through``: by the
+    way by which it came here.
     """
     config = context.config
     secured = service_url.startswith("pulsar+ssl:")
     advertised = config.advertised_tls_url if secured else config.advertised_url
     reached = told_url or advertised or service_url
-    endpoint = Endpoint(reached, address, certificate or {}, is_brought=bool(told_url))
+    shown = certificate or {}
+    endpoint = Endpoint(reached, address, shown, is_brought=bool(told_url), is_through=through)
     connection = Connection(context, stream, endpoint)
     with context.connections.opened(connection, context.clock.wall_ms()):
         try:

@@ -76,7 +76,9 @@ class Endpoint:
     certificate: Certificate = field(default_factory=dict)
     """What it showed; empty without TLS."""
     is_brought: bool = False
-    """Another node has brought it: it is to come to ``service_url`` to use topics."""
+    """It only asks here: it is to come to ``service_url`` to use topics."""
+    is_through: bool = False
+    """That is to be reached as this was."""
 
 
 class Requests:
@@ -236,7 +238,8 @@ class Requests:
 
     def _found(self, effect: effects.FindTopic, failure: Failure | None, partitions: int) -> None:
         url = self._endpoint.service_url
-        same_way = not (self._endpoint.is_brought or self._context.config.advertises(url))
+        endpoint, is_told = self._endpoint, self._context.config.advertises(url)
+        same_way = endpoint.is_through or not (endpoint.is_brought or is_told)
         self._connection.tell(
             events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions, same_way)
         )

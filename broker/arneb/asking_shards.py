@@ -1,0 +1,195 @@
+"""Asking shards: what a client of Pulsar's asks before it uses a topic, of whichever shard has it.
+
+The rule: a client asks on one connection about all namespaces, and each question goes to its
+shard's broker, which judges it by the client's own proof; answers go back as they are. Which broker
+it was the client need not know. What a broker that has gone leaves unanswered is answered here: it
+is to be asked again. Nothing is waited for, and no socket is known here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.errors import CommandError
+from arneb_pulsar.wire.frame import FrameReader, payload_frame
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
+
+SHARD_DOMAIN: Final = ".shard.arneb"
+"""What names of shards end in, as brokers: nobody resolves them."""
+
+SHARD_PORT: Final = 6650
+
+PENDING_MAX: Final = 10_000
+"""Questions of one client to one shard that are not answered; clients ask 1,000 at a time."""
+
+Failed = Callable[[int, pb.ServerError, str], bytes]
+
+TOPIC_FIELDS: Final = ("lookupTopic", "partitionMetadata", "getSchema", "getOrCreateSchema")
+NAMESPACE_FIELDS: Final = ("getTopicsOfNamespace", "watchTopicList")
+
+FAILURES: Final[dict[str, Failed]] = {
+    "lookupTopic": commands.lookup_failed,
+    "partitionMetadata": commands.partitions_failed,
+    "getSchema": commands.schema_failed,
+    "getOrCreateSchema": commands.schema_not_attached,
+}
+"""How a question is answered that is to be asked again; others by an error."""
+
+
+def url_of_shard(shard: str, *, by_tls: bool) -> str:
+    """The broker of a shard as clients are told it: they come to it through the node that they
+    reached, and say its name there. In hexadecimal, since not every name is one of a host."""
+    scheme = "pulsar+ssl" if by_tls else "pulsar"
+    return f"{scheme}://s{shard.encode().hex()}{SHARD_DOMAIN}:{SHARD_PORT}"
+
+
+def shard_at(address: str) -> str:
+    """The shard whose broker is at ``host:port``; empty: it is none."""
+    host = address.rpartition(":")[0]
+    if not host.endswith(SHARD_DOMAIN) or not host.startswith("s"):
+        return ""
+    try:
+        return bytes.fromhex(host.removesuffix(SHARD_DOMAIN)[1:]).decode()
+    except ValueError:
+        return ""
+
+
+@dataclass(slots=True)
+class _Side:
+    """What there is of one shard's broker."""
+
+    frames: FrameReader = field(default_factory=FrameReader)
+    pending: dict[int, str] = field(default_factory=dict)
+    """Questions that are not answered, by their ids: the fields that they are."""
+    held: list[bytes] = field(default_factory=list)
+    """Questions that wait for it to have let the client in."""
+    said_hello: bool = False
+
+
+class AskingShards:
+    """One client that asks."""
+
+    def __init__(self, shard_of: Callable[[str], str], first: str, hello: bytes) -> None:
+        """``shard_of``: that of a namespace. ``first``: whose broker all else goes to. ``hello``:
+        the frame by which the client has introduced itself."""
+        self._shard_of = shard_of
+        self._first = first
+        self.hello = hello
+        self._frames = FrameReader()
+        self._sides: dict[str, _Side] = {}
+        self._watchers: dict[int, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<AskingShards of {', '.join(self._sides) or 'none'}>"
+
+    def opened(self, shard: str) -> None:
+        """Its broker has been sent the hello."""
+        self._sides[shard] = _Side()
+
+    def from_client(self, data: bytes) -> list[tuple[str, bytes]]:
+        """What goes to which shard's broker. Raises :class:`FrameError` and
+        :class:`CommandError`."""
+        found = [
+            (self._shard_for(command), payload_frame(command, body))
+            for command, body in zip(*self._frames.receive(data), strict=True)
+        ]
+        if self._frames.error is not None:
+            raise self._frames.error
+        return [
+            (each, frame)
+            for shard, frame in found
+            for each in (self._sides if shard is None else (shard,))
+        ]
+
+    def ask(self, shard: str, frame: bytes) -> bytes:
+        """A question is for a broker that was opened; what is to be sent there now. Raises
+        :class:`CommandError` for too many that are not answered."""
+        side, command = self._sides[shard], _command_in(frame)
+        name = commands.FIELD_OF[command.type]
+        if name in TOPIC_FIELDS or name in NAMESPACE_FIELDS:
+            if len(side.pending) >= PENDING_MAX:
+                raise CommandError(f"expected at most {PENDING_MAX} questions at a time")
+            side.pending[getattr(command, name).request_id] = name
+        if shard == self._first or side.said_hello:
+            return frame
+        side.held.append(frame)
+        return b""
+
+    def from_shard(self, shard: str, data: bytes) -> tuple[bytes, bytes]:
+        """What goes on to the client, and what is answered to the broker. Raises
+        :class:`FrameError` and :class:`CommandError`."""
+        side = self._sides[shard]
+        told, answered = [], []
+        for command, body in zip(*side.frames.receive(data), strict=True):
+            parsed = commands.parse_command(command)
+            if shard != self._first:
+                if parsed.type == BaseCommand.PING:
+                    answered.append(commands.PONG)
+                    continue
+                if parsed.type == BaseCommand.CONNECTED and not side.said_hello:
+                    side.said_hello = True  # the client has been told by the first one
+                    answered += side.held
+                    side.held.clear()
+                    continue
+            said = getattr(parsed, commands.FIELD_OF[parsed.type])
+            if "request_id" in said.DESCRIPTOR.fields_by_name:
+                side.pending.pop(said.request_id, None)
+            told.append(payload_frame(command, body))
+        if side.frames.error is not None:
+            raise side.frames.error
+        return b"".join(told), b"".join(answered)
+
+    def ended(self, shard: str, why: str) -> bytes:
+        """A broker says no more: what the client hears of what it had asked there."""
+        side = self._sides.pop(shard, None)
+        self._watchers = {key: each for key, each in self._watchers.items() if each != shard}
+        if side is None:
+            return b""
+        return b"".join(
+            FAILURES.get(name, commands.error)(request_id, pb.ServiceNotReady, why)
+            for request_id, name in side.pending.items()
+        )
+
+    def _shard_for(self, data: bytes) -> str | None:
+        """Whose question it is; None: everybody is to hear it."""
+        command = commands.parse_command(data)
+        name = commands.FIELD_OF[command.type]
+        said = getattr(command, name)
+        if name in TOPIC_FIELDS:
+            return self._shard_of(_namespace_of(said.topic))
+        if name in NAMESPACE_FIELDS:
+            shard = self._shard_of(said.namespace)
+            if name == "watchTopicList":
+                self._watchers[said.watcher_id] = shard
+            return shard
+        if name == "watchTopicListClose":
+            return self._watchers.pop(said.watcher_id, self._first)
+        return None if name == "authResponse" else self._first
+
+
+def _command_in(frame: bytes) -> BaseCommand:
+    [command], _ = FrameReader().receive(frame)
+    return commands.parse_command(command)
+
+
+def _namespace_of(topic: str) -> str:
+    """Of what a client calls a topic: complete, or short for one of the default namespace."""
+    parts = topic.rpartition("://")[2].split("/")
+    return "/".join(parts[:2]) if len(parts) > 2 else "public/default"
+
+
+def connect_in(data: bytes) -> tuple[bytes, pb.CommandConnect] | None:
+    """The frame by which a client introduces itself, and what it says; None: there is more to come.
+    Raises :class:`FrameError` and :class:`CommandError`."""
+    frames = FrameReader()
+    found, bodies = frames.receive(data)
+    if frames.error is not None:
+        raise frames.error
+    if not found:
+        return None
+    command = commands.parse_command(found[0])
+    if command.type != BaseCommand.CONNECT:
+        raise CommandError("expected CONNECT first")
+    return payload_frame(found[0], bodies[0]), command.connect

@@ -1,0 +1,181 @@
+"""Divided Pulsar: clients of Pulsar's at a node whose cluster has several shards.
+
+The rule: a client that says which shard's broker it wants comes to that, as any client comes to a
+leader; one that says none asks, and each question goes to the broker that it is about. What the
+first shard's broker ends ends the client's connection; what another one ends only what was asked
+there.
+"""
+
+import socket
+from functools import partial
+from typing import Final
+
+import trio
+
+from arneb.asking_shards import AskingShards, connect_in, shard_at, url_of_shard
+from arneb.cluster_routing import ArrivedClient
+from arneb_cluster.routing.division import EVERYTHING_ELSE, Division
+from arneb_cluster.routing.onward import OnwardByLeader
+from arneb_core.api.placement import NotServed
+from arneb_pulsar.server.arrivals import Arrival
+from arneb_pulsar.wire.errors import CommandError, FrameError
+
+HELLO_BYTES_MAX: Final = 64 * 1024
+"""Of what a client introduces itself with, tokens included."""
+
+RECEIVE_BYTES: Final = 64 * 1024
+
+GONE: Final = "its broker has gone: look it up again"
+
+
+class DividedPulsar:
+    """Such clients of one node."""
+
+    def __init__(
+        self,
+        division: Division,
+        onward: OnwardByLeader[ArrivedClient],
+        hello_s: float,
+        *,
+        must_prove: bool,
+    ) -> None:
+        """``hello_s``: within which a client introduces itself. ``must_prove``: clients prove who
+        they are."""
+        self._division = division
+        self._onward = onward
+        self._hello_s = hello_s
+        self._must_prove = must_prove
+
+    def __repr__(self) -> str:
+        return f"<DividedPulsar over {self._onward!r}>"
+
+    async def receive(self, arrival: Arrival) -> None:
+        """Have a client served that came here, and close its stream."""
+        async with arrival.stream:
+            try:
+                data = b""
+                with trio.fail_after(self._hello_s):
+                    while (found := connect_in(data)) is None and len(data) < HELLO_BYTES_MAX:
+                        more = await arrival.stream.receive_some(RECEIVE_BYTES)
+                        if not more:
+                            return
+                        data += more
+                if found is None:
+                    return
+                hello, connect = found
+                if shard := shard_at(connect.proxy_to_broker_url):
+                    await self._use(arrival, shard, data)
+                else:
+                    await self._ask(arrival, hello, data[len(hello) :])
+            except (
+                CommandError, FrameError, NotServed, trio.BrokenResourceError, trio.TooSlowError,
+            ):  # fmt: skip
+                pass  # it comes again, if it is a client of Pulsar's
+
+    async def _use(self, arrival: Arrival, shard: str, unread: bytes) -> None:
+        namespace = EVERYTHING_ELSE + shard
+        client = ArrivedClient(arrival, self._must_prove, unread, namespace, uses=True)
+        await self._onward.go_on(client)
+
+    async def _ask(self, arrival: Arrival, hello: bytes, unread: bytes) -> None:
+        division = self._division
+        machine = AskingShards(division.shard_of, division.first, hello)
+        try:
+            async with trio.open_nursery() as nursery:
+                asking = _Asking(self._onward, arrival, machine, division.first, nursery)
+                await asking.run(unread, must_prove=self._must_prove)
+                nursery.cancel_scope.cancel()
+        except* (CommandError, FrameError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # it has broken the protocol, or has gone
+
+
+class _Asking:
+    """One client that asks, with what it has of each shard's broker."""
+
+    def __init__(
+        self,
+        onward: OnwardByLeader[ArrivedClient],
+        arrival: Arrival,
+        machine: AskingShards,
+        first: str,
+        nursery: trio.Nursery,
+    ) -> None:
+        self._onward = onward
+        self._arrival = arrival
+        self._machine = machine
+        self._first = first
+        self._nursery = nursery
+        self._sides: dict[str, trio.SocketStream] = {}
+        self._sending = trio.Lock()
+        """To the client, frame by frame."""
+
+    def __repr__(self) -> str:
+        return f"<_Asking {self._machine!r}>"
+
+    async def run(self, data: bytes, *, must_prove: bool) -> None:
+        """Until the client says no more."""
+        open_side = partial(self._open, must_prove=must_prove)
+        await open_side(self._first)
+        while True:
+            for shard, frame in self._machine.from_client(data):
+                if shard not in self._sides:
+                    await open_side(shard)
+                if to_send := self._machine.ask(shard, frame):
+                    await self._send(shard, to_send)
+            data = bytes(await self._arrival.stream.receive_some(RECEIVE_BYTES))
+            if not data:
+                return
+
+    async def _send(self, shard: str, data: bytes) -> None:
+        try:
+            await self._sides[shard].send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            if shard == self._first:
+                raise  # of another one it is heard that it has gone, and what becomes of questions
+
+    async def _open(self, shard: str, *, must_prove: bool) -> None:
+        near, far = (trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in _pair())
+        self._sides[shard] = near
+        self._machine.opened(shard)
+        came = self._arrival
+        by_tls = came.service_url.startswith("pulsar+ssl:")
+        client = ArrivedClient(
+            Arrival(far, came.service_url, came.address, came.certificate), must_prove,
+            self._machine.hello, EVERYTHING_ELSE + shard, url_of_shard(shard, by_tls=by_tls),
+        )  # fmt: skip
+        self._nursery.start_soon(self._have_it_served, client)
+        self._nursery.start_soon(self._hear, shard, near)
+
+    async def _have_it_served(self, client: ArrivedClient) -> None:
+        try:
+            await self._onward.go_on(client)
+        except NotServed:
+            pass  # which is heard by the end of the stream
+        finally:
+            await trio.aclose_forcefully(client.arrival.stream)
+
+    async def _hear(self, shard: str, near: trio.SocketStream) -> None:
+        """What a broker says."""
+        async with near:
+            try:
+                while data := bytes(await near.receive_some(RECEIVE_BYTES)):
+                    told, answered = self._machine.from_shard(shard, data)
+                    await self._tell(told)
+                    if answered:
+                        await near.send_all(answered)
+            except trio.BrokenResourceError:
+                pass  # as if it had ended
+            if shard == self._first:
+                self._nursery.cancel_scope.cancel()
+                return
+            del self._sides[shard]
+            await self._tell(self._machine.ended(shard, GONE))
+
+    async def _tell(self, data: bytes) -> None:
+        if data:
+            async with self._sending:
+                await self._arrival.stream.send_all(data)
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair()
