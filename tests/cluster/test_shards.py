@@ -1,9 +1,12 @@
 """Several shards a cluster: each vhost is with its shard's leader, whichever node is reached."""
 
+import json
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pika.exceptions
@@ -20,12 +23,15 @@ from tests.cluster.member_kit import (
     until,
     until_it_does,
 )
+from tests.pulsar_frontend.raw_client import RawClient
 
+from arneb.asking_shards import url_of_shard
 from arneb.shard_settings import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.supervision import sole_error
 from arneb_core.store.check import check
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time
 
@@ -56,6 +62,8 @@ async def test_each_shard_has_its_leader_and_clients_reach_both_at_any_node(
         await users_are_known_in_every_shard(cluster, http)
         await vhosts_are_made_where_they_belong(cluster, http)
         await clients_of_pulsar_use_the_topics_of_both(cluster)
+        await lists_and_totals_are_of_all_shards(cluster, http)
+        await definitions_are_cut_and_put_together(cluster, http)
         await a_leader_goes_and_the_other_shard_goes_on(cluster, http)
     for node in cluster.nodes:
         for path in (tmp_path / node.name / "data", tmp_path / node.name / "data/shards/audit"):
@@ -134,12 +142,28 @@ async def clients_of_pulsar_use_the_topics_of_both(cluster: Cluster) -> None:
             [True, False], [False, True],
         ]  # fmt: skip
     await blocking(_use_the_official_client, third)
+    for shard, wrong in (("audit", names[0]), ("main", names[1])):
+        refused = await _refusal_at(third, shard, wrong)
+        assert refused.error == pb.ServiceNotReady  # and is to be looked up again
+        assert "not served by this instance" in refused.message
 
     # What AMQP's clients of a vhost there have published.
     async with connect(f"pulsar://127.0.0.1:{third.ports['pulsar']}") as client:
         options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
         consumer = await client.subscribe("persistent://books/old/orders", "amqp2", options)
         assert (await consumer.receive(20)).data == b"c"
+
+
+async def _refusal_at(node: OneNode, shard: str, topic: str) -> Any:
+    """What a client hears that wants to produce to a topic at the broker of another shard."""
+    raw = RawClient(await trio.open_tcp_stream("127.0.0.1", node.ports["pulsar"]))
+    told = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
+    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=told))
+    await raw.expect(pb.CommandConnected)
+    await raw.send(pb.CommandProducer(topic=topic, producer_id=1, request_id=8))
+    refused = await raw.expect(pb.CommandError)
+    await raw.stream.aclose()
+    return refused
 
 
 def _use_the_official_client(node: OneNode) -> None:
@@ -154,6 +178,87 @@ def _use_the_official_client(node: OneNode) -> None:
     producer.send("more")
     assert found.receive(10_000).data() == b"more"
     client.close()
+
+
+async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -> None:
+    """Whatever node is asked, and pages are cut of what all have."""
+    for node in cluster.nodes:
+
+        async def asked(path: str, node: OneNode = node) -> Any:
+            answer = await http.get(node.url(path))
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        queues = [(each["vhost"], each["name"]) for each in await asked("/api/queues")]
+        of_amqp = [each for each in queues if each[1] == "orders"]
+        assert of_amqp == [(each, "orders") for each in ("/", "audit", "books/old", "other")]
+        whole = len(queues)
+        page = await asked(
+            "/api/queues?page=2&page_size=2&sort=vhost&sort_reverse=true&columns=name"
+        )
+        assert (page["total_count"], page["page_count"]) == (whole, -(-whole // 2))
+        assert all(each.keys() == {"name"} for each in page["items"])
+        assert len((await asked("/api/queues?page=1&name=orders"))["items"]) == 4
+        names = [each["name"] for each in await asked("/api/vhosts")]
+        assert names == ["/", "audit", "books/old", "other"]
+        assert (await asked("/api/overview"))["object_totals"]["queues"] == whole
+        permissions = await asked("/api/users/guest/permissions")
+        assert [each["vhost"] for each in permissions] == names
+        topics = [each["name"] for each in (await asked("/api/topics"))["topics"]]
+        assert {"persistent://public/default/t", "persistent://books/old/t"} <= set(topics)
+        assert (await asked("/api/health/checks/alarms"))["status"] == "ok"
+        assert [each["name"] for each in await asked("/api/queues/audit")] == ["orders"]
+        assert (await http.get(node.url("/api/queues"), auth=("guest", "x"))).status_code == 401
+
+    third = cluster.nodes[2]
+    connection = await blocking(lambda: third.connect("audit"))
+    listed = (await http.get(third.url("/api/connections"))).json()
+    [name] = [each["name"] for each in listed if each["vhost"] == "audit"]
+    assert (await http.get(third.url(f"/api/connections/{quote(name)}"))).json()["name"] == name
+    assert (await http.delete(third.url(f"/api/connections/{quote(name)}"))).status_code == 204
+    assert (await http.get(third.url("/api/connections/nobody"))).status_code == 404
+    with suppress(pika.exceptions.AMQPError):
+        await blocking(connection.close)
+
+
+async def definitions_are_cut_and_put_together(cluster: Cluster, http: httpx.AsyncClient) -> None:
+    """A file that is taken in at any node is in every shard what it says of its vhosts; what is
+    written out has all of it once."""
+    third = cluster.nodes[2]
+    rights = {"configure": "", "write": "", "read": ".*"}
+    file = {
+        "users": [{"name": "carl", "password": "c", "tags": "", "limits": {}}],
+        "vhosts": [{"name": "books/new"}, {"name": "shop"}],
+        "permissions": [
+            {"user": "carl", "vhost": each, **rights} for each in ("books/new", "shop")
+        ],
+        "queues": [
+            {"name": "q", "vhost": each, "durable": True, "auto_delete": False, "arguments": {}}
+            for each in ("books/new", "shop")
+        ],
+        "exchanges": [],
+        "bindings": [],
+    }
+    answer = await http.post(third.url("/api/definitions"), json=file)
+    assert answer.is_success, answer.text
+    assert await admits(third, "books/new", "c", "carl")
+    assert await admits(third, "shop", "c", "carl")
+    written = (await http.get(third.url("/api/definitions"))).json()
+    for kind in ("users", "vhosts", "permissions", "queues"):
+        rows = [json.dumps(each, sort_keys=True) for each in written[kind]]
+        assert len(rows) == len(set(rows))
+    assert [each["name"] for each in written["users"]] == ["carl", "guest"]
+    assert {"books/new", "shop", "audit", "/"} <= {each["name"] for each in written["vhosts"]}
+    assert [each["vhost"] for each in written["queues"] if each["name"] == "q"] == [
+        "shop", "books/new",
+    ]  # fmt: skip
+
+    # What one shard refuses says which, and what is done.
+    file["permissions"].append({"user": "nobody", "vhost": "books/new", **rights})
+    answer = await http.post(third.url("/api/definitions"), json=file)
+    assert answer.status_code == 400
+    assert answer.json()["reason"].startswith("shard 'audit': nothing was imported")
+    assert answer.json()["reason"].endswith("; shard 'main' has taken in its part")
 
 
 async def a_leader_goes_and_the_other_shard_goes_on(

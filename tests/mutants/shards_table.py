@@ -14,6 +14,8 @@ SHARDS_TESTS: Final = ("tests/cluster/test_shards.py",)
 DIVISION_TESTS: Final = ("tests/cluster/routing/test_division.py",)
 SETTINGS_TESTS: Final = ("tests/broker/test_shard_settings.py",)
 TARGETS_TESTS: Final = ("tests/broker/test_targets.py",)
+GATHERING_TESTS: Final = ("tests/broker/test_gathering.py",)
+GATHERED_TESTS: Final = ("tests/broker/test_gathered.py",)
 ASKING: Final = "broker/arneb/asking_shards.py"
 ASKING_TESTS: Final = ("tests/broker/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
@@ -167,6 +169,55 @@ SHARDS_MUTANTS: Final = (
         "        if self._leaders.division.shard_of(namespace) != self._shard:\n",
         "        if False:\n",
         SHARDS_TESTS,
+    ),
+    Mutant(
+        "a list lacks what other shards have",
+        "broker/arneb/http/gathering.py",
+        '    ("GET", _LISTS, Kind.LIST),\n',
+        "",
+        GATHERING_TESTS,
+    ),
+    Mutant(
+        "users go to every shard with a file of definitions",
+        "broker/arneb/http/gathering.py",
+        "        if name not in OF_VHOSTS or not isinstance(value, list):\n",
+        "        if not isinstance(value, list):\n",
+        GATHERING_TESTS,
+    ),
+    Mutant(
+        "a user without permissions in one shard only is shown as one without any",
+        "broker/arneb/http/gathering.py",
+        "    return [each for each in first if all(each in said for _, said in others)]\n",
+        "    return [each for each in first if others]\n",
+        GATHERING_TESTS,
+    ),
+    Mutant(
+        "totals are the first shard's",
+        "broker/arneb/http/gathering.py",
+        "    return sum(values)\n",
+        "    return values[0]\n",
+        GATHERING_TESTS,
+    ),
+    Mutant(
+        "a list that a shard does not give looks whole",
+        "broker/arneb/http/gathered.py",
+        "            if not answer.is_good:\n                return answer\n            held",
+        "            if not answer.is_good:\n                continue\n            held",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "what is gathered is held without a bound",
+        "broker/arneb/http/gathered.py",
+        "            if held > HELD_BYTES_MAX:\n",
+        "            if False:\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "pages are cut by each shard before they are put together",
+        "broker/arneb/http/gathered.py",
+        "        rest = {name: value for name, value in query.items() if name not in CUT_LAST}\n",
+        "        rest = query\n",
+        GATHERED_TESTS,
     ),
     Mutant(
         "whatever shard is named, the first is handed over",

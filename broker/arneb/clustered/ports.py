@@ -38,10 +38,11 @@ from arneb.clustered.vouched import MemberLook, VouchedSessions, leads_now
 from arneb.config import Config
 from arneb.data.writing import LARGE
 from arneb.handed import HandedOver
+from arneb.http.gathered import Gathered
 from arneb.http.limits import HttpLimits
 from arneb.http.management.app import LARGER
 from arneb.http.prefixed import Prefixed
-from arneb.http.routed import Routed, Target
+from arneb.http.routed import Routed, Target, Way
 from arneb.http.server import ByTls, HttpServer, serve_http
 from arneb.http.targets import management_target, pulsar_target
 from arneb.listeners import Listeners
@@ -64,11 +65,20 @@ from arneb_core.api.placement import Nobody, NodeAddresses, NotServed
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.callers import Caller
-from arneb_pulsar.server.arrivals import Secure, arrive
+from arneb_pulsar.server.arrivals import Handle, Secure, arrive
 from arneb_pulsar.services.authenticator import Authenticator
 
 INTERNAL: Final = "internal"
 """The listener for the other nodes."""
+
+
+TargetOf = Callable[[str], Target]
+
+
+def _all_of(shard: str) -> TargetOf:
+    """Whatever is asked is that shard's."""
+    target = Target(Way.ASKED, EVERYTHING_ELSE + shard)
+    return lambda _: target
 
 
 class Sources:
@@ -175,7 +185,7 @@ class Ports:
 
     async def _serve_pulsar(self, nursery: trio.Nursery) -> None:
         onward = OnwardByLeader(self._settings, self._leaders, self.relays, self._pulsar.clients)
-        receive = partial(self._pulsar.receive, onward)
+        receive: Handle = partial(self._pulsar.receive, onward)
         if (division := self._leaders.division).is_divided:
             pulsar = self._config.pulsar
             receive = DividedPulsar(
@@ -209,15 +219,19 @@ class Ports:
             open_metrics=config.http.open_metrics,
         )
 
-        def routed(app: ASGIApp) -> Routed:
+        def routed(app: ASGIApp, target: TargetOf = self._management_target) -> Routed:
             return Routed(
-                app, self._leaders, self._management_target,
-                lambda told: told.http, self._http[HTTP].ask,
+                app, self._leaders, target, lambda told: told.http, self._http[HTTP].ask
             )  # fmt: skip
 
         sessions = VouchedSessions(routed(leads_now), self._somebody_leads, tables)
         own = MemberLook(sessions, membership, own)
-        app: ASGIApp = OwnPage(routed(OwnPort(self._handed, HTTP, own)), self._somebody_leads)
+        own_port = OwnPort(self._handed, HTTP, own)
+        app: ASGIApp = routed(own_port)
+        if (division := self._leaders.division).is_divided:
+            leaders_of = {each: routed(own_port, _all_of(each)) for each in self._parts}
+            app = Gathered(list(self._parts), division.shard_of, leaders_of.__getitem__, app)
+        app = OwnPage(app, self._somebody_leads)
         bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
         if prefix := config.http.path_prefix:
             app = Prefixed(app, prefix)

@@ -157,17 +157,18 @@ async def _bindings(site: Site, vhost: Vhost) -> AsyncIterator[Document]:
 
 async def _import(site: Site, call: Call) -> Reply:
     vhost = site.vhost_for_change(call).name if "vhost" in call.params else None
-    definitions = await trio.to_thread.run_sync(definitions_in, _body(call), vhost)
+    file = uploaded(call.headers.get("content-type", ""), call.body)
+    definitions = await trio.to_thread.run_sync(definitions_in, file, vhost)
     await take_in(site.catalogue, site.topology, definitions, call.caller.name)
     return DONE
 
 
-def _body(call: Call) -> bytes:
-    kind = call.headers.get("content-type", "")
+def uploaded(kind: str, body: bytes) -> bytes:
+    """The file in a body of that type, which may be a form's. Raises 400."""
     if not kind.startswith("multipart/form-data"):
-        return call.body
+        return body
     message = BytesParser(policy=HTTP).parsebytes(
-        b"content-type: " + kind.encode("latin-1") + b"\r\n\r\n" + call.body
+        b"content-type: " + kind.encode("latin-1") + b"\r\n\r\n" + body
     )
     for part in message.iter_parts() if message.is_multipart() else ():
         if part.get_param("name", header="content-disposition") == "file":

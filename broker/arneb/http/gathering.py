@@ -1,0 +1,175 @@
+"""Gathering: which requests are about all shards of a cluster, and one answer out of those of each.
+
+The rule: an answer that is about everything is about every shard, or there is none. What of a list
+is shown, and in which order, is decided when the parts are together; users and what else is no
+vhost's are the first shard's, of which the others have copies.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from arneb_core.access.namespaces import proposed_namespace
+
+Parts = Sequence[tuple[str, Any]]
+"""What each shard has answered, the first one's first."""
+
+
+class Kind(Enum):
+    """What becomes of a request."""
+
+    ONE = "one shard's"
+    LIST = "the lists of all"
+    OBJECT_OF_LISTS = "objects of lists, joined"
+    TOTALS = "objects of numbers, added"
+    DEFINITIONS = "a file of definitions out of all"
+    FILE = "a file of definitions that is cut"
+    FOUND = "of the one that has it"
+    EACH = "done at each"
+    CHECK = "well if it is well at each"
+    IN_ALL = "what stands in the lists of all"
+
+
+_LISTS: Final = (
+    "queues|queues/detailed|exchanges|bindings|consumers|policies|operator-policies|parameters|"
+    "parameters/[^/]+|permissions|topic-permissions|vhosts|vhost-limits|connections|"
+    "connections/username/[^/]+|channels|shovels|federation-links|users/[^/]+/permissions|"
+    "users/[^/]+/topic-permissions"
+)
+_CHECKS: Final = "health/checks/(alarms|local-alarms|virtual-hosts)|healthchecks/node(/[^/]+)?"
+_CLIENTS: Final = (
+    "connections/[^/]+|connections/[^/]+/channels|channels/[^/]+|"
+    "page/(pulsar/)?connections/[^/]+(/consumers/[^/]+)?"
+)
+_GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
+    ("GET", _LISTS, Kind.LIST),
+    ("GET", "users/without-permissions", Kind.IN_ALL),
+    ("GET", "alarms|topics", Kind.OBJECT_OF_LISTS),
+    ("GET", "overview", Kind.TOTALS),
+    ("GET", "definitions|all-configuration", Kind.DEFINITIONS),
+    ("POST", "definitions|all-configuration", Kind.FILE),
+    ("DELETE", "connections/username/[^/]+", Kind.EACH),
+    ("GET", _CHECKS, Kind.CHECK),
+    ("GET|DELETE", _CLIENTS, Kind.FOUND),
+)
+"""By method and path below ``/api``; the first that fits counts."""
+
+_COMPILED: Final = [
+    (re.compile(methods), re.compile(f"/api/(?:{path})/?"), kind)
+    for methods, path, kind in _GATHERED
+]
+
+NUMBERS: Final = ("message_stats", "queue_totals", "object_totals", "churn_rates")
+"""What is added of an overview; all else is said by the first shard's leader of itself."""
+
+OF_VHOSTS: Final = (
+    "vhosts", "permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges",
+    "bindings",
+)  # fmt: skip
+"""What of a file of definitions is a vhost's."""
+
+
+def kind_of(method: str, path: str) -> Kind:
+    """Of a request to the management API, by its path as it came."""
+    method = "GET" if method == "HEAD" else method
+    for methods, pattern, kind in _COMPILED:
+        if methods.fullmatch(method) and pattern.fullmatch(path):
+            return kind
+    return Kind.ONE
+
+
+def order_of(document: Any) -> tuple[str, ...]:
+    """Where something stands in a list unless another order is asked for; the last is its name."""
+    said = document.get("queue", document)
+    said = said if isinstance(said, dict) else document
+    names = ("vhost", "source", "destination", "component", "user", "name")
+    found = [str(said.get(each, "")) for each in names]
+    return (*found[:-1], str(document.get("consumer_tag", "")), found[-1])
+
+
+def joined(parts: Parts) -> dict[str, Any]:
+    """Objects of lists as one."""
+    found: dict[str, Any] = {}
+    for _, said in parts:
+        for name, value in said.items():
+            if isinstance(value, list):
+                found[name] = [*found.get(name, ()), *value]
+            else:
+                found.setdefault(name, value)
+    return found
+
+
+def in_all(parts: Parts) -> list[Any]:
+    """What stands in every list."""
+    (_, first), *others = parts
+    return [each for each in first if all(each in said for _, said in others)]
+
+
+def totals(parts: Parts) -> dict[str, Any]:
+    """An overview of all."""
+    (_, first), *_ = parts
+    return {
+        name: added([said[name] for _, said in parts if name in said]) if name in NUMBERS else value
+        for name, value in first.items()
+    }
+
+
+def added(values: Sequence[Any]) -> Any:
+    """Numbers, or objects of numbers, added. Of samples those of times at which every part has
+    one."""
+    first = values[0]
+    if isinstance(first, dict):
+        names = dict.fromkeys(name for each in values for name in each)
+        return {
+            name: _samples([each.get("samples", []) for each in values])
+            if name == "samples"
+            else added([each[name] for each in values if name in each])
+            for name in names
+        }
+    if isinstance(first, bool) or not isinstance(first, int | float):
+        return first
+    return sum(values)
+
+
+def _samples(parts: Sequence[Any]) -> list[dict[str, Any]]:
+    by_time = [{each["timestamp"]: each["sample"] for each in part} for part in parts]
+    return [
+        {"timestamp": at, "sample": sum(each[at] for each in by_time)}
+        for at in by_time[0]
+        if all(at in each for each in by_time)
+    ]
+
+
+def definitions(parts: Parts) -> dict[str, Any]:
+    """One file of definitions."""
+    (_, first), *others = parts
+    return {
+        name: [*value, *(each for _, said in others for each in said.get(name, ()))]
+        if name in OF_VHOSTS
+        else value
+        for name, value in first.items()
+    }
+
+
+def cut(
+    document: Mapping[str, Any], shards: Sequence[str], shard_of: Callable[[str], str]
+) -> dict[str, dict[str, Any]]:
+    """A file of definitions by shards; ``shard_of``: that of a namespace. Nothing of what is no
+    vhost's goes to others than the first."""
+    first, *others = shards
+    found: dict[str, dict[str, Any]] = {first: {}}
+    for name, value in document.items():
+        if name not in OF_VHOSTS or not isinstance(value, list):
+            found[first][name] = value
+            continue
+        found[first][name] = []
+        for each in value:
+            said = each.get("name" if name == "vhosts" else "vhost") if _is_object(each) else None
+            shard = shard_of(proposed_namespace(said)) if isinstance(said, str) and said else first
+            found.setdefault(shard, {}).setdefault(name, []).append(each)
+    return {each: found[each] for each in (first, *others) if each in found}
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
