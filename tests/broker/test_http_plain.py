@@ -12,8 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.pace import UNITS_A_PASS, Lane, Pace
-from arneb.http.plain import TURN_BYTES, PlainStream
 from arneb.http.server import HttpServer
+from arneb_core.api.plain_stream import TURN_BYTES, PlainStream
 
 pytestmark = pytest.mark.real_time
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.table import Mutant
+from tests.mutants.table import CORE, Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
@@ -19,10 +19,8 @@ PROTOCOL_MUTANTS: Final = (
     Mutant(
         "all requests of a read are answered, room or not",
         PULSAR + "server/connection.py",
-        "self._clock.wall_ms()))\n"
-        "            self._writer.wake()\n"
-        "            if self._must_pause():\n",
-        "self._clock.wall_ms()))\n            self._writer.wake()\n            if False:\n",
+        "self._clock.wall_ms()))\n            if self._must_pause():\n",
+        "self._clock.wall_ms()))\n            if False:\n",
         ROOM_TESTS,
     ),
     Mutant(
@@ -155,7 +153,7 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "a look at what has come takes it",
-        BROKER + "http/plain.py",
+        CORE + "api/plain_stream.py",
         "            return self._socket.recv(max_bytes, socket.MSG_PEEK)\n",
         "            return self._socket.recv(max_bytes)\n",
         PLAIN_TESTS,
@@ -169,14 +167,14 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "who is waited for is not told that the stream is closed",
-        BROKER + "http/plain.py",
+        CORE + "api/plain_stream.py",
         "            trio.lowlevel.notify_closing(self._socket)\n",
         "",
         PLAIN_TESTS,
     ),
     Mutant(
         "who moves much has one turn for all of it",
-        BROKER + "http/plain.py",
+        CORE + "api/plain_stream.py",
         "        if self._turn_bytes >= TURN_BYTES:\n",
         "        if False:\n",
         PLAIN_TESTS,

@@ -14,6 +14,10 @@ BOUND_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_bounds.py",
 
 ADMIN_TESTS: Final = ("tests/pulsar_frontend/admin/test_transactions.py",)
 
+TURN_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_turns.py",)
+WRITER_TESTS: Final = ("tests/pulsar_frontend/server/test_writer.py",)
+RECOVERED: Final = PULSAR + "services/recovered_transactions.py"
+
 MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",)
 
 TRANSACTION_MUTANTS: Final = (
@@ -48,28 +52,28 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "the outcome of a commit is not part of it",
         PULSAR + "services/ending.py",
-        "            unit = Unit(metadata=list(rows), passes_over_gone=True)\n",
-        "            unit = Unit(passes_over_gone=True)\n",
+        "        unit = Unit(metadata=[end.row], passes_over_gone=True)\n",
+        "        unit = Unit(passes_over_gone=True)\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "acknowledgements are no part of the commit",
         PULSAR + "services/ending.py",
-        "                    unit.parts.append((acks.holder, acks.masks))\n",
-        "                    unit.acks.clear()\n",
+        "                unit.parts.append((acks.holder, acks.masks))\n",
+        "                unit.acks.clear()\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "what was acknowledged in an aborted transaction never comes again",
         PULSAR + "services/transactions.py",
-        "                self._ending.give_back(found)\n",
-        "                pass\n",
+        "                if not commit:\n                    self._ending.give_back(found)\n",
+        "",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "an open transaction is forgotten by a restart",
         PULSAR + "services/transactions.py",
-        "                await self._recover()\n",
+        "                self._open.update(found)\n",
         "                pass\n",
         TRANSACTION_TESTS,
     ),
@@ -83,8 +87,8 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "a commit that could not be stored is never tried again",
         PULSAR + "services/transactions.py",
-        "            found.move(ended)\n",
-        "            pass\n",
+        "                found.move(TransactionState.OPEN)\n",
+        "                pass\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
@@ -125,8 +129,8 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "what an ended transaction held is never given back",
         PULSAR + "services/transactions.py",
-        "            found.forget()\n",
-        "            pass\n",
+        "        found.forget()\n",
+        "        pass\n",
         BOUND_TESTS,
     ),
     Mutant(
@@ -215,16 +219,16 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "what an open transaction acknowledged is delivered again after a kill",
-        PULSAR + "services/transactions.py",
-        "                self._withhold_again(transaction, record, topics.get(record.topic))\n",
-        "                pass\n",
+        RECOVERED,
+        "            _withhold_again(transaction, record, topics.get(record.topic))\n",
+        "            pass\n",
         MODEL_TESTS,
     ),
     Mutant(
         "what open transactions sent is lost by a kill",
-        PULSAR + "services/transactions.py",
-        "                    transaction.sent(topic, place, [record.entry])\n",
-        "                    transaction.records.add(place)\n",
+        RECOVERED,
+        "                transaction.sent(topic, place, [record.entry])\n",
+        "                transaction.records.add(place)\n",
         MODEL_TESTS,
     ),
     Mutant(
@@ -240,5 +244,68 @@ TRANSACTION_MUTANTS: Final = (
         "                if mask or effect.until is None:\n",
         "                if True:\n",
         TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "a commit that needs no task passes what is on its way to disk",
+        PULSAR + "services/open_transaction.py",
+        "        return self.has_kept and not self.under_way\n",
+        "        return self.has_kept\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a read full of small requests is one turn",
+        PULSAR + "server/connection.py",
+        "        is_short = self._effects.transactions.units_left > 0\n",
+        "        is_short = True\n",
+        TURN_TESTS,
+    ),
+    Mutant(
+        "transactions of many messages end as many in a turn as small ones",
+        PULSAR + "services/open_transaction.py",
+        "        return (len(self.records) + self.acked) // PER_UNIT\n",
+        "        return 0\n",
+        TURN_TESTS,
+    ),
+    Mutant(
+        "each request of a read has a commit of its own",
+        PULSAR + "session/connection.py",
+        "                self.was_small = command.type in SMALL\n",
+        "                self.was_small = False\n",
+        TURN_TESTS,
+    ),
+    Mutant(
+        "a topic that goes while it is committed to ends the transaction's attempt",
+        PULSAR + "server/transactions.py",
+        "            if isinstance(error, TopicFenced):\n",
+        "            if False:\n",
+        TURN_TESTS,
+    ),
+    Mutant(
+        "records of transactions that have ended stay for as long as others are open",
+        PULSAR + "services/held_records.py",
+        "        if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:\n",
+        "        if False:\n",
+        TURN_TESTS,
+    ),
+    Mutant(
+        "what a client's kernel does not take at once is never said",
+        PULSAR + "server/writer.py",
+        "            self._left = data[sent:]\n",
+        "            self._left = data[:0]\n",
+        WRITER_TESTS,
+    ),
+    Mutant(
+        "what is said at once goes before what is being written",
+        PULSAR + "server/writer.py",
+        "        if self._plain is None or self._busy:\n",
+        "        if self._plain is None:\n",
+        WRITER_TESTS,
+    ),
+    Mutant(
+        "a connection that ends says goodbye behind half a frame that it said at once",
+        PULSAR + "server/writer.py",
+        "            self._torn = sent > 0\n",
+        "            pass\n",
+        WRITER_TESTS,
     ),
 )

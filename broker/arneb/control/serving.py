@@ -18,10 +18,10 @@ from arneb.control.place import ControlPlace, peer_of
 from arneb.control.trusted import NAME
 from arneb.http.audited import Audited
 from arneb.http.limits import HttpLimits
-from arneb.http.plain import PlainStream
 from arneb.http.server import HttpServer
 from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.listening import serve_listeners
+from arneb_core.api.plain_stream import PlainStream
 
 ROOT: Final = "/ctl/"
 

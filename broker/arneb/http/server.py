@@ -24,10 +24,10 @@ from arneb.http.connection import (
 )
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.pace import Lane, Pace
-from arneb.http.plain import PlainStream
 from arneb.http.room import Room
 from arneb_core.api.ends import Ends, ends_of
 from arneb_core.api.listening import close_at_once, serve_listeners
+from arneb_core.api.plain_stream import PlainStream
 
 SecuredStream = trio.SSLStream[trio.SocketStream]
 Accepted = Callable[[trio.SocketStream], Awaitable[None]]

@@ -156,10 +156,9 @@ class Engine(Steps):
         if at_once:
             if request.on_commit is not None:
                 request.on_commit()
-            self._completed.append(lambda: done(None))
+            self.tell(done, None)
         else:
-            self._committer.add(request)
-        self._pump.wake()
+            self.submit(request)
         return at_once
 
     async def committed(self, unit: Unit) -> None:

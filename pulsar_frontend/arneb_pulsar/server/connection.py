@@ -5,11 +5,13 @@ another. One task reads, one task writes; whatever a wake-up brings is written w
 """
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 import trio
 
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
+from arneb_core.api.plain_stream import PlainStream
 from arneb_pulsar.authorization.callers import NOBODY
 from arneb_pulsar.server.effects import EffectRunner
 from arneb_pulsar.server.requests import Endpoint
@@ -17,10 +19,15 @@ from arneb_pulsar.server.writer import Writer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.session import events
 from arneb_pulsar.session.connection import ConnectionSession
+from arneb_pulsar.session.effects import Effect
 
 UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
 """What a client did not ask for, as that a consumer of its has become the active one, is said
 however full its connection is; whoever leaves so much of it unread is not there."""
+
+SMALL_UNITS: Final = 16
+"""Small requests that are handled in one turn behind the first, some of which count more than once:
+2 ms."""
 
 FAREWELL_S: Final = 1.0
 """How long the last flush of a closing connection may take."""
@@ -57,6 +64,9 @@ class Connection:
         self._closing = False
         self._is_over = False
         self._paused = False
+        self._in_turn = False
+        """What is told is said at the end of it."""
+        self._whose_turn = 0
         self.received_bytes = 0
 
     def __repr__(self) -> str:
@@ -88,6 +98,7 @@ class Connection:
     async def run(self) -> None:
         """Serve the client until it leaves, breaks the protocol, or :meth:`kill`."""
         logger.debug("= %s connected", self.address)
+        self._whose_turn = -(self._context.connections.number_of(self) or 0)
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -143,7 +154,8 @@ class Connection:
             self._closing = True
             self._scope.cancel()
             return
-        self._writer.wake()
+        if not self._in_turn:
+            self._writer.wake()
         if self.is_full:
             self._effects.consumers.set_writable(writable=False)
             if self._session.unasked_bytes > UNREAD_BYTES_MAX:
@@ -161,13 +173,15 @@ class Connection:
             self._context.long_turns,
             False,
         )
+        stream = self._stream
+        receive = stream.receive_next if isinstance(stream, PlainStream) else stream.receive_some
         while not self._closing:
             if asks:
                 await self._my_turn()
             most = self._effects.publishing.receive_bytes
             piece = most if asks else min(most, FIRST_READ_BYTES)
             with trio.move_on_at(session.next_timer()) as self._timer:
-                data = await self._stream.receive_some(piece)
+                data = await receive(piece)
             now = clock.now()
             if self._timer.cancelled_caught:
                 self._effects.run(session.handle_timer(now, clock.wall_ms()))
@@ -193,12 +207,33 @@ class Connection:
                         now = clock.now()
             # Not small again before little comes: a batch would be cut in two.
             asks = len(data) > (SHORT_READ_BYTES if asks else FIRST_READ_BYTES - 1)
-            self._effects.run(session.receive_data(bytes(data), now, clock.wall_ms()))
-            self._writer.wake()
+            self._turn(session.receive_data(bytes(data), now, clock.wall_ms()))
             if self._must_pause():
                 await self._pause()
             if session.has_more:
                 await self._go_on()
+
+    def _turn(self, wanted: Iterable[Effect]) -> None:
+        """Carry out what the client's bytes ask for, and what small requests behind it do; what is
+        on disk at the end of that is answered with the same write."""
+        core, session, effects = self._context.core, self._session, self._effects
+        core.turn_begins(self._whose_turn)
+        self._in_turn = True
+        effects.transactions.units_left = SMALL_UNITS
+        try:
+            effects.run(wanted)
+            while session.was_small and self._may_go_on():
+                effects.run(session.go_on(self._clock.now(), self._clock.wall_ms()))
+        finally:
+            core.turn_ends(may_be_called=True)
+            self._in_turn = False
+        if self._writer.say():
+            self._flushed()
+
+    def _may_go_on(self) -> bool:
+        """Something is left of what came, and may be handled in this turn."""
+        is_short = self._effects.transactions.units_left > 0
+        return self._session.has_more and is_short and not self._must_pause()
 
     async def _leased(self) -> bool:
         """Wait until what is asked for may be answered; False: never here."""
@@ -229,8 +264,7 @@ class Connection:
             await self._context.long_turns.next()
             if not (self._context.core.lease.holds or await self._leased()):
                 return
-            self._effects.run(self._session.go_on(self._clock.now(), self._clock.wall_ms()))
-            self._writer.wake()
+            self._turn(self._session.go_on(self._clock.now(), self._clock.wall_ms()))
             if self._must_pause():
                 await self._pause()
 

@@ -54,7 +54,7 @@ class EffectRunner:
         self.publishing = Publishing(context, connection)
         self.consumers = ConnectionConsumers(context, connection)
         self._listings = Listings(context, connection)
-        self._transactions = ConnectionTransactions(context, connection)
+        self.transactions = ConnectionTransactions(context, connection, self.tasks)
         self._requests = Requests(
             context, connection, endpoint, self.publishing, self.consumers, authenticated
         )
@@ -99,11 +99,11 @@ class EffectRunner:
                 case effects.AcknowledgeInTransaction():
                     self._acknowledge_in(effect)
                 case effects.BeginTransaction():
-                    self._spawn(self._transactions.begin, effect)
+                    self.transactions.begin(effect)
                 case effects.JoinTransaction():
-                    self._transactions.join(effect)
+                    self.transactions.join(effect)
                 case effects.EndTransaction():
-                    self._spawn(self._transactions.end, effect)
+                    self.transactions.end(effect)
                 case effects.ReadLast():
                     self._spawn(self._requests.read_last, effect)
                 case effects.DescribeConsumer():
@@ -129,7 +129,7 @@ class EffectRunner:
     def _acknowledge_in(self, effect: effects.AcknowledgeInTransaction) -> None:
         attached = self.consumers.find(effect.key)
         if attached is not None:
-            self._transactions.acknowledge(
+            self.transactions.acknowledge(
                 effect, attached, lambda task: self._spawn(lambda _: task(), effect)
             )
 

@@ -8,6 +8,7 @@ import trio
 from arneb_core.api.ends import place_of
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.placement import NotServed
+from arneb_core.api.plain_stream import PlainStream
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.server.arrivals import Arrival, Listeners, Secure, arrive
@@ -142,6 +143,8 @@ async def serve_connection(
     reached = told_url or advertised or service_url
     shown = certificate or {}
     endpoint = Endpoint(reached, address, shown, is_brought=bool(told_url), is_through=through)
+    if isinstance(stream, trio.SocketStream):
+        stream = PlainStream.of(stream)
     connection = Connection(context, stream, endpoint)
     with context.connections.opened(connection, context.clock.wall_ms()):
         try:

@@ -5,12 +5,14 @@ is counted before its task begins, so that no commit that is asked for later pas
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from arneb_core.api.entry import messages_in
-from arneb_core.api.errors import CoreError
+from arneb_core.api.errors import CommitFailed, CoreError, TopicFenced
 from arneb_core.api.position import Position, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_pulsar.names import InvalidTopicName, parse_topic
+from arneb_pulsar.server.request_tasks import RequestTasks
 from arneb_pulsar.services.connections import ClientConnection
 from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
@@ -24,6 +26,7 @@ from arneb_pulsar.session.effects import (
 )
 from arneb_pulsar.session.errors import Failure, RequestRefused, refusal_of
 from arneb_pulsar.session.events import Acknowledged, TransactionAnswered, TransactionRequest
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 Spawn = Callable[[Callable[[], Awaitable[None]]], None]
@@ -31,31 +34,64 @@ Spawn = Callable[[Callable[[], Awaitable[None]]], None]
 
 Parts = dict[Position, tuple[int, int]]
 
+REQUEST_BYTES: Final = 32
+"""What NEW_TXN and END_TXN are asked with."""
+
 
 class ConnectionTransactions:
     """Carries out what a connection's transactions ask for."""
 
-    def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
+    def __init__(
+        self, context: BrokerContext, connection: ClientConnection, tasks: RequestTasks
+    ) -> None:
         self._context = context
         self._connection = connection
+        self._tasks = tasks
+        self.units_left = 0
+        """So much more may be done in this turn."""
 
     def __repr__(self) -> str:
         return f"<ConnectionTransactions {self._context.transactions!r}>"
 
-    async def begin(self, effect: BeginTransaction) -> None:
+    def begin(self, effect: BeginTransaction) -> None:
         """Open another one."""
-        made, failure = None, None
+        if self._context.transactions.is_ready:
+            self._begin(effect)
+        else:
+            self._tasks.spawn(self._prepare, effect, 0)
+
+    async def _prepare(self, effect: BeginTransaction) -> None:
         try:
-            made = await self._context.transactions.begin(
-                effect.timeout_ms, self._connection.caller
-            )
-        except (CoreError, RequestRefused) as error:
-            failure = refusal_of(error)
-        self._answer(TransactionAnswered(effect.request_id, TransactionRequest.NEW, made, failure))
+            await self._context.transactions.prepare()
+        except CoreError as error:
+            kind = TransactionRequest.NEW
+            self._answer(TransactionAnswered(effect.request_id, kind, None, refusal_of(error)))
+        else:
+            self._begin(effect)
+
+    def _begin(self, effect: BeginTransaction) -> None:
+        kind = TransactionRequest.NEW
+        self.units_left -= 1
+
+        def begun(error: CommitFailed | None, made: TransactionId) -> None:
+            self._tasks.ended(REQUEST_BYTES)
+            if error is None:
+                self._answer(TransactionAnswered(effect.request_id, kind, made, None))
+            else:
+                failure = refusal_of(error)
+                self._answer(TransactionAnswered(effect.request_id, kind, None, failure))
+
+        try:
+            self._context.transactions.begin(effect.timeout_ms, self._connection.caller, begun)
+        except RequestRefused as error:
+            self._answer(TransactionAnswered(effect.request_id, kind, None, error.failure))
+        else:
+            self._tasks.begun(REQUEST_BYTES)
 
     def join(self, effect: JoinTransaction) -> None:
         """Have topics or subscriptions take part."""
         kind, failure = TransactionRequest.ADD_PARTITION, None
+        self.units_left -= 1 + len(effect.partitions) + len(effect.subscriptions)
         if effect.subscriptions:
             kind = TransactionRequest.ADD_SUBSCRIPTION
         try:
@@ -72,8 +108,31 @@ class ConnectionTransactions:
             )
         self._answer(TransactionAnswered(effect.request_id, kind, effect.transaction, failure))
 
-    async def end(self, effect: EndTransaction) -> None:
+    def end(self, effect: EndTransaction) -> None:
         """Commit, or abort."""
+
+        def ended(error: CommitFailed | None) -> None:
+            self._tasks.ended(REQUEST_BYTES)
+            if isinstance(error, TopicFenced):
+                self._tasks.spawn(self._end, effect, REQUEST_BYTES)  # which tries again
+            else:
+                self._ended(effect, None if error is None else refusal_of(error))
+
+        self.units_left -= 1 + self._context.transactions.units(effect.transaction)
+        try:
+            is_begun = self._context.transactions.end_at_once(
+                effect.transaction, self._connection.caller, commit=effect.commit, done=ended
+            )
+        except RequestRefused as error:
+            self._ended(effect, error.failure)
+            return
+        if is_begun:
+            self._tasks.begun(REQUEST_BYTES)
+        else:
+            self._tasks.spawn(self._end, effect, REQUEST_BYTES)
+
+    async def _end(self, effect: EndTransaction) -> None:
+        """The same, whatever it has to wait for."""
         failure = None
         try:
             await self._context.transactions.end(
@@ -81,6 +140,9 @@ class ConnectionTransactions:
             )
         except (CoreError, RequestRefused) as error:
             failure = refusal_of(error)
+        self._ended(effect, failure)
+
+    def _ended(self, effect: EndTransaction, failure: Failure | None) -> None:
         kind = TransactionRequest.END
         self._answer(TransactionAnswered(effect.request_id, kind, effect.transaction, failure))
 

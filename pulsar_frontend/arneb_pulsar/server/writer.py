@@ -1,7 +1,9 @@
 """The writing half of a connection: one flush for each wake-up, and what is full.
 
-The rule: a task writes, for a flush may wait for a long turn in its middle. Why AMQP's connections
-write otherwise is told in docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
+The rule: a task writes, for a flush may wait for a long turn in its middle; but for what there is
+to say at the end of the connection's own turn, which goes straight to a plain socket that takes it.
+Why AMQP's connections write otherwise is told in
+docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
 """
 
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import Final, NoReturn, Protocol
 import trio
 
 from arneb_core.api.long_turns import LongTurns
+from arneb_core.api.plain_stream import PlainStream
 
 PIECE_BYTES: Final = 256 * 1024
 """Written at once, so that a slow but living client makes visible progress."""
@@ -57,6 +60,9 @@ class Writer:
         self.sent_bytes = 0
         """Since the connection was opened."""
         self._torn = False
+        self._plain = stream if isinstance(stream, PlainStream) else None
+        self._left = b""
+        """What the kernel did not take of what was said at once."""
 
     def __repr__(self) -> str:
         state = "torn" if self._torn else "busy" if self._busy else "idle"
@@ -66,6 +72,26 @@ class Writer:
         """There may be something to send."""
         self._busy = True
         self._woken.set()
+
+    def say(self) -> bool:
+        """Say at once what there is to say, if that can be; True if all of it is on its way and
+        something was. Otherwise it is as :meth:`wake`."""
+        if self._plain is None or self._busy:
+            self.wake()
+            return False
+        data = b"".join(self._session.data_to_send())
+        sent = self._plain.send_now(data[:PIECE_BYTES]) if data else 0
+        self.sent_bytes += sent
+        if sent < len(data):
+            self._left = data[sent:]
+            self._sending_bytes = len(self._left)
+            self._torn = sent > 0
+            self.wake()
+            return False
+        if self._session.has_unsaid:
+            self.wake()
+            return False
+        return sent > 0
 
     def is_full(self, waiting_bytes: int) -> bool:
         """Is too much underway, with ``waiting_bytes`` still at the session?"""
@@ -105,7 +131,8 @@ class Writer:
             await self._flush_some()
 
     async def _flush_some(self) -> None:
-        data = b"".join(self._session.data_to_send())
+        left, self._left = self._left, b""
+        data = b"".join([left, *self._session.data_to_send()])
         self._sending_bytes = len(data)
         self._torn = True  # until all is sent: a cancellation may leave half a frame behind
         for start in range(0, len(data), PIECE_BYTES):

@@ -4,7 +4,8 @@ The rule: what cannot count any more, because its topic or subscription has gone
 word, as what was published to it would have; everything else counts, or nothing does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -18,6 +19,7 @@ from arneb_pulsar.packing.entries import is_delayed
 from arneb_pulsar.services.held_records import HeldRecords
 from arneb_pulsar.services.open_transaction import KEPT_BYTES, OpenTransaction, Sends
 from arneb_pulsar.transactions.records import SENT_AT
+from arneb_pulsar.transactions.states import TransactionState
 
 RUN_ENTRIES_MAX: Final = 10_000
 """Of a run that is committed: a ledger should hold no more."""
@@ -29,28 +31,65 @@ TRIES_MAX: Final = 3
 """Topics may be deleted while they are being committed to, so often."""
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a transaction ends."""
+
+    committed: bool
+    """Or it is aborted."""
+    at_ms: int
+    until_ms: int
+    """So long somebody may ask."""
+    row: tuple[str, bytes]
+    """Tells it, in the commit that it is."""
+
+    @property
+    def moving(self) -> TransactionState:
+        """Where it stands until that is on disk."""
+        return TransactionState.COMMITTING if self.committed else TransactionState.ABORTING
+
+    @property
+    def goal(self) -> TransactionState:
+        """Where it stands then."""
+        return TransactionState.COMMITTED if self.committed else TransactionState.ABORTED
+
+
 class Ending:
     """Ends transactions of one coordinator. Large ones have their turn one after the other, so that
     the entries of one are in memory at a time."""
 
-    def __init__(self, core: Core, held: HeldRecords) -> None:
+    def __init__(self, core: Core, held: HeldRecords, ended: Collection[int]) -> None:
+        """``ended``: the ids of the topics that nothing is added to."""
         self._core = core
         self._held = held
+        self._ended = ended
         self._large = trio.Lock()
 
     def __repr__(self) -> str:
         return f"<Ending {'a large one' if self._large.locked() else 'no large one'}>"
 
-    async def commit(
-        self, transaction: OpenTransaction, rows: Sequence[tuple[str, bytes]], now_ms: int
-    ) -> None:
-        """Have all of it count, and ``rows`` stored, in one commit. Raises
-        :class:`.CommitFailed`: then nothing has changed."""
+    def terminated(self, transaction: OpenTransaction) -> Topic | None:
+        """A topic that it sent to, and that nothing is added to any more."""
+        for sends in transaction.sends.values():
+            if sends.topic.id in self._ended:
+                return sends.topic
+        return None
+
+    def unit(self, transaction: OpenTransaction, end: End) -> Unit:
+        """The commit of a small one that is in memory."""
+        unit = self._unit(transaction, end)
+        for sends in self._sends(transaction):
+            self._add_run(unit, sends.topic, _all_stamped(sends.kept, end.at_ms))
+        return unit
+
+    async def commit(self, transaction: OpenTransaction, end: End) -> None:
+        """Have all of it count, in one commit. Raises :class:`.CommitFailed`: then nothing has
+        changed."""
         if transaction.sent_bytes <= KEPT_BYTES:
-            await self._commit(transaction, rows, now_ms)
+            await self._commit(transaction, end)
         else:
             async with self._large:
-                await self._commit(transaction, rows, now_ms)
+                await self._commit(transaction, end)
 
     def give_back(self, transaction: OpenTransaction) -> None:
         """It was aborted: what it acknowledged is delivered again."""
@@ -58,19 +97,11 @@ class Ending:
             whole = [Position(each) for each in acks.whole]
             acks.subscription.give_back(whole, acks.masks)
 
-    async def _commit(
-        self, transaction: OpenTransaction, rows: Sequence[tuple[str, bytes]], now_ms: int
-    ) -> None:
+    async def _commit(self, transaction: OpenTransaction, end: End) -> None:
         for tries in range(1, TRIES_MAX + 1):
-            unit = Unit(metadata=list(rows), passes_over_gone=True)
-            for sends in transaction.sends.values():
-                if self._is_there(sends.topic):
-                    await self._add(unit, sends, now_ms, is_kept=transaction.has_kept)
-            for acks in transaction.acks.values():
-                topic = acks.topic
-                if topic.subscriptions.get(acks.subscription.name) is acks.subscription:
-                    unit.acks.append((acks.holder, [Position(each) for each in acks.whole]))
-                    unit.parts.append((acks.holder, acks.masks))
+            unit = self._unit(transaction, end)
+            for sends in self._sends(transaction):
+                await self._add(unit, sends, end.at_ms, is_kept=transaction.has_kept)
             try:
                 async with self._core.written_ahead(unit):
                     await self._core.committed(unit)
@@ -80,30 +111,49 @@ class Ending:
             else:
                 return
 
+    def _unit(self, transaction: OpenTransaction, end: End) -> Unit:
+        """What it acknowledged, and how it ends."""
+        unit = Unit(metadata=[end.row], passes_over_gone=True)
+        for acks in transaction.acks.values():
+            topic = acks.topic
+            if topic.subscriptions.get(acks.subscription.name) is acks.subscription:
+                unit.acks.append((acks.holder, [Position(each) for each in acks.whole]))
+                unit.parts.append((acks.holder, acks.masks))
+        return unit
+
+    def _sends(self, transaction: OpenTransaction) -> Iterator[Sends]:
+        """What it sent to topics that are there."""
+        for sends in transaction.sends.values():
+            if self._core.topics.get(sends.topic.name) is sends.topic and not sends.topic.fenced:
+                yield sends
+
     async def _add(self, unit: Unit, sends: Sends, now_ms: int, *, is_kept: bool) -> None:
-        stamp = now_ms.to_bytes(8, "big")
-        entries: list[bytes] = []
         if is_kept:
-            entries = [_stamped(each, stamp) for each in sends.kept]
+            entries = _all_stamped(sends.kept, now_ms)
         else:
+            entries = []
+            stamp = now_ms.to_bytes(8, "big")
             async for _, record in self._held.read(sends.places):
                 entries.append(_stamped(record[SENT_AT:], stamp))
                 if len(entries) % STAMPED_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()
-        topic = sends.topic
         for start in range(0, len(entries), RUN_ENTRIES_MAX):
-            run = entries[start : start + RUN_ENTRIES_MAX]
-            if any(map(is_delayed, run)):
-                self._core.expect_delays(topic)
-            if any(each[FLAGS_OFFSET] & EntryFlag.GROUPED for each in run):
-                topic.expect_groups()
-            size, messages = sum(map(len, run)), sum(map(messages_in, run))
-            unit.runs.append(CountedRun(topic, run, messages, size))
+            self._add_run(unit, sends.topic, entries[start : start + RUN_ENTRIES_MAX])
             if start:
                 await trio.lowlevel.checkpoint()
 
-    def _is_there(self, topic: Topic) -> bool:
-        return self._core.topics.get(topic.name) is topic and not topic.fenced
+    def _add_run(self, unit: Unit, topic: Topic, run: list[bytes]) -> None:
+        if any(map(is_delayed, run)):
+            self._core.expect_delays(topic)
+        if any(each[FLAGS_OFFSET] & EntryFlag.GROUPED for each in run):
+            topic.expect_groups()
+        size, messages = sum(map(len, run)), sum(map(messages_in, run))
+        unit.runs.append(CountedRun(topic, run, messages, size))
+
+
+def _all_stamped(entries: Sequence[bytes], now_ms: int) -> list[bytes]:
+    stamp = now_ms.to_bytes(8, "big")
+    return [_stamped(each, stamp) for each in entries]
 
 
 def _stamped(entry: bytes, stamp: bytes) -> bytes:

@@ -35,6 +35,10 @@ LEDGER_BYTES: Final = 16 * 1024 * 1024
 ENDED_PER_TURN: Final = 2_000
 """Records acknowledged in one turn: some 2 ms."""
 
+ENDED_TOGETHER: Final = 256
+"""Records that have ended are acknowledged when there are so many: each time the subscription has
+a turn, as long as a small transaction takes."""
+
 
 class NoSink:
     """Who ends records is assigned none."""
@@ -57,6 +61,8 @@ class HeldRecords:
         self._topic: Topic | None = core.topics.get(NAME)
         self._subscription: Subscription | None = None
         self._consumer: Consumer | None = None
+        self._ended: list[int] = []
+        """Not acknowledged yet."""
 
     def __repr__(self) -> str:
         return f"<HeldRecords in {self._topic!r}>"
@@ -97,14 +103,23 @@ class HeldRecords:
         assert self._topic is not None, "it was opened"
         self._core.append(self._topic, records, done, len(records), metadata)
 
-    async def ended(self, places: Iterable[int]) -> None:
+    def ended(self, places: Iterable[int]) -> None:
         """These are needed no more; it need not be on disk at once."""
-        assert self._consumer is not None, "it was opened"
-        left = [Position(each) for each in places]
-        for start in range(0, len(left), ENDED_PER_TURN):
-            if start:
+        self._ended += places
+        if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:
+            self._acknowledge()
+
+    async def let_go(self) -> None:
+        """Acknowledge all that has ended. Often not a checkpoint."""
+        while self._ended:
+            self._acknowledge()
+            if self._ended:
                 await trio.lowlevel.checkpoint()
-            self._consumer.acknowledge(left[start : start + ENDED_PER_TURN])
+
+    def _acknowledge(self) -> None:
+        assert self._consumer is not None, "it was opened"
+        some, self._ended = self._ended[:ENDED_PER_TURN], self._ended[ENDED_PER_TURN:]
+        self._consumer.acknowledge([*map(Position, some)])
 
     async def read(self, places: BitMap64) -> AsyncIterator[tuple[Position, bytes]]:
         """These records, in their order. Raises :class:`.StoreFailed`."""

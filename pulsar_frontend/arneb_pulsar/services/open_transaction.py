@@ -48,6 +48,10 @@ ACKS_MAX: Final = 100_000
 committed, and are in memory before."""
 
 
+PER_UNIT: Final = 16
+"""Messages that a transaction ends with for as much as it costs to end it: some 100 µs."""
+
+
 class HeldBytes:
     """What the open transactions of one coordinator hold in memory."""
 
@@ -144,7 +148,8 @@ class OpenTransaction:
         """Sends and acknowledgements that are not on disk yet."""
         self.has_kept = True
         """All that was sent is in memory."""
-        self._changed = trio.Event()
+        self._changed: trio.Event | None = None
+        """Of those who wait for a change."""
 
     def __repr__(self) -> str:
         return (
@@ -158,6 +163,26 @@ class OpenTransaction:
         self.state = state
         self._tell()
 
+    @property
+    def is_settled(self) -> bool:
+        """All of it is on disk, and what was sent is in memory too, as it is little."""
+        return self.has_kept and not self.under_way
+
+    @property
+    def units(self) -> int:
+        """What ends with it, in what costs as much as a small request."""
+        return (len(self.records) + self.acked) // PER_UNIT
+
+    def expect_sends(self, topic: Topic, size: int, most: int) -> None:
+        """So many bytes are to be sent to ``topic`` too, ``most`` in all. Raises
+        :class:`.RequestRefused`."""
+        if not topic.durable:
+            text = f"{topic.name} is not persistent: nothing can be sent to it in a transaction"
+            raise RequestRefused(pb.NotAllowedError, text)
+        if self.sent_bytes + size > most:
+            text = f"expected at most {most} bytes in a transaction (pulsar.transaction_bytes_max)"
+            raise RequestRefused(pb.NotAllowedError, text)
+
     def begin_one(self) -> None:
         """Something of it is on its way to disk."""
         self.under_way += 1
@@ -169,6 +194,8 @@ class OpenTransaction:
 
     async def changed(self) -> None:
         """Wait until its state, or what is under way, has changed."""
+        if self._changed is None:
+            self._changed = trio.Event()
         await self._changed.wait()
 
     def sent(self, topic: Topic, first: Position, entries: Sequence[bytes]) -> None:
@@ -240,5 +267,6 @@ class OpenTransaction:
         self._held.bytes += size
 
     def _tell(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None

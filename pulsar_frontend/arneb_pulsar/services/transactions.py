@@ -7,7 +7,7 @@ outlives a restart, and the end of one that has ended is answered the same again
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
@@ -23,12 +23,13 @@ from arneb_core.api.waiting import durable
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.clock import Clock
-from arneb_pulsar.services.ending import Ending
+from arneb_pulsar.services.ending import End, Ending
 from arneb_pulsar.services.held_records import HeldRecords
 from arneb_pulsar.services.open_transaction import TIMEOUT_MS_MAX, Acks, HeldBytes, OpenTransaction
+from arneb_pulsar.services.recovered_transactions import recovered
 from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
 from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes
-from arneb_pulsar.transactions.records import Acked, Opened, Sent, pack, pack_sent, unpack
+from arneb_pulsar.transactions.records import Acked, Opened, pack, pack_sent
 from arneb_pulsar.transactions.states import (
     COORDINATOR,
     ERA,
@@ -47,6 +48,9 @@ GATHER_MIN: Final = 1_000
 GATHER_S: Final = 60.0
 """Single outcomes are drawn together when there are so many, or after so long."""
 
+Begun = Callable[[CommitFailed | None, TransactionId], None]
+"""Told of a transaction that is on disk, or will never be."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -60,9 +64,8 @@ class Transactions:
         self._core = core
         self._config = config
         self._clock = clock
-        self._ended = ended
         self.held = HeldRecords(core)
-        self._ending = Ending(core, self.held)
+        self._ending = Ending(core, self.held, ended)
         self.outcomes = Outcomes({**core.metadata(ONE), **core.metadata(MANY)})
         self._open: dict[int, OpenTransaction] = {}
         self.memory = HeldBytes()
@@ -93,49 +96,13 @@ class Transactions:
             began_ms = self._clock.wall_ms()
             if self.held.is_there:
                 await self.held.open()
-                await self._recover()
+                found = await recovered(self._core, self.held, self.outcomes, self.memory)
+                self._open.update(found)
+                if found:
+                    logger.info("%d transactions are open since before the start", len(self._open))
+                    self._opened.set()
             self.recovered_ms = began_ms, self._clock.wall_ms()
             self._is_started = True
-
-    async def _recover(self) -> None:
-        topics = {each.id: each for each in self._core.topics.values() if each.durable}
-        outdated: list[Position] = []
-        async for place, entry in self.held.unended():
-            number, record = unpack(entry)
-            transaction = self._open.get(number)
-            if isinstance(record, Opened) and self.outcomes.find(number) is None:
-                known = OpenTransaction(TransactionId(COORDINATOR, number), record, self.memory)
-                transaction = self._open[number] = known
-                transaction.records.add(place)
-            elif transaction is None:
-                outdated.append(place)
-            elif isinstance(record, Sent):
-                if (topic := topics.get(record.topic)) is not None:
-                    transaction.sent_bytes += len(record.entry)
-                    transaction.sent(topic, place, [record.entry])
-                    transaction.partitions.add(topic.name)
-                else:
-                    transaction.records.add(place)
-            elif isinstance(record, Acked):
-                transaction.records.add(place)
-                self._withhold_again(transaction, record, topics.get(record.topic))
-        await self.held.ended(outdated)
-        if self._open:
-            logger.info("%d transactions are open since before the start", len(self._open))
-            self._opened.set()
-
-    def _withhold_again(
-        self, transaction: OpenTransaction, record: Acked, topic: Topic | None
-    ) -> None:
-        found = None if topic is None else topic.subscriptions.get(record.subscription)
-        if topic is None or found is None or found.id != record.subscription_id:
-            return
-        holder = found.withhold(record.whole, record.parts, anew=True)
-        acks = transaction.acks.setdefault(holder, Acks(topic, found, holder))
-        acks.add(record.whole, record.parts)
-        acks.is_cumulative |= record.is_cumulative
-        transaction.count_acks(record.whole, record.parts)
-        transaction.subscriptions.add((topic.name, found.name))
 
     async def run(self) -> NoReturn:
         """Abort those whose time is up, and draw outcomes together, for ever."""
@@ -146,6 +113,7 @@ class Transactions:
             else:
                 with trio.move_on_after(GATHER_S):
                     await self._opened.wait()
+            await self.held.let_go()
             await self.expire(self._clock.wall_ms())
             now_s = self._clock.now()
             if self.outcomes.singles >= GATHER_MIN or now_s - gathered_s >= GATHER_S:
@@ -176,8 +144,25 @@ class Transactions:
 
     # What clients ask of the coordinator
 
-    async def begin(self, timeout_ms: int, caller: Caller) -> TransactionId:
-        """Another one, on disk. Raises :class:`RequestRefused` and :class:`.CommitFailed`."""
+    @property
+    def is_ready(self) -> bool:
+        """One can be begun, without anything to wait for before."""
+        return self.latest > 0
+
+    async def prepare(self) -> None:
+        """Make ready for the first. Raises :class:`.CoreError`."""
+        await self.start()
+        await self.held.open()
+        async with self._starting:
+            if not self.is_ready:
+                kept = self._core.metadata(ERA).get(ERA, b"")
+                era = int.from_bytes(kept, "big") + 1
+                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(ERA_BYTES, "big"))]))
+                self.latest = era << ERA_BITS
+
+    def begin(self, timeout_ms: int, caller: Caller, begun: Begun) -> None:
+        """Another one, if this :attr:`is_ready`; ``begun`` is told when it is on disk. Raises
+        :class:`RequestRefused`."""
         most = self._config.transactions_open_max
         if len(self._open) + self._beginning >= most:
             text = f"expected at most {most} open transactions (pulsar.transactions_open_max)"
@@ -185,40 +170,23 @@ class Transactions:
         if timeout_ms > TIMEOUT_MS_MAX:
             text = f"expected a time-out of at most {TIMEOUT_MS_MAX} ms, got {timeout_ms}"
             raise RequestRefused(pb.NotAllowedError, text)
-        self._beginning += 1
-        try:
-            return await self._begin(timeout_ms, caller)
-        finally:
-            self._beginning -= 1
-
-    async def _begin(self, timeout_ms: int, caller: Caller) -> TransactionId:
-        await self.start()
-        await self.held.open()
-        async with self._starting:
-            if not self.latest:
-                kept = self._core.metadata(ERA).get(ERA, b"")
-                era = int.from_bytes(kept, "big") + 1
-                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(ERA_BYTES, "big"))]))
-                self.latest = era << ERA_BITS
-            self.latest += 1
-            number = self.latest
+        self.latest += 1
+        number = self.latest
         opened = Opened(self._clock.wall_ms(), timeout_ms, (caller.role, caller.original))
         record = pack(number, opened, opened.at_ms)
         transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened, self.memory)
+        self._beginning += 1
 
-        def submit(done: Done) -> None:
-            def stored(error: CommitFailed | None, first: Position) -> None:
-                if error is None:
-                    transaction.records.add(first)
-                    self._open[number] = transaction
-                    self._opened.set()
-                    self._opened = trio.Event()
-                done(error)
+        def stored(error: CommitFailed | None, first: Position) -> None:
+            self._beginning -= 1
+            if error is None:
+                transaction.records.add(first)
+                self._open[number] = transaction
+                self._opened.set()
+                self._opened = trio.Event()
+            begun(error, transaction.id)
 
-            self.held.append([record], stored)
-
-        await durable(submit)
-        return transaction.id
+        self.held.append([record], stored)
 
     def find(self, wanted: TransactionId, caller: Caller | None) -> OpenTransaction:
         """One that is open, of that caller's; None: of anybody's. Raises
@@ -254,6 +222,41 @@ class Transactions:
                 return
             await found.changed()
 
+    def end_at_once(
+        self, wanted: TransactionId, caller: Caller | None, *, commit: bool, done: Done
+    ) -> bool:
+        """As :meth:`end`, with nothing to wait for but the commit, of which ``done`` is told: most
+        are small, and all of them is on disk. False if this is another one. Raises
+        :class:`RequestRefused`."""
+        found = self._open.get(wanted.least_bits)
+        if found is None or found.state is not TransactionState.OPEN or not found.is_settled:
+            return False
+        found = self._of(wanted, caller)
+        end = self._ended_by(found, commit=commit)
+        if commit and self._ending.terminated(found) is not None:
+            return False
+        unit = self._ending.unit(found, end) if commit else Unit(metadata=[end.row])
+        found.move(end.moving)
+
+        def stored(error: CommitFailed | None) -> None:
+            if error is not None:
+                found.move(TransactionState.OPEN)
+            else:
+                if not commit:
+                    self._ending.give_back(found)
+                self._has_ended(found, end)
+                self.held.ended(found.records)
+                found.move(end.goal)
+            done(error)
+
+        self._core.commit(unit, stored)
+        return True
+
+    def units(self, wanted: TransactionId) -> int:
+        """What ends with that one, in what costs as much as a small request."""
+        found = self._open.get(wanted.least_bits)
+        return 0 if found is None else found.units
+
     # What is done in one
 
     def send(
@@ -269,7 +272,7 @@ class Transactions:
         size = sum(map(len, entries))
         try:
             found = self.find(wanted, caller)
-            self._expect_room(found, topic, size)
+            found.expect_sends(topic, size, self._config.transaction_bytes_max)
         except RequestRefused as refused:
             # Not before this returns: who holds runs back would hand over the next in the call.
             gone = TransactionNotOpen(str(refused))
@@ -344,15 +347,6 @@ class Transactions:
             raise RequestRefused(pb.AuthorizationError, text)
         return found
 
-    def _expect_room(self, found: OpenTransaction, topic: Topic, size: int) -> None:
-        if not topic.durable:
-            text = f"{topic.name} is not persistent: nothing can be sent to it in a transaction"
-            raise RequestRefused(pb.NotAllowedError, text)
-        most = self._config.transaction_bytes_max
-        if found.sent_bytes + size > most:
-            text = f"expected at most {most} bytes in a transaction (pulsar.transaction_bytes_max)"
-            raise RequestRefused(pb.NotAllowedError, text)
-
     def _cumulative(
         self, subscription: Subscription, but: OpenTransaction
     ) -> OpenTransaction | None:
@@ -366,22 +360,31 @@ class Transactions:
         with self._moving(found, commit=commit), trio.CancelScope(shield=True):
             while found.under_way:
                 await found.changed()
-            now_ms, number = self._clock.wall_ms(), found.id.least_bits
-            until_ms = now_ms + found.opened.timeout_ms + KEPT_MS
-            row = self.outcomes.row(number, until_ms, committed=commit)
+            end = self._ended_by(found, commit=commit)
             if commit:
-                for sends in found.sends.values():
-                    if sends.topic.id in self._ended:
-                        raise TopicTerminated(f"{sends.topic.name} was terminated")
-                await self._ending.commit(found, [row], now_ms)
+                if (topic := self._ending.terminated(found)) is not None:
+                    raise TopicTerminated(f"{topic.name} was terminated")
+                await self._ending.commit(found, end)
             else:
-                await self._core.committed(Unit(metadata=[row]))
+                await self._core.committed(Unit(metadata=[end.row]))
                 self._ending.give_back(found)
-            self.outcomes.stored(number, until_ms, committed=commit)
-            del self._open[number]
-            found.forget()
+            self._has_ended(found, end)
         with trio.CancelScope(shield=True):
-            await self.held.ended(found.records)
+            self.held.ended(found.records)
+            await self.held.let_go()
+
+    def _ended_by(self, found: OpenTransaction, *, commit: bool) -> End:
+        """How it would end now."""
+        now_ms = self._clock.wall_ms()
+        until_ms = now_ms + found.opened.timeout_ms + KEPT_MS
+        row = self.outcomes.row(found.id.least_bits, until_ms, committed=commit)
+        return End(commit, now_ms, until_ms, row)
+
+    def _has_ended(self, found: OpenTransaction, end: End) -> None:
+        """That is on disk."""
+        self.outcomes.stored(found.id.least_bits, end.until_ms, committed=end.committed)
+        del self._open[found.id.least_bits]
+        found.forget()
 
     @contextmanager
     def _moving(self, found: OpenTransaction, *, commit: bool) -> Iterator[None]:

@@ -28,7 +28,7 @@ from arneb_pulsar.session.output import Output
 from arneb_pulsar.session.producers import Producers
 from arneb_pulsar.session.rules import RULES
 from arneb_pulsar.session.schemas import SchemaRequests
-from arneb_pulsar.session.transactions import Transactions
+from arneb_pulsar.session.transactions import SMALL, Transactions
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
 from arneb_pulsar.session.watchers import TopicWatchers
 from arneb_pulsar.wire import commands
@@ -68,6 +68,8 @@ class ConnectionSession:
         self._at = 0
         self.request_bytes = 0
         """Size of the request that the last call has handled."""
+        self.was_small = False
+        """That one was one of :data:`.transactions.SMALL`."""
         self._keep_alive = KeepAlive(now, config.handshake_timeout_s, config.keep_alive_s)
         self._producers = Producers(output)
         self._consumers = Consumers(output)
@@ -103,6 +105,7 @@ class ConnectionSession:
         self._output.now = now
         self._keep_alive.heard(now)
         self.request_bytes = 0
+        self.was_small = False
         try:
             if self._output.pieces is not None:
                 self._output.next_piece()
@@ -207,6 +210,7 @@ class ConnectionSession:
             at += 1
             if command.type not in UNANSWERED:
                 self.request_bytes = len(data)
+                self.was_small = command.type in SMALL
                 break
             if self._output.pieces is not None:
                 break

@@ -5,7 +5,7 @@ with one over another connection. What brokers of Apache Pulsar say among themse
 transaction ends in one place.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from arneb_pulsar.session.effects import BeginTransaction, EndTransaction, JoinTransaction
 from arneb_pulsar.session.errors import Failure
@@ -15,12 +15,24 @@ from arneb_pulsar.transactions.states import COORDINATOR, TransactionId
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BaseCommand,
     CommandAddPartitionToTxn,
     CommandAddSubscriptionToTxn,
     CommandEndTxn,
     CommandNewTxn,
     CommandTcClientConnectRequest,
 )
+
+SMALL: Final = frozenset(
+    {
+        BaseCommand.NEW_TXN,
+        BaseCommand.ADD_PARTITION_TO_TXN,
+        BaseCommand.ADD_SUBSCRIPTION_TO_TXN,
+        BaseCommand.END_TXN,
+    }
+)
+"""Requests that cost about as much as a message, and are answered by as little. Many clients'
+threads make them over one connection, so that a read brings several."""
 
 BETWEEN_BROKERS = Failure(
     pb.NotAllowedError, "expected END_TXN: a transaction ends at its coordinator, all of it at once"

@@ -26,6 +26,10 @@ class FakeCore:
 
     def watch_topics(self, watcher: object) -> None: ...
 
+    def turn_begins(self, whose: int) -> None: ...
+
+    def turn_ends(self, *, may_be_called: bool) -> None: ...
+
     def metadata(self, prefix: str) -> dict[str, bytes]:
         return {}
 

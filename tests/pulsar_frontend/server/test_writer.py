@@ -1,5 +1,7 @@
 """The writer: one flush for each wake-up, in pieces, and an end for who does not read."""
 
+import socket
+
 import pytest
 import trio
 import trio.testing
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.long_turns import LongTurns
+from arneb_core.api.plain_stream import PlainStream
 from arneb_pulsar.server.writer import PIECE_BYTES, PIECE_WITHIN_S, Writer
 
 
@@ -110,3 +113,71 @@ async def test_no_farewell_behind_half_a_frame() -> None:
     await writer.farewell()
     assert await theirs.receive_some() == b"o"
     assert session.flushes == [b"last"]
+
+
+def plain_pair(sent_bytes: int = 64 * 1024) -> tuple[PlainStream, socket.socket]:
+    """A plain stream, whose kernel takes about so much that nobody reads, and the other end."""
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sent_bytes)
+    theirs.setblocking(False)
+    return PlainStream(ours), theirs
+
+
+@pytest.mark.real_time
+async def test_what_the_kernel_takes_is_said_at_once() -> None:
+    ours, theirs = plain_pair()
+    session = Session(b"one", b"two")
+    writer = Writer(ours, session, 1000, LongTurns())
+    assert not writer.say()  # there is more, which waits for a turn
+    assert theirs.recv(10) == b"one"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run, lambda: None)
+        await writer.flushed()
+        assert theirs.recv(10) == b"two"
+        session.flushes = [b"three"]
+        assert writer.say()
+        assert theirs.recv(10) == b"three"
+        assert not writer.say()  # nothing was to be said
+        assert not writer._busy
+        assert writer.sent_bytes == 11
+        nursery.cancel_scope.cancel()
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.real_time
+async def test_what_the_kernel_does_not_take_is_sent_by_the_task_before_what_comes_later() -> None:
+    ours, theirs = plain_pair()
+    much, later = bytes(range(256)) * 8 * 1024, b"later"
+    session = Session(much)
+    writer = Writer(ours, session, 1000, LongTurns())
+    received = bytearray()
+    assert not writer.say()
+    assert 0 < writer.sent_bytes < len(much)
+    assert writer.is_full(0)
+    session.flushes = [later]
+    assert not writer.say()  # behind what is under way
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run, lambda: None)
+        while len(received) < len(much) + len(later):
+            await trio.lowlevel.wait_readable(theirs)
+            received += theirs.recv(1 << 20)
+        await writer.flushed()
+        nursery.cancel_scope.cancel()
+    assert received == much + later
+    assert writer.sent_bytes == len(received)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.real_time
+async def test_no_farewell_behind_half_of_what_was_said_at_once() -> None:
+    ours, theirs = plain_pair()
+    session = Session(bytes(1 << 20))
+    writer = Writer(ours, session, 1000, LongTurns())
+    assert not writer.say()
+    session.flushes = [b"last"]
+    await writer.farewell()
+    assert session.flushes == [b"last"]
+    ours.close()
+    theirs.close()

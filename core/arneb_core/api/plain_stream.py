@@ -2,7 +2,9 @@
 
 The rule: what the kernel can take or give at once costs no pass of the event loop, but for one
 after each 64 KiB. An answer is half a dozen reads and writes; beside a crowd each pass lasts for
-milliseconds, and :class:`trio.SocketStream` has everybody wait for one after each of them.
+milliseconds, and :class:`trio.SocketStream` has everybody wait for one after each of them. Whoever
+handles all that a read brings in one turn reads by :meth:`PlainStream.receive_next` instead, which
+waits for a pass each time.
 """
 
 import socket
@@ -56,6 +58,25 @@ class PlainStream(trio.abc.HalfCloseableStream):
                 self._turn_bytes = 0
             except OSError as error:
                 raise self._ended(error) from error
+
+    async def receive_next(self, max_bytes: int) -> bytes:
+        """As :meth:`receive_some`, behind everybody else who is ready: a turn for each read."""
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._ended(error) from error
+
+    def send_now(self, data: bytes) -> int:
+        """Send what the kernel takes at once; how much that was. What is wrong with the connection
+        is found by who sends the rest."""
+        try:
+            return self._socket.send(data)
+        except OSError:
+            return 0
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send all of it. Not each time a checkpoint. Raises :class:`trio.BrokenResourceError`,
