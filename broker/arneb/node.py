@@ -121,6 +121,8 @@ class Node:
         """What the servers have in common while the broker runs."""
         self.others: dict[str, Shared] = {}
         """The same of other shards than the first that this node leads."""
+        self.trusted: ASGIApp | None = None
+        """What whoever is trusted is answered, where this node may lead several shards."""
         self.cluster: Callable[[], Mapping[str, Any]] | None = None
         """Tells how it does as a member of a cluster."""
         self.hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None = None
@@ -147,7 +149,8 @@ class Node:
     @property
     def api(self) -> "ASGIApp | None":
         """What is served without a login to whoever may open the control socket."""
-        return None if self.shared is None else self.shared.api.trusted
+        alone = None if self.shared is None else self.shared.api.trusted
+        return self.trusted or alone
 
     def about(self) -> Mapping[str, Any]:
         """What it is and how it is, as JSON's values."""
@@ -224,8 +227,7 @@ class Node:
                 await serve_member(config, listeners, self._say, self)
                 return
             async with opener(config)(config.data_dir) as core:
-                where = config.data_dir.absolute()
-                self._say(f"arneb {__version__}, {_form()}, data in {where}")
+                self._say(f"arneb {__version__}, {_form()}, data in {config.data_dir.absolute()}")
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(end_if_broken, core, self._say)
                     await serve_all(core, config, listeners, self._say, self)
@@ -369,8 +371,6 @@ class Node:
             for line in await self._reloading.run(self.config):
                 self._say(line)
         return self._reloading.is_done
-
-    # Moves
 
     def _move(self, state: NodeState) -> None:
         assert state in MOVES[self.state], f"{self.state.value} -> {state.value}"

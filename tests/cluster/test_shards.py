@@ -210,6 +210,8 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
         assert [each["name"] for each in await asked("/api/queues/audit")] == ["orders"]
         assert (await http.get(node.url("/api/queues"), auth=("guest", "x"))).status_code == 401
 
+    await who_is_trusted_asks_the_brokers_of_the_node(cluster)
+    await metrics_of_a_node_say_whose_they_are(cluster, http)
     third = cluster.nodes[2]
     connection = await blocking(lambda: third.connect("audit"))
     listed = (await http.get(third.url("/api/connections"))).json()
@@ -219,6 +221,34 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
     assert (await http.get(third.url("/api/connections/nobody"))).status_code == 404
     with suppress(pika.exceptions.AMQPError):
         await blocking(connection.close)
+
+
+async def who_is_trusted_asks_the_brokers_of_the_node(cluster: Cluster) -> None:
+    """By the control socket; of another node's it is told where to ask."""
+    second = cluster.nodes[1].node
+    assert second is not None
+    assert second.api is not None
+    transport = httpx.ASGITransport(second.api)
+    async with httpx.AsyncClient(transport=transport, base_url="http://control") as control:
+        [queue] = (await control.get("/api/queues/audit")).json()
+        assert queue["name"] == "orders"
+        for path in ("/api/queues/%2F", "/api/queues", "/api/users"):
+            answer = await control.get(path)
+            assert answer.status_code == 503
+            said = "shard 'main' is not led by this node, node 'n1' leads it: ask there"
+            assert answer.json()["reason"] == said
+
+
+async def metrics_of_a_node_say_whose_they_are(cluster: Cluster, http: httpx.AsyncClient) -> None:
+    """Also of a node that does not lead the first shard."""
+    for node, shard in zip(cluster.nodes, ("main", "audit", ""), strict=True):
+        lines = (await http.get(node.url("/metrics"))).text.splitlines()
+        topics = [each for each in lines if each.startswith("arneb_topics{")]
+        assert [each.split('"')[1] for each in topics] == ([shard] if shard else [])
+        heads = [each for each in lines if each.startswith("# TYPE ")]
+        assert len(heads) == len(set(heads))
+        leads = [each for each in lines if each.startswith("arneb_cluster_leads{")]
+        assert len(leads) == 2
 
 
 async def definitions_are_cut_and_put_together(cluster: Cluster, http: httpx.AsyncClient) -> None:

@@ -178,11 +178,11 @@ SHARDS_MUTANTS: Final = (
         GATHERING_TESTS,
     ),
     Mutant(
-        "users go to every shard with a file of definitions",
+        "the vhosts of a file of definitions are all made in the first shard",
         "broker/arneb/http/gathering.py",
-        "        if name not in OF_VHOSTS or not isinstance(value, list):\n",
-        "        if not isinstance(value, list):\n",
-        GATHERING_TESTS,
+        'each.get("name" if name == "vhosts" else "vhost")',
+        'each.get("vhost")',
+        GATHERED_TESTS,
     ),
     Mutant(
         "a user without permissions in one shard only is shown as one without any",

@@ -6,6 +6,8 @@ The rule: it ends with the leadership: whatever was asked for meanwhile is asked
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from starlette.types import ASGIApp
+
 from arneb.reloading import Hook
 from arneb.shared import OwnNode, Shared
 from arneb_cluster.shard import Shard
@@ -18,6 +20,8 @@ class MemberNode(OwnNode, Protocol):
     """What the servers of the first shard's broker have in common while this node leads that."""
     others: dict[str, Shared]
     """The same of the other shards that it leads."""
+    trusted: ASGIApp | None
+    """What whoever is trusted is answered, where this node may lead several shards."""
     cluster: Callable[[], Mapping[str, Any]] | None
     """Tells how it does as a member."""
     hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None

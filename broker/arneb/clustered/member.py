@@ -28,10 +28,11 @@ from arneb.clustered.pulsar_service import (
     internal_settings,
 )
 from arneb.clustered.shards import config_of, division_of, other_shards
+from arneb.clustered.trusted import Trusted
 from arneb.config import Config
 from arneb.garbage import thaw
 from arneb.listeners import Listeners
-from arneb.shared import Say
+from arneb.shared import Say, Shared
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
 from arneb_cluster.routing.leaders import Leaders
@@ -89,7 +90,7 @@ class Member:
                 self.parts = await self._opened(client, directories)
                 await self._take_part()
         finally:
-            self._node.cluster = self._node.hands_over = None
+            self._node.cluster = self._node.hands_over = self._node.trusted = None
             self.parts = []
 
     async def _opened(self, client: Client, stack: AsyncExitStack) -> list[Part]:
@@ -129,6 +130,10 @@ class Member:
         )  # fmt: skip
         self._node.cluster = self._about
         self._node.hands_over = hand_overs.hand_over
+        if self._leaders.division.is_divided:
+            shards = tuple(each.name for each in parts)
+            target_of = self.ports.management_target
+            self._node.trusted = Trusted(self._leaders, self._brokers, target_of, shards)
         async with trio.open_nursery() as nursery:
             for each in parts:
                 nursery.start_soon(each.follow_users)
@@ -139,6 +144,11 @@ class Member:
                 thawing = partial(self._thaw, each)
                 nursery.start_soon(supervise, "the look for what a broker has left", thawing)
             self._node.is_up()
+
+    def _brokers(self) -> dict[str, Shared]:
+        """Those that this node has, by their shards."""
+        first, node = self._config.cluster.shard, self._node
+        return node.others if node.shared is None else {first: node.shared, **node.others}
 
     async def _thaw(self, part: Part) -> None:
         """Find what a broker has left when others need not wait for it: the whole loop does, a

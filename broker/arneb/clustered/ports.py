@@ -23,6 +23,7 @@ from arneb.cluster_routing import (
     HttpClients,
     PulsarClients,
 )
+from arneb.clustered.divided_metrics import DividedMetrics
 from arneb.clustered.divided_pulsar import DividedPulsar
 from arneb.clustered.figures import cluster_figures
 from arneb.clustered.hand_overs import HAND_OVER, HandOvers
@@ -219,14 +220,14 @@ class Ports:
             open_metrics=config.http.open_metrics,
         )
 
-        def routed(app: ASGIApp, target: TargetOf = self._management_target) -> Routed:
+        def routed(app: ASGIApp, target: TargetOf = self.management_target) -> Routed:
             return Routed(
                 app, self._leaders, target, lambda told: told.http, self._http[HTTP].ask
             )  # fmt: skip
 
         sessions = VouchedSessions(routed(leads_now), self._somebody_leads, tables)
         own = MemberLook(sessions, membership, own)
-        own_port = OwnPort(self._handed, HTTP, own)
+        own_port = self._with_metrics(OwnPort(self._handed, HTTP, own), HTTP)
         app: ASGIApp = routed(own_port)
         if (division := self._leaders.division).is_divided:
             leaders_of = {each: routed(own_port, _all_of(each)) for each in self._parts}
@@ -242,11 +243,14 @@ class Ports:
             open_metrics=config.http_pulsar.open_metrics,
         )  # fmt: skip
         pulsar = Routed(
-            OwnPort(self._handed, HTTP_PULSAR, pulsar_own), self._leaders, pulsar_target,
+            self._with_metrics(OwnPort(self._handed, HTTP_PULSAR, pulsar_own), HTTP_PULSAR),
+            self._leaders, pulsar_target,
             lambda told: told.http_pulsar, self._http[HTTP_PULSAR].ask,
         )  # fmt: skip
         await self._serve_port(nursery, HTTP_PULSAR, pulsar, config.http_pulsar)
-        metrics = OwnPort(self._handed, "metrics", following_metrics_app(self.figures))
+        metrics = self._with_metrics(
+            OwnPort(self._handed, "metrics", following_metrics_app(self.figures)), "metrics"
+        )
         await self._serve_port(nursery, "metrics", metrics, config.metrics)
 
     async def _serve_port(
@@ -269,6 +273,13 @@ class Ports:
         """The ways into this node's broker of a namespace."""
         return self._parts[self._leaders.division.shard_of(namespace)].handed
 
+    def _with_metrics(self, app: ASGIApp, name: str) -> ASGIApp:
+        """Those of every broker here, if there can be several."""
+        if not self._leaders.division.is_divided:
+            return app
+        handed = {each.name: each.handed for each in self._parts.values()}
+        return DividedMetrics(handed, name, app)
+
     def _http_server(self, name: str, namespace: str) -> HttpServer | None:
         return self._handed(namespace).http.get(name)
 
@@ -280,7 +291,8 @@ class Ports:
     def _somebody_leads(self) -> bool:
         return not isinstance(self._leaders.of(EVERYTHING_ELSE), Nobody)
 
-    def _management_target(self, path: str) -> Target:
+    def management_target(self, path: str) -> Target:
+        """What a request to the management API is about."""
         return management_target(path, self._namespace_of)
 
     def _is_super(self, caller: Caller) -> bool:

@@ -15,15 +15,14 @@ OWN: Final = Target(Way.OWN)
 MEMBER_PATH: Final = "/api/page/member"
 """How this node does in its cluster."""
 
-OWN_PATHS: Final = (
-    MEMBER_PATH,
-    "/healthz",
-    "/readyz",
+METRICS_PATHS: Final = (
     "/metrics",
     "/metrics/per-object",
     "/metrics/aggregated",
     "/metrics/detailed",
 )
+
+OWN_PATHS: Final = (MEMBER_PATH, "/healthz", "/readyz", *METRICS_PATHS)
 """Of the HTTP port: how this node does."""
 
 OWN_PULSAR_PATHS: Final = ("/metrics", "/admin/v2/brokers/health", "/admin/v2/brokers/ready")

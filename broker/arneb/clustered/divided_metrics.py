@@ -1,0 +1,79 @@
+"""Divided metrics: those of every broker that a node has, where a cluster has several shards.
+
+The rule: a node says what it knows of itself, so what is scraped of all nodes is everything once.
+Each broker judges who may see it, as it does when it is the only one.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from arneb.handed import HandedOver
+from arneb.http.routed import path_of, unavailable
+from arneb.http.targets import METRICS_PATHS
+from arneb.metrics.text import CONTENT_TYPE
+from arneb.metrics.together import together
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of all pages of a node, while they are put together: 300,000 series."""
+
+
+class DividedMetrics:
+    """The metrics of one port, before whatever else is there."""
+
+    def __init__(self, parts: Mapping[str, HandedOver], name: str, rest: ASGIApp) -> None:
+        """``parts``: the ways into the brokers of shards. ``rest`` answers all other paths, and
+        these while the node leads nothing."""
+        self._parts = parts
+        self._name = name
+        self._rest = rest
+
+    def __repr__(self) -> str:
+        return f"<DividedMetrics before {self._rest!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        here = {
+            shard: server.app
+            for shard, handed in self._parts.items()
+            if (server := handed.http.get(self._name)) is not None
+        }
+        if scope["type"] != "http" or path_of(scope) not in METRICS_PATHS or not here:
+            await self._rest(scope, receive, send)
+            return
+        pages: list[tuple[str, str]] = []
+        held = 0
+        for shard, app in here.items():
+            head, said = await _asked(app, scope, receive)
+            if head["status"] != 200:
+                await send(head)
+                await send({"type": "http.response.body", "body": said})
+                return
+            held += len(said)
+            if held > HELD_BYTES_MAX:
+                await unavailable(send, f"expected at most {HELD_BYTES_MAX} bytes of metrics")
+                return
+            pages.append((shard, said.decode()))
+        body = together(pages).encode()
+        headers = [
+            (b"content-type", CONTENT_TYPE.encode()),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+async def _asked(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
+    plain = [each for each in scope["headers"] if each[0].lower() != b"accept-encoding"]
+    head: list[Message] = []
+    said = bytearray()
+
+    async def take(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            head.append(message)
+        elif len(said) <= HELD_BYTES_MAX:
+            said.extend(message.get("body", b""))
+
+    await app({**scope, "headers": plain}, receive, take)
+    return head[0], bytes(said)

@@ -1,0 +1,60 @@
+"""Trusted: what whoever may open a node's control socket is answered, where there are several
+shards.
+
+The rule: the brokers of this node are asked, each about what is its own; what another node leads is
+refused by that node's name: trust ends at the machine.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.http.gathered import Gathered
+from arneb.http.routed import Target, path_of, unavailable
+from arneb.shared import Shared
+from arneb_cluster.routing.leaders import Leaders
+from arneb_core.api.placement import Elsewhere
+
+
+class Trusted:
+    """The application of the control socket."""
+
+    def __init__(
+        self,
+        leaders: Leaders,
+        brokers: Callable[[], Mapping[str, Shared]],
+        target_of: Callable[[str], Target],
+        shards: tuple[str, ...],
+    ) -> None:
+        """``brokers``: those that this node has, by their shards."""
+        self._leaders = leaders
+        self._brokers = brokers
+        self._target_of = target_of
+        shard_of = leaders.division.shard_of
+        self._gathered = Gathered(shards, shard_of, self._of_shard, self._one)
+
+    def __repr__(self) -> str:
+        return f"<Trusted over {', '.join(self._brokers()) or 'no broker'}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        await self._gathered(scope, receive, send)
+
+    def _of_shard(self, shard: str) -> ASGIApp:
+        return partial(self._ask, shard)
+
+    async def _one(self, scope: Scope, receive: Receive, send: Send) -> None:
+        shard = self._leaders.division.shard_of(self._target_of(path_of(scope)).namespace)
+        await self._ask(shard, scope, receive, send)
+
+    async def _ask(self, shard: str, scope: Scope, receive: Receive, send: Send) -> None:
+        broker = self._brokers().get(shard)
+        if broker is not None:
+            await broker.api.trusted(scope, receive, send)
+            return
+        found = self._leaders.of_shard(shard)
+        where = "nobody leads it"
+        if isinstance(found, Elsewhere):
+            where = f"node '{found.addresses.node}' leads it: ask there"
+        await unavailable(send, f"shard '{shard}' is not led by this node, {where}")
