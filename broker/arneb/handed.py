@@ -34,6 +34,10 @@ class Share(Protocol):
         """The same for its catalogue."""
         ...
 
+    def misplaced(self, namespace: str) -> str:
+        """Why a namespace is another's; empty: it is not."""
+        ...
+
     async def seed(self, wanted: "Seed") -> "Seed":
         """What of the settings' vhosts and users its catalogue begins with."""
         ...

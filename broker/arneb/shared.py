@@ -287,7 +287,7 @@ class Shared:
         self.catalogue.watch(lambda changed: context.rights.changed())
         server = PulsarServer(context)
         if (handed := self.handed) is not None:
-            context.ownership.follow(handed.placements, handed.node)
+            context.ownership.follow(handed.placements, handed.node, handed.share.misplaced)
             handed.pulsar = server
         return server
 

@@ -142,6 +142,9 @@ async def clients_of_pulsar_use_the_topics_of_both(cluster: Cluster) -> None:
             [True, False], [False, True],
         ]  # fmt: skip
     await blocking(_use_the_official_client, third)
+    refused = await _joining_of(third, "main", names[1])
+    assert refused.error == pb.NotAllowedError
+    assert refused.message.endswith("books/old is in shard 'audit', not in 'main'")
     for shard, wrong in (("audit", names[0]), ("main", names[1])):
         refused = await _refusal_at(third, shard, wrong)
         assert refused.error == pb.ServiceNotReady  # and is to be looked up again
@@ -154,16 +157,40 @@ async def clients_of_pulsar_use_the_topics_of_both(cluster: Cluster) -> None:
         assert (await consumer.receive(20)).data == b"c"
 
 
+async def _joining_of(node: OneNode, shard: str, topic: str) -> Any:
+    """What a client hears whose transaction at a shard is to have a topic of another."""
+    raw = await _at_shard(node, shard)
+    await raw.send(pb.CommandNewTxn(request_id=1, tc_id=0))
+    made = await raw.expect(pb.CommandNewTxnResponse)
+    await raw.send(
+        pb.CommandAddPartitionToTxn(
+            request_id=2,
+            txnid_least_bits=made.txnid_least_bits,
+            txnid_most_bits=made.txnid_most_bits,
+            partitions=[topic],
+        )
+    )
+    refused = await raw.expect(pb.CommandAddPartitionToTxnResponse)
+    await raw.stream.aclose()
+    return refused
+
+
 async def _refusal_at(node: OneNode, shard: str, topic: str) -> Any:
     """What a client hears that wants to produce to a topic at the broker of another shard."""
-    raw = RawClient(await trio.open_tcp_stream("127.0.0.1", node.ports["pulsar"]))
-    told = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
-    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=told))
-    await raw.expect(pb.CommandConnected)
+    raw = await _at_shard(node, shard)
     await raw.send(pb.CommandProducer(topic=topic, producer_id=1, request_id=8))
     refused = await raw.expect(pb.CommandError)
     await raw.stream.aclose()
     return refused
+
+
+async def _at_shard(node: OneNode, shard: str) -> RawClient:
+    """A client at a shard's broker, through a node."""
+    raw = RawClient(await trio.open_tcp_stream("127.0.0.1", node.ports["pulsar"]))
+    told = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
+    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=told))
+    await raw.expect(pb.CommandConnected)
+    return raw
 
 
 def _use_the_official_client(node: OneNode) -> None:

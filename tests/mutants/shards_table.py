@@ -220,6 +220,27 @@ SHARDS_MUTANTS: Final = (
         GATHERED_TESTS,
     ),
     Mutant(
+        "a transaction is to have topics of two shards, and is not refused",
+        "pulsar_frontend/arneb_pulsar/services/ownership.py",
+        "            if why := self._misplaced(each.namespace):\n",
+        '            if why := "":\n',
+        SHARDS_TESTS,
+    ),
+    Mutant(
+        "metrics of two shards are the same series",
+        "broker/arneb/metrics/together.py",
+        "                family.series.append(_labelled(line, found, label))\n",
+        "                family.series.append(line)\n",
+        ("tests/broker/metrics/test_together.py",),
+    ),
+    Mutant(
+        "a node that leads another shard than the first says nothing of its broker",
+        "broker/arneb/clustered/divided_metrics.py",
+        "not in METRICS_PATHS or not here:\n",
+        "not in METRICS_PATHS or here:\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
         "whatever shard is named, the first is handed over",
         CLUSTERED + "hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",

@@ -73,6 +73,8 @@ def pulsar_target(path: str) -> Target:
     match _parts(path):
         case ["admin", _, kind, tenant, namespace, *_] if kind in OF_NAMESPACES:
             return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
+        case ["admin", _, "tenants" | "namespaces", tenant]:
+            return Target(Way.SENT, f"{unquote(tenant)}/")
         case ["lookup", _, "topic", _, tenant, namespace, *_]:
             return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
     return Target(Way.SENT)

@@ -97,6 +97,8 @@ class ConnectionTransactions:
         try:
             names = [_full(each) for each in effect.partitions]
             others = [(_full(topic), name) for topic, name in effect.subscriptions]
+            together = (*names, *(topic for topic, _ in others))
+            self._context.ownership.check_together(map(parse_topic, together))
             self._context.transactions.join(
                 effect.transaction, self._connection.caller, names, others
             )

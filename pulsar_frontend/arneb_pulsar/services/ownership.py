@@ -5,6 +5,7 @@ Pulsar's refuses a bundle that it does not own; when a namespace has moved, whoe
 told where to. A broker that is alone has everything.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final, NoReturn
 
 import trio
@@ -35,14 +36,19 @@ class Ownership:
         self._consumers = consumers
         self._placements: Placements | None = None
         self._node = ""
+        self._misplaced: Callable[[str], str] = _never
         self._changed = trio.Event()
 
     def __repr__(self) -> str:
         return f"<Ownership of {'everything' if self._placements is None else self._node}>"
 
-    def follow(self, placements: Placements, node: str) -> None:
-        """From now on what is served where is said there. ``node``: what this one is called."""
+    def follow(
+        self, placements: Placements, node: str, misplaced: Callable[[str], str] | None = None
+    ) -> None:
+        """From now on what is served where is said there. ``node``: what this one is called.
+        ``misplaced``: why a namespace is never served by this broker; empty: it may be."""
         self._placements, self._node = placements, node
+        self._misplaced = misplaced or _never
 
     def elsewhere(self, namespace: str) -> Placement | None:
         """Who serves a namespace, unless it is this broker."""
@@ -55,6 +61,14 @@ class Ownership:
         """Raise :class:`RequestRefused` for a topic that is not served here."""
         if self.elsewhere(topic.namespace) is not None:
             raise self.refusal(topic)
+
+    def check_together(self, topics: Iterable[TopicName]) -> None:
+        """Raise :class:`RequestRefused` for topics of which some are never served by this broker:
+        what happens to all of them at once happens in one."""
+        for each in topics:
+            if why := self._misplaced(each.namespace):
+                text = f"expected topics of one shard in a transaction: {why}"
+                raise RequestRefused(pb.NotAllowedError, text)
 
     def refusal(self, topic: TopicName) -> RequestRefused:
         """What whoever uses a topic at the wrong broker hears: it is to be looked up again."""
@@ -96,6 +110,10 @@ class Ownership:
         if isinstance(placement, Elsewhere):
             return assigned_to(placement.addresses)
         return None if placement is None else NOWHERE
+
+
+def _never(_: str) -> str:
+    return ""
 
 
 def assigned_to(addresses: NodeAddresses) -> Assigned:
