@@ -26,6 +26,7 @@ from tests.cluster.member_kit import (
 from tests.pulsar_frontend.raw_client import RawClient
 
 from arneb.asking_shards import url_of_shard
+from arneb.control.serving import NotPossible
 from arneb.shard_settings import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.supervision import sole_error
@@ -375,6 +376,47 @@ async def admits(node: OneNode, vhost: str, password: str, user: str = "anna") -
 
 async def refuses(node: OneNode, vhost: str, password: str) -> bool:
     return not await admits(node, vhost, password)
+
+
+async def test_one_node_leads_several_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does when the others are away: each with its broker, in one process."""
+    async with (
+        cluster_of(tmp_path, monkeypatch, 1, shards=(AUDIT,)) as cluster,
+        httpx.AsyncClient(timeout=20, auth=GUEST) as http,
+    ):
+        [node] = cluster.nodes
+        for again in (False, True):
+            await cluster.leader()
+            await cluster.leader_of("audit")
+            assert node.node is not None
+            for vhost, name in (("/", "public/default"), ("audit", "public/audit")):
+                if again:
+                    kept = await blocking(partial(consume, node, 1, vhost=vhost))
+                    assert kept == [vhost.encode()]
+                await blocking(partial(publish, node, vhost.encode(), vhost=vhost))
+                async with connect(f"pulsar://127.0.0.1:{node.ports['pulsar']}") as client:
+                    topic = f"persistent://{name}/orders"
+                    options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
+                    consumer = await client.subscribe(topic, "s", options)
+                    message = await consumer.receive(20)
+                    assert message.data == vhost.encode()
+                    await consumer.acknowledge_stored(message.id)
+                    await consumer.close()
+            queues = (await http.get(node.url("/api/queues"))).json()
+            assert [each["vhost"] for each in queues if each["name"] == "orders"] == ["/", "audit"]
+            lines = (await http.get(node.url("/metrics"))).text.splitlines()
+            topics = [each for each in lines if each.startswith("arneb_topics{")]
+            assert [each.split('"')[1] for each in topics] == ["main", "audit"]
+            about = node.node.about()["cluster"]
+            assert [about["leads"], *(each["leads"] for each in about["others"])] == [True, True]
+            with pytest.raises(NotPossible, match="expected the shard 'main' or 'audit'"):
+                await node.node.hand_over("", "")
+            if not again:
+                await node.stop()
+                cluster.nursery.start_soon(node.run)
+                await until(lambda: node.node is not None)
 
 
 async def test_a_vhost_that_is_kept_in_another_shard_is_not_given_away_by_a_setting(

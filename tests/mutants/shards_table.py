@@ -102,8 +102,8 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "a shard's leader does not hear of users that are changed later",
         CLUSTERED + "copied_users.py",
-        "                await first.metadata_other_than(changes)\n        finally:\n",
-        "                await trio.sleep_forever()\n        finally:\n",
+        "            await self._copy()\n            await first.metadata_other_than(changes)\n",
+        "            await self._copy()\n            await trio.sleep_forever()\n",
         SHARDS_TESTS,
     ),
     Mutant(

@@ -67,18 +67,23 @@ class CopiedUsers:
                 return found
             await first.metadata_other_than(changes)  # the first leader of all makes it
 
-    async def follow(self, catalogue: Catalogue, *, task_status: trio.TaskStatus[None]) -> None:
-        """Copy into a catalogue until cancelled. Started when all is copied that is known."""
-        first, self._catalogue = self._first, catalogue
-        try:
-            while True:
-                changes = first.replica.metadata_changes
-                await self._copy()
-                task_status.started()
-                task_status = trio.TASK_STATUS_IGNORED
-                await first.metadata_other_than(changes)
-        finally:
-            self._catalogue = None
+    async def begin(self, catalogue: Catalogue) -> None:
+        """Copy into this catalogue from now on: at once what is known, and then what :meth:`follow`
+        is run for."""
+        self._catalogue = catalogue
+        await self._copy()
+
+    async def follow(self) -> None:
+        """Copy whatever changes, until cancelled."""
+        first = self._first
+        while True:
+            changes = first.replica.metadata_changes
+            await self._copy()
+            await first.metadata_other_than(changes)
+
+    def end(self) -> None:
+        """Its broker is no more."""
+        self._catalogue = None
 
     async def catch_up(self) -> None:
         """Copy what the first shard's leader has said to be done before this was asked."""

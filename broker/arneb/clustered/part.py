@@ -161,6 +161,8 @@ class Part:
                 )
         finally:
             self.handed.pulsar = None
+            if self.copied is not None:
+                self.copied.end()
             leading.end()
             self._say(f"{node} serves {name} no more")
             self.left.set()

@@ -20,6 +20,7 @@ from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.records import User, Vhost
 from arneb_core.access.seed import Seed
 from arneb_core.api.placement import NOBODY, Elsewhere, Placement, Placements
+from arneb_core.api.supervision import supervise
 
 _SCHEMES: Final = ("persistent", "non-persistent")
 
@@ -84,8 +85,9 @@ class Share:
 
     async def begin(self, catalogue: Catalogue, nursery: trio.Nursery) -> None:
         """Have whoever is known known here, and from now on."""
-        if self._users is not None:
-            await nursery.start(self._users.follow, catalogue)
+        if (users := self._users) is not None:
+            await users.begin(catalogue)
+            nursery.start_soon(supervise, f"copying users to {self._shard}", users.follow)
 
 
 class OwnPlacements:
