@@ -19,6 +19,7 @@ from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
 from arneb_core.store.check import check
 from arneb_core.store.findings import Finding, FindingKind
+from arneb_core.store.journal_file import JOURNAL_NAME
 from arneb_core.store.replacing import COPY_NAME, GIVEN_NAME
 from arneb_pulsar.client.errors import Disconnected
 
@@ -166,7 +167,8 @@ async def test_a_copy_that_is_cut_goes_on_where_it_was_and_is_waited_for_meanwhi
 
 
 def sizes_in(node: OneNode) -> list[int]:
-    return [(node.config().data_dir / "data.mdb").stat().st_size]
+    names = ("data.mdb", JOURNAL_NAME)
+    return [(node.config().data_dir / name).stat().st_size for name in names]
 
 
 async def test_a_chunk_that_is_damaged_on_its_way_is_asked_for_again(
@@ -228,7 +230,10 @@ async def test_what_is_there_of_a_copy_that_is_not_given_any_more_is_not_used(
         await until(lambda: written() == 2)
         await new.kill()
         making = new.config().data_dir / COPY_NAME
-        (making / "data.mdb").write_bytes(b"?" * (making / "data.mdb").stat().st_size)
+        begun = [each for each in making.iterdir() if each.name in ("data.mdb", JOURNAL_NAME)]
+        assert begun
+        for each in begun:
+            each.write_bytes(b"?" * each.stat().st_size)
         await follower.stop()  # its copy goes with it
         cluster.nursery.start_soon(follower.run)
         await until(lambda: follower.node is not None and follower.node.is_ready)
