@@ -1,7 +1,8 @@
 """A proxy of Pulsar's protocol that loses receipts: what a message needs to be sent again.
 
 The rule: everything goes through as it is, but for the first receipt behind a message with the
-mark: in its place the connection ends.
+mark, by the connection on which that came: in its place the connection ends. A broker of Apache
+Pulsar may be its own client by the same address, and write of the transaction meanwhile.
 """
 
 import socket
@@ -37,25 +38,32 @@ class LosingProxy:
             while True:
                 client, _ = self._listener.accept()
                 broker = socket.create_connection(self._broker)
+                marked = threading.Event()
                 for work, first, other in (
                     (self._to_broker, client, broker),
                     (self._to_client, broker, client),
                 ):
-                    threading.Thread(target=work, args=(first, other), daemon=True).start()
+                    threading.Thread(target=work, args=(first, other, marked), daemon=True).start()
 
-    def _to_broker(self, client: socket.socket, broker: socket.socket) -> None:
+    def _to_broker(
+        self, client: socket.socket, broker: socket.socket, marked: threading.Event
+    ) -> None:
         with suppress(OSError):
             for frame in frames(client):
-                with self._lock:
-                    self.seen += MARK in frame
+                if MARK in frame:
+                    marked.set()
+                    with self._lock:
+                        self.seen += 1
                 broker.sendall(frame)
         _end(client, broker)
 
-    def _to_client(self, broker: socket.socket, client: socket.socket) -> None:
+    def _to_client(
+        self, broker: socket.socket, client: socket.socket, marked: threading.Event
+    ) -> None:
         with suppress(OSError):
             for frame in frames(broker):
                 with self._lock:
-                    is_lost = self.seen > 0 and not self.lost and _is_receipt(frame)
+                    is_lost = marked.is_set() and not self.lost and _is_receipt(frame)
                     self.lost += is_lost
                 if is_lost:
                     break

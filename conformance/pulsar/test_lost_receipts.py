@@ -1,5 +1,5 @@
 """A message of a transaction whose receipt is lost is sent again by its client, inside of the same
-transaction: with deduplication it is there once, and without it twice."""
+transaction: with deduplication it is there once, and without it twice, with either broker."""
 
 from pathlib import Path
 
@@ -7,7 +7,9 @@ import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import free_port
+from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.clients.programs import HERE, RUN_WITHIN_S, built_in_java
+from conformance.pulsar.conftest import TRANSACTING
 from conformance.pulsar.helpers import WITHIN_MS
 from conformance.pulsar.losing import MARK, losing
 from conformance.toolbox import finished
@@ -15,11 +17,20 @@ from conformance.toolbox import finished
 SILENCE_MS = 3_000
 
 
+@pytest.mark.parametrize("broker_name", ["arneb", "pulsar"])
 @pytest.mark.parametrize(("deduplicates", "copies"), [(True, 1), (False, 2)])
-def test_sent_again(tmp_path: Path, deduplicates: bool, copies: int) -> None:
+def test_sent_again(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    broker_name: str,
+    deduplicates: bool,
+    copies: int,
+) -> None:
+    if broker_name not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
+        pytest.skip("not asked for")
     advertised = free_port()
     url = f"pulsar://127.0.0.1:{advertised}"
-    broker, own = made(tmp_path, url, deduplicates)
+    broker, own = made(broker_name, tmp_path, url, deduplicates)
     try:
         with losing(advertised, ("127.0.0.1", own)) as proxy:
             broker.start()  # which may call itself by the name that it advertises
@@ -40,9 +51,21 @@ def test_sent_again(tmp_path: Path, deduplicates: bool, copies: int) -> None:
         broker.stop()
 
 
-def made(place: Path, url: str, deduplicates: bool) -> tuple[Arneb, int]:
+def made(
+    name: str, place: Path, url: str, deduplicates: bool
+) -> tuple[Arneb | PulsarStandalone, int]:
     """A broker that says it is at ``url``, and the port at which it is."""
     truth = str(deduplicates).lower()
-    settings = f'[pulsar]\nadvertised_url = "{url}"\nbrokerDeduplicationEnabled = {truth}\n'
-    port = free_port()
-    return Arneb(place, listeners=["pulsar"], ports={"pulsar": port}, settings=settings), port
+    if name == "arneb":
+        settings = f'[pulsar]\nadvertised_url = "{url}"\nbrokerDeduplicationEnabled = {truth}\n'
+        port = free_port()
+        ports = {"pulsar": port}
+        return Arneb(place, listeners=["pulsar"], ports=ports, settings=settings), port
+    apache = PulsarStandalone(
+        place,
+        advertisedListeners=f"proxy:{url}",
+        internalListenerName="proxy",
+        brokerDeduplicationEnabled=truth,
+        **TRANSACTING,
+    )
+    return apache, int(apache.pulsar_url.rpartition(":")[2])
