@@ -114,17 +114,21 @@ def _figures(what: str, printed: str) -> Figures:
 def compile_generator(directory: Path, *, tls: bool = False) -> LoadGenerator:
     """Compile both programs into ``directory``, the generator ``tls`` and all, for which OpenSSL's
     headers must be there. Raises :class:`LoadFailed`."""
+    with_tls = ("-DWITH_TLS", "-lssl", "-lcrypto") if tls else ()
+    generator = compile_program("amqp_load", directory, *with_tls)
+    return LoadGenerator(generator, compile_program("amqp_sink", directory))
+
+
+def compile_program(name: str, directory: Path, *options: str) -> Path:
+    """Compile a program that is beside this module into ``directory``. Raises
+    :class:`LoadFailed`."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise LoadFailed("expected a C compiler (cc or gcc) on the PATH")
     directory.mkdir(parents=True, exist_ok=True)
-    programs: Mapping[str, Path] = {name: directory / name for name in ("amqp_load", "amqp_sink")}
-    for name, program in programs.items():
-        source = SOURCE / f"{name}.c"
-        command = [compiler, *FLAGS, "-o", str(program), str(source)]
-        if tls and name == "amqp_load":
-            command += ["-DWITH_TLS", "-lssl", "-lcrypto"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise LoadFailed(f"compiling {source}:\n{done.stderr}")
-    return LoadGenerator(programs["amqp_load"], programs["amqp_sink"])
+    source, program = SOURCE / f"{name}.c", directory / name
+    command = [compiler, *FLAGS, "-o", str(program), str(source), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LoadFailed(f"compiling {source}:\n{done.stderr}")
+    return program

@@ -3,9 +3,12 @@
 ``python -m bench.transactions`` starts both on empty directories, both flushing to disk before they
 confirm, and lets them take turns, round by round. Each of so many workers opens a transaction,
 sends ten messages to its topic at once and commits, again and again. The client is the official
-one for Java (``bench/java/Transactions.java``), for both: it computes a small part of what either
-broker does, so it is the brokers that are compared; what the client's process and the broker's
-computed is a row of the table, so that whoever reads it sees which of them was busy.
+one for Java (``bench/java/Transactions.java``), for both; what the client's process and the
+broker's computed is a row of the table, so that whoever reads it sees which of them was busy.
+
+The last column is the client's own floor: what it reaches on this machine with
+``bench/transaction_sink.c``, which answers at once, keeps nothing and costs next to nothing. No
+broker can be better than that, so a factor beyond it cannot be seen with this client.
 """
 
 import argparse
@@ -13,11 +16,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from typing import Final
 
-from bench.report import beside, keep, number
+from bench.load import compile_program
+from bench.report import keep, number
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.java_server import classpath
 from conformance.brokers.process import BrokerFailed
@@ -31,14 +37,53 @@ WORKERS: Final = (1, 16, 64)
 ROUNDS: Final = 3
 SECONDS: Final = 8.0
 WARM_UP_S: Final = 4.0
+WARMING_WORKERS: Final = 16
+"""At once, before anything counts, so that no broker is measured while it compiles itself."""
+
 STARTED_WITHIN_S: Final = 120.0
 """A virtual machine that compiles its programme first, and makes producers."""
 
 PROGRAM: Final = Path(__file__).parent / "java" / "Transactions.java"
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
+NAMES: Final = ("pulsar", "arneb", "sink")
+
 Figures = dict[str, float]
-Server = Arneb | PulsarStandalone
+
+
+class Sink:
+    """What answers at once."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises :class:`.LoadFailed`."""
+        self._program = compile_program("transaction_sink", directory)
+        self._process: subprocess.Popen[str] | None = None
+        self.pulsar_url = ""
+
+    def __repr__(self) -> str:
+        return f"<Sink at {self.pulsar_url}>"
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Begin to answer."""
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen([self._program], stdin=pipe, stdout=pipe, text=True)
+        assert self._process.stdout is not None, "it has a pipe"
+        self.pulsar_url = f"pulsar://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+Server = Arneb | PulsarStandalone | Sink
 
 
 def measure(server: Server, workers: int, seconds: float, *, batches: bool) -> Figures:
@@ -82,6 +127,22 @@ def children_cpu_s() -> float:
     return times.children_user + times.children_system
 
 
+def beside_the_floor(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """The table: medians, how many times better Arneb is than Pulsar, and how many times better
+    what answers at once would be."""
+    rows = ["| | Pulsar | Arneb | better by | the client alone | better by |", "|---|" + "---|" * 5]
+    for figure, by_name in found.items():
+        theirs, ours, floor = (median(by_name[name]) for name in NAMES)
+        cells = [number(theirs)]
+        for each in (ours, floor):
+            factor = each / theirs if figure.endswith("/s") else theirs / max(each, 1e-9)
+            cells += [number(each), f"{factor:.2g}"]
+        if "CPU" in figure:
+            cells[-1] = ""  # of nothing
+        rows.append(f"| {figure} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.transactions")
@@ -96,10 +157,12 @@ def main() -> int:
             Path(made) / "pulsar", transactionCoordinatorEnabled="true", systemTopicEnabled="true"
         )
         arneb = Arneb(Path(made) / "arneb", listeners=["pulsar"])
-        servers: dict[str, Server] = {"pulsar": pulsar, "arneb": arneb}
+        servers: dict[str, Server] = {"pulsar": pulsar, "arneb": arneb, "sink": Sink(Path(made))}
+        assert tuple(servers) == NAMES, "each has its column"
         for server in servers.values():
             stack.callback(server.stop)
             server.start()
+            measure(server, WARMING_WORKERS, options.seconds, batches=False)
         for _ in range(options.rounds):
             for workers in options.workers:
                 for batches in (False, True):
@@ -108,7 +171,7 @@ def main() -> int:
                         for figure, value in figures.items():
                             found.setdefault(figure, {}).setdefault(name, []).append(value)
                             print(f"{name}: {figure}: {number(value)}", flush=True)
-    table = beside(found)
+    table = beside_the_floor(found)
     print(table)
     if not options.no_write:
         title = f"Transactions of {MESSAGES} messages beside Apache Pulsar 4.0.7 standalone"

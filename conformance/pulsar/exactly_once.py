@@ -34,6 +34,10 @@ WORKERS: Final = 2
 TIMEOUT_S: Final = 3
 """Of a transaction whose client was killed."""
 
+PENDING_MAX: Final = 100_000
+"""Tasks without receipts. A client that found the broker away a few times waits for half a minute
+before it looks again, and refuses what its queue has no room for meanwhile."""
+
 DONE_WITHIN_S: Final = 120.0
 """The last results, after the last kill."""
 
@@ -54,6 +58,7 @@ class ExactlyOnce:
         self._broker = Arneb(place, listeners=["pulsar"], ports=ports, settings=SETTINGS)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._tasks = 0
+        self._not_given = 0
         self._taken: set[bytes] = set()
         """Where the results stand that were taken."""
 
@@ -67,7 +72,9 @@ class ExactlyOnce:
         self._judge = self._client.subscribe(
             RESULTS, "judge", initial_position=pulsar.InitialPosition.Earliest
         )
-        self._producer = self._client.create_producer(TASKS, send_timeout_millis=0)
+        self._producer = self._client.create_producer(
+            TASKS, send_timeout_millis=0, max_pending_messages=PENDING_MAX
+        )
         self._workers = [self._worker() for _ in range(WORKERS)]
         return self
 
@@ -93,6 +100,10 @@ class ExactlyOnce:
             time.sleep(self._dice.uniform(0.05, 1.5))
             killed[self._kill_one()] += 1
         found += self._take(self._tasks - len(found), DONE_WITHIN_S)
+        if self._not_given:
+            raise PromiseBroken(
+                f"{self._not_given} tasks were never given, so nobody could do them"
+            )
         counts = Counter(each.split()[0] for each in found)
         missing = {b"%d" % number for number in range(self._tasks)} - counts.keys()
         # With the ids that the tasks had: other ones, and the task stood there twice.
@@ -103,8 +114,12 @@ class ExactlyOnce:
 
     def _give_tasks(self) -> None:
         for _ in range(TASKS_PER_KILL):
-            self._producer.send_async(b"%d" % self._tasks, lambda *_: None)
+            self._producer.send_async(b"%d" % self._tasks, self._given)
             self._tasks += 1
+
+    def _given(self, result: pulsar.Result, _: object) -> None:
+        if result != pulsar.Result.Ok:
+            self._not_given += 1
 
     def _kill_one(self) -> str:
         if self._dice.random() < 0.5:
