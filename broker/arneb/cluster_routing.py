@@ -285,15 +285,17 @@ class HttpClients:
         """Have another node take a request. Raises :class:`NotServed`."""
         if asker.scheme == "https" and self._settings.tls is None:
             raise NotServed(f"a request by TLS reaches node '{leader.node}' over TLS only")
-        said = json.dumps([asker.address, asker.port, asker.scheme]).encode()
+        said = json.dumps(
+            [asker.address, asker.port, asker.scheme, *([asker.vouched] if asker.vouched else [])]
+        ).encode()
         called = await call(self._settings, leader, Request(self._kind, namespace, said))
         return called.stream
 
     def prepare(self, request: Request) -> Serve:
         """What serves a request that another node asks. Raises :class:`NotServed`."""
         try:
-            address, port, scheme = json.loads(request.document)
-            client = str(address), int(port)
+            address, port, scheme, *more = json.loads(request.document)
+            client, vouched = (str(address), int(port)), "".join(map(str, more[:1]))
         except (ValueError, TypeError, RecursionError) as error:
             raise NotServed(f"expected who asks: {error!r:.100}") from error
         server = self._server_of(request.namespace)
@@ -303,6 +305,6 @@ class HttpClients:
 
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
-            await server.handle(stream, (client, None), str(scheme))
+            await server.handle(stream, (client, None), str(scheme), vouched=vouched)
 
         return serve

@@ -238,6 +238,7 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
         assert [each["name"] for each in await asked("/api/queues/audit")] == ["orders"]
         assert (await http.get(node.url("/api/queues"), auth=("guest", "x"))).status_code == 401
 
+    await a_session_at_the_page_is_known_to_every_shard(cluster)
     await who_is_trusted_asks_the_brokers_of_the_node(cluster)
     await metrics_of_a_node_say_whose_they_are(cluster, http)
     third = cluster.nodes[2]
@@ -249,6 +250,27 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
     assert (await http.get(third.url("/api/connections/nobody"))).status_code == 404
     with suppress(pika.exceptions.AMQPError):
         await blocking(connection.close)
+
+
+async def a_session_at_the_page_is_known_to_every_shard(cluster: Cluster) -> None:
+    """Though only the first one's leader has it: that vouches for it, and no longer than it
+    lasts."""
+    mark, proof = {"x-arneb-page": "1"}, {"username": "guest", "password": "guest"}
+    for node in cluster.nodes:
+        async with httpx.AsyncClient(timeout=20, headers=mark) as http:
+            login = await http.post(node.url("/api/page/session"), json=proof)
+            assert login.status_code == 200
+            [queue] = (await http.get(node.url("/api/queues/audit"))).json()
+            assert queue["name"] == "orders"
+            assert len((await http.get(node.url("/api/vhosts"))).json()) == 4
+            made = node.url(f"/api/queues/audit/made-by-{node.name}")
+            assert (await http.put(made, json={}, headers={"x-arneb-page": ""})).is_success
+            del http.headers["x-arneb-page"]  # as another site's script would ask
+            assert (await http.delete(made)).status_code == 401
+            http.headers.update(mark)
+            assert (await http.delete(made)).status_code == 204
+            assert (await http.delete(node.url("/api/page/session"))).is_success
+            assert (await http.get(node.url("/api/queues/audit"))).status_code == 401
 
 
 async def who_is_trusted_asks_the_brokers_of_the_node(cluster: Cluster) -> None:
@@ -432,7 +454,8 @@ async def test_a_vhost_that_is_kept_in_another_shard_is_not_given_away_by_a_sett
 
         monkeypatch.setattr(member, "other_shards", lambda _: (AUDIT,))
         try:
-            await node.run()
+            with trio.fail_after(30):
+                await node.run()
         except BaseExceptionGroup as group:
             error = sole_error(group)
             assert isinstance(error, StoreUnusable)

@@ -241,6 +241,13 @@ SHARDS_MUTANTS: Final = (
         SHARDS_TESTS,
     ),
     Mutant(
+        "another site's script changes something in another shard by a session at the page",
+        CLUSTERED + "vouched.py",
+        '            is_ours = scope["method"] in LOOKING or MARK in headers\n',
+        "            is_ours = True\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
         "whatever shard is named, the first is handed over",
         CLUSTERED + "hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",

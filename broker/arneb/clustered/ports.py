@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import trio
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from arneb.access import has_named
 from arneb.certificates import Certificates
@@ -35,7 +35,7 @@ from arneb.clustered.own_port import (
     following_pulsar_app,
 )
 from arneb.clustered.part import Part
-from arneb.clustered.vouched import MemberLook, VouchedSessions, leads_now
+from arneb.clustered.vouched import MemberLook, VouchedSessions, Vouching, leads_now
 from arneb.config import Config
 from arneb.data.writing import LARGE
 from arneb.handed import HandedOver
@@ -43,7 +43,7 @@ from arneb.http.gathered import Gathered
 from arneb.http.limits import HttpLimits
 from arneb.http.management.app import LARGER
 from arneb.http.prefixed import Prefixed
-from arneb.http.routed import Routed, Target, Way
+from arneb.http.routed import Routed, Target, Way, path_of
 from arneb.http.server import ByTls, HttpServer, serve_http
 from arneb.http.targets import management_target, pulsar_target
 from arneb.listeners import Listeners
@@ -230,7 +230,13 @@ class Ports:
         own_port = self._with_metrics(OwnPort(self._handed, HTTP, own), HTTP)
         app: ASGIApp = routed(own_port)
         if (division := self._leaders.division).is_divided:
-            leaders_of = {each: routed(own_port, _all_of(each)) for each in self._parts}
+            first, *others = self._parts
+            leader = routed(own_port, _all_of(first))
+            leaders_of: dict[str, ASGIApp] = {first: leader}
+            for each in others:
+                of_all = routed(own_port, _all_of(each))
+                leaders_of[each] = Vouching(leader, lambda _: True, of_all)
+            app = Vouching(leader, self._is_others, app)
             app = Gathered(list(self._parts), division.shard_of, leaders_of.__getitem__, app)
         app = OwnPage(app, self._somebody_leads)
         bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
@@ -294,6 +300,12 @@ class Ports:
     def management_target(self, path: str) -> Target:
         """What a request to the management API is about."""
         return management_target(path, self._namespace_of)
+
+    def _is_others(self, scope: Scope) -> bool:
+        """A request is about another shard than the first."""
+        target = self.management_target(path_of(scope))
+        shard = self._leaders.division.shard_of(target.namespace)
+        return target.way is not Way.OWN and shard != self._first.name
 
     def _is_super(self, caller: Caller) -> bool:
         """As far as the settings say it: what was granted beside them only a leader knows."""

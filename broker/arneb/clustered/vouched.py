@@ -16,6 +16,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from arneb.http.asgi import VOUCHED
+from arneb.http.audited import LOOKING
 from arneb.http.management.login import MARK
 from arneb.http.management.sessions import COOKIE, token_in
 from arneb.http.routed import unavailable
@@ -85,7 +87,7 @@ class VouchedSessions:
             return None
         key = sha256(token.encode()).digest()
         if self._somebody_leads():
-            status, said = await self._asked(scope, token)
+            status, said = await session_at(self._leader, scope, token)
             if status == 200:
                 return self._vouched(key, said)
             if status == 401:
@@ -111,29 +113,33 @@ class VouchedSessions:
             return None if known.is_in_directory else known.may_monitor
         return allows(MONITORING.who, user.tags)
 
-    async def _asked(self, scope: Scope, token: str) -> tuple[int, Any]:
-        asked = {
-            **scope,
-            "method": "GET",
-            "path": SESSION_PATH,
-            "raw_path": SESSION_PATH.encode(),
-            "query_string": b"",
-            "headers": [(b"cookie", f"{COOKIE}={token}".encode()), (MARK.encode(), b"1")],
-        }
-        status, body = 503, bytearray()
 
-        async def nothing() -> Message:
-            return {"type": "http.request", "body": b"", "more_body": False}
+class Vouching:
+    """Requests to other leaders than the first shard's by whoever has a session there: they are
+    told whose it is. What changes something has to have the page's mark, as it has to there."""
 
-        async def take(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            elif len(body) < ANSWER_BYTES_MAX:
-                body.extend(message.get("body", b""))
+    def __init__(self, first: ASGIApp, is_others: Callable[[Scope], bool], inside: ASGIApp) -> None:
+        """``first`` answers as the first shard's leader does. ``is_others``: a request goes to
+        another."""
+        self._first = first
+        self._is_others = is_others
+        self._inside = inside
 
-        await self._leader(asked, nothing, take)
-        return status, json.loads(body) if status == 200 else None
+    def __repr__(self) -> str:
+        return f"<Vouching before {self._inside!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] == "http" and self._is_others(scope):
+            headers = Headers(scope=scope)
+            token = token_in(headers.get("cookie", ""))
+            is_ours = scope["method"] in LOOKING or MARK in headers
+            if token and is_ours and "authorization" not in headers:
+                status, said = await session_at(self._first, scope, token)
+                if status == 200:
+                    extensions = {**scope.get("extensions", {}), VOUCHED: str(said["name"])}
+                    scope = {**scope, "extensions": extensions}
+        await self._inside(scope, receive, send)
 
 
 class MemberLook:
@@ -170,3 +176,29 @@ class MemberLook:
             return
         response.headers["cache-control"] = "no-store"
         await response(scope, receive, send)
+
+
+async def session_at(leader: ASGIApp, scope: Scope, token: str) -> tuple[int, Any]:
+    """What a leader says of a session, of which a request brings the token."""
+    asked = {
+        **scope,
+        "method": "GET",
+        "path": SESSION_PATH,
+        "raw_path": SESSION_PATH.encode(),
+        "query_string": b"",
+        "headers": [(b"cookie", f"{COOKIE}={token}".encode()), (MARK.encode(), b"1")],
+    }
+    status, body = 503, bytearray()
+
+    async def nothing() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def take(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif len(body) < ANSWER_BYTES_MAX:
+            body.extend(message.get("body", b""))
+
+    await leader(asked, nothing, take)
+    return status, json.loads(body) if status == 200 else None

@@ -12,7 +12,7 @@ import h11
 import trio
 from starlette.types import Scope, Send
 
-from arneb.http.asgi import STREAMED
+from arneb.http.asgi import STREAMED, VOUCHED
 from arneb.http.limits import HEAD_BYTES_MAX
 from arneb_core.api.placement import NodeAddresses
 
@@ -38,6 +38,8 @@ class Asker:
     address: str
     port: int
     scheme: str
+    vouched: str = ""
+    """Who it is, if this node has found that out."""
 
 
 Ask = Callable[[str, NodeAddresses, Asker], Awaitable[trio.abc.Stream]]
@@ -48,7 +50,8 @@ Ask = Callable[[str, NodeAddresses, Asker], Awaitable[trio.abc.Stream]]
 def asker_of(scope: Scope) -> Asker:
     """Who sends a request."""
     address, port = scope.get("client") or ("", 0)
-    return Asker(address, port, scope.get("scheme", "http"))
+    vouched = scope.get("extensions", {}).get(VOUCHED, "")
+    return Asker(address, port, scope.get("scheme", "http"), vouched)
 
 
 async def pass_on(stream: trio.abc.Stream, scope: Scope, body: bytes, send: Send) -> bool:

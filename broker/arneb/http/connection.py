@@ -18,7 +18,7 @@ import h11
 import trio
 from starlette.types import ASGIApp, Scope
 
-from arneb.http.asgi import Answer, Body
+from arneb.http.asgi import VOUCHED, Answer, Body
 from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
 from arneb.http.pace import Lane, Pace
@@ -83,10 +83,12 @@ class HttpConnection:
         certificate: Certificate = NO_CERTIFICATE,
         told: "Callable[[HttpConnection], None]" = nobody,
         pace: Pace | None = None,
+        vouched: str = "",
     ) -> None:
         """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
         with what ``certificate`` of the client's. ``told`` is called when the state changes,
-        or whether it waits. ``pace``: of all the connections of a port."""
+        or whether it waits. ``pace``: of all the connections of a port. ``vouched``: whose it is,
+        as another node knows it."""
         self._app = app
         self._stream = stream
         self._limits = limits
@@ -94,7 +96,7 @@ class HttpConnection:
         self._addresses = addresses
         self._larger = larger
         self._scheme = scheme
-        self._certificate = certificate
+        self._extensions = {CERTIFICATE: certificate, **({VOUCHED: vouched} if vouched else {})}
         self._told = told
         self._pace = pace or Pace()
         self._is_new = True
@@ -301,7 +303,7 @@ class HttpConnection:
             "headers": list(request.headers),
             "client": client,
             "server": server,
-            "extensions": {HOLD: self.hold, CERTIFICATE: self._certificate},
+            "extensions": {HOLD: self.hold, **self._extensions},
         }
 
     # Out

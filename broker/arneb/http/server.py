@@ -176,8 +176,11 @@ class HttpServer:
         addresses: Addresses = (None, None),
         scheme: str = "http",
         certificate: Certificate = NO_CERTIFICATE,
+        *,
+        vouched: str = "",
     ) -> None:
-        """Serve one client, who may have shown a certificate."""
+        """Serve one client, who may have shown a certificate. ``vouched``: who it is, as another
+        node knows it."""
         if self._stopping or not self._has_place():
             await close_at_once(stream)
             return
@@ -192,6 +195,7 @@ class HttpServer:
             certificate,
             self._moved,
             self._pace,
+            vouched,
         )
         self.connections[connection] = self._waiting[connection] = None
         try:

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.asgi import LEFT, STREAMED
+from arneb.http.asgi import LEFT, STREAMED, VOUCHED
 from arneb.http.guarded import PRINCIPAL, is_loopback
 from arneb.http.management.answering import Request, answer, refusal
 from arneb.http.management.calls import Refused, Reply
@@ -92,6 +92,8 @@ class ManagementApp:
             session = self._site.sessions.find(headers.get("cookie", ""))
             if session is not None:
                 scope[PRINCIPAL] = session.principal  # who did it, for the audit log
+            elif known := self._site.known(scope.get("extensions", {}).get(VOUCHED, "")):
+                caller = scope[PRINCIPAL] = known
         request = Request(
             scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),
             headers, client[0] if client else "", caller is not None or is_loopback(client), caller,

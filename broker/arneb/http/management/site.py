@@ -29,8 +29,9 @@ from arneb_amqp.shovels.shovels import Shovels
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.internal import InternalVerdicts
 from arneb_core.access.principals import Principal
-from arneb_core.access.records import GlobalParameter
+from arneb_core.access.records import GlobalParameter, User
 
 if TYPE_CHECKING:
     from arneb_pulsar.services.context import BrokerContext
@@ -124,6 +125,14 @@ class Site:
         for vhost in sorted(self.topology.vhosts, key=lambda each: each.name):
             if self.catalogue.vhost(vhost.name) and await has_access(call, vhost.name):
                 yield vhost
+
+    def known(self, name: str) -> Principal | None:
+        """A user of the catalogue, of whom another node says that it is the one who asks."""
+        user = self.catalogue.get(User, name)
+        if user is None:
+            return None
+        verdicts = InternalVerdicts(self.catalogue.tables, name)
+        return Principal(name, verdicts, frozenset(user.tags))
 
     async def acting(self, call: Call) -> Actor:
         """The caller in the vhost of the path, in which rights are needed. Raises 404 and 401."""
