@@ -139,12 +139,16 @@ class Shared:
         """The HTTP applications, made when one is first asked."""
         from arneb.control.trusted import TRUSTED
         from arneb.data.granted import GrantedRights
+        from arneb.data.here import everything_is
         from arneb.data.service import DataService
         from arneb.http.app import http_app
 
         pulsar = self.pulsar_context
         rights_of = GrantedRights(self.catalogue, self.authorizer)
-        data = DataService(self.core, self.topology, pulsar, self.config.data, rights_of)
+        misplaced = everything_is if self.handed is None else self.handed.share.misplaced
+        data = DataService(
+            self.core, self.topology, pulsar, self.config.data, rights_of, misplaced=misplaced
+        )
         self._nursery.start_soon(data.run)
         own = http_app(
             self.core,

@@ -238,6 +238,7 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
         assert [each["name"] for each in await asked("/api/queues/audit")] == ["orders"]
         assert (await http.get(node.url("/api/queues"), auth=("guest", "x"))).status_code == 401
 
+    await the_data_api_is_a_shards(cluster, http)
     await a_session_at_the_page_is_known_to_every_shard(cluster)
     await who_is_trusted_asks_the_brokers_of_the_node(cluster)
     await metrics_of_a_node_say_whose_they_are(cluster, http)
@@ -250,6 +251,30 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
     assert (await http.get(third.url("/api/connections/nobody"))).status_code == 404
     with suppress(pika.exceptions.AMQPError):
         await blocking(connection.close)
+
+
+async def the_data_api_is_a_shards(cluster: Cluster, http: httpx.AsyncClient) -> None:
+    """Of the first one, or of the one that stands in the path; what another has is refused by the
+    names of both."""
+    main, audit = "persistent://public/default/t", "persistent://books/old/t"
+    why = "books/old is in shard 'audit', not in 'main': ask below /shards/ and its name"
+    for node in cluster.nodes:
+        url = node.url("/data/v1/topics")
+        below = node.url("/shards/audit/data/v1/topics")
+        for where, name in ((url, main), (below, audit)):
+            found = (await http.get(where, params={"topic": name})).json()
+            assert [each["name"] for each in found["topics"]] == [name]
+        for asked in (
+            {"topic": audit},
+            {"namespace": "books/old"},
+            {"vhost": "books/old", "queue": "q"},
+        ):
+            answer = await http.get(url, params=asked)
+            assert (answer.status_code, answer.json()["reason"]) == (409, why)
+        for shard, vhosts in (("main", ["/", "other"]), ("audit", ["audit", "books/old"])):
+            found = (await http.get(node.url(f"/shards/{shard}/api/vhosts"))).json()
+            assert [each["name"] for each in found] == vhosts
+        assert (await http.get(node.url("/shards/nobody/api/vhosts"))).status_code == 404
 
 
 async def a_session_at_the_page_is_known_to_every_shard(cluster: Cluster) -> None:

@@ -139,8 +139,8 @@ OPERATOR_MUTANTS: Final = (
     Mutant(
         "systemd is told that a broker is ready before its ports are open",
         BROKER + "node.py",
-        '                self._say(f"arneb {__version__}, {_form()}, data in {where}")\n',
-        '                self._say(f"arneb {__version__}, {_form()}, data in {where}")\n'
+        "            async with opener(config)(config.data_dir) as core:\n",
+        "            async with opener(config)(config.data_dir) as core:\n"
         "                self._manager.ready()\n",
         NODE_TESTS,
     ),

@@ -248,6 +248,13 @@ SHARDS_MUTANTS: Final = (
         SHARDS_TESTS,
     ),
     Mutant(
+        "a topic of another shard is one that is not there",
+        "broker/arneb/data/here.py",
+        "    if why := misplaced(namespace):\n",
+        '    if why := "":\n',
+        SHARDS_TESTS,
+    ),
+    Mutant(
         "whatever shard is named, the first is handed over",
         CLUSTERED + "hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",

@@ -45,6 +45,8 @@ from arneb.http.management.app import LARGER
 from arneb.http.prefixed import Prefixed
 from arneb.http.routed import Routed, Target, Way, path_of
 from arneb.http.server import ByTls, HttpServer, serve_http
+from arneb.http.shard_paths import ROOT as SHARDS
+from arneb.http.shard_paths import ShardPaths
 from arneb.http.targets import management_target, pulsar_target
 from arneb.listeners import Listeners
 from arneb.logins.backends import Backends
@@ -238,8 +240,15 @@ class Ports:
                 leaders_of[each] = Vouching(leader, lambda _: True, of_all)
             app = Vouching(leader, self._is_others, app)
             app = Gathered(list(self._parts), division.shard_of, leaders_of.__getitem__, app)
+            app = ShardPaths(leaders_of, app)
         app = OwnPage(app, self._somebody_leads)
         bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
+        if self._leaders.division.is_divided:
+            bodies |= {
+                f"{SHARDS}{name}{path}": size
+                for name in self._parts
+                for path, size in bodies.items()
+            }
         if prefix := config.http.path_prefix:
             app = Prefixed(app, prefix)
             bodies |= {prefix + path: size for path, size in bodies.items()}

@@ -11,6 +11,7 @@ import trio
 
 from arneb.data.commits import Commits
 from arneb.data.cursors import Cursors
+from arneb.data.here import Misplaced, everything_is
 from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.data.rights import RightsOf, everything
 from arneb.data.routes import DataRoutes
@@ -37,11 +38,12 @@ class DataService:
         limits: DataLimits = DEFAULT_DATA_LIMITS,
         rights_of: RightsOf = everything,
         now_ms: Callable[[], int] = wall_clock_ms,
+        misplaced: Misplaced = everything_is,
     ) -> None:
-        self._directory = TopicDirectory(core, topology)
+        self._directory = TopicDirectory(core, topology, misplaced)
         self.cursors = Cursors(core, now_ms)
         reading = StoredReading(core.reader)
-        self.commits = Commits(core, Targets(core, topology, pulsar), limits, now_ms)
+        self.commits = Commits(core, Targets(core, topology, pulsar, misplaced), limits, now_ms)
         writing = WritingRoutes(self.commits, limits)
         self._routes = DataRoutes(self._directory, reading, self.cursors, writing, rights_of)
         self.bodies = dict.fromkeys(LARGE, limits.body_bytes_max)

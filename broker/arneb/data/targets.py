@@ -9,6 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb.data.errors import DataError
+from arneb.data.here import (
+    Misplaced,
+    everything_is,
+    expect_here,
+    expect_topic_here,
+    expect_vhost_here,
+)
 from arneb.data.prepared import Destination
 from arneb.data.preparing import Aim, AmqpAim, PulsarAim
 from arneb.data.rights import Rights, expect_produce, forbidden
@@ -43,8 +50,15 @@ class Resolved:
 class Targets:
     """The targets of one broker."""
 
-    def __init__(self, core: Core, topology: Topology | None, pulsar: BrokerContext | None) -> None:
-        """Of frontends that are off there is None."""
+    def __init__(
+        self,
+        core: Core,
+        topology: Topology | None,
+        pulsar: BrokerContext | None,
+        misplaced: Misplaced = everything_is,
+    ) -> None:
+        """Of frontends that are off there is None. ``misplaced``: what others have."""
+        self._misplaced = misplaced
         self._core = core
         self._topology = topology
         self._pulsar = pulsar
@@ -101,6 +115,7 @@ class Targets:
 
     async def _topic_aim(self, name: str, rights: Rights) -> Aim:
         wanted = self._parsed(name)
+        expect_here(self._misplaced, wanted.namespace)
         expect_produce(rights, wanted.core_name)
         if (queue := declared_queue(self._topology, wanted.core_name)) is not None:
             vhost, own_name = queue
@@ -117,6 +132,8 @@ class Targets:
     async def _open(self, name: str) -> Topic:
         """The topic of that name, made as for a Pulsar producer."""
         topic = self._core.topics.get(name)
+        if topic is None:
+            expect_topic_here(self._misplaced, name)
         if topic is None and self._pulsar is not None:
             topic = await open_topic(self._pulsar, self._parsed(name), create=True)
         if topic is None:
@@ -130,6 +147,7 @@ class Targets:
     def _vhost(self, name: str) -> Vhost:
         found = None if self._topology is None else self._topology.vhost(name)
         if found is None:
+            expect_vhost_here(self._misplaced, name)
             off = " as AMQP is off" if self._topology is None else ""
             raise DataError(404, "exchange_not_found", f"no vhost {name!r}{off}"[:300])
         return found

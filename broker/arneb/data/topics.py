@@ -11,6 +11,13 @@ from typing import Any, Final
 import trio
 
 from arneb.data.errors import DataError
+from arneb.data.here import (
+    Misplaced,
+    everything_is,
+    expect_here,
+    expect_topic_here,
+    expect_vhost_here,
+)
 from arneb.data.rights import Rights
 from arneb.principals import queue_in
 from arneb_amqp.topology.names import SCHEME, topic_of
@@ -36,8 +43,11 @@ COMPARED_MAX: Final = 2_000
 class TopicDirectory:
     """The topics of a broker."""
 
-    def __init__(self, core: Engine, topology: Topology | None) -> None:
-        """``topology``: of the AMQP frontend, if it is on."""
+    def __init__(
+        self, core: Engine, topology: Topology | None, misplaced: Misplaced = everything_is
+    ) -> None:
+        """``topology``: of the AMQP frontend, if it is on. ``misplaced``: what others have."""
+        self._misplaced = misplaced
         self._core = core
         self._topology = topology
         self._by_id: dict[int, Topic] = {each.id: each for each in core.topics.values()}
@@ -51,6 +61,7 @@ class TopicDirectory:
         """The topic of that name, and number if it is given."""
         topic = self._core.topics.get(name)
         if topic is None:
+            expect_topic_here(self._misplaced, name)
             raise DataError(404, "topic_not_found", f"no topic {name}")
         if number is not None and topic.id != number:
             reason = f"topic {name} was made anew: expected number {number}, got {topic.id}"
@@ -75,6 +86,8 @@ class TopicDirectory:
         self, rights: Rights, *, namespaces: frozenset[str], internal: bool
     ) -> AsyncIterator[Topic]:
         """Those of some namespaces (none = all) that may be consumed, by name."""
+        for each in namespaces:
+            expect_here(self._misplaced, each)
         prefixes = tuple(f"{SCHEME}{each}/" for each in sorted(namespaces))
         for number, name in enumerate(sorted(self._core.topics), 1):
             if number % TOPICS_A_TURN == 0:
@@ -90,6 +103,7 @@ class TopicDirectory:
         topics = self._core.topics
         if (topic := topics.get(name)) is not None:
             return [topic]
+        expect_topic_here(self._misplaced, name)
         found: list[Topic] = []
         while (part := topics.get(f"{name}-partition-{len(found)}")) is not None:
             found.append(part)
@@ -99,6 +113,7 @@ class TopicDirectory:
         """The topic of a queue."""
         known = None if self._topology is None else self._topology.vhost(vhost)
         if known is None:
+            expect_vhost_here(self._misplaced, vhost)
             return []
         topic = self._core.topics.get(topic_of(known.queues.namespace, queue))
         return [] if topic is None else [topic]

@@ -1,0 +1,36 @@
+"""Shard paths: all that a shard's leader serves at ``/`` is served below ``/shards/NAME``, too.
+
+The rule: whoever wants one shard says so, and is answered by its leader alone, whichever node is
+asked; what is below is not understood.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+ROOT: Final = "/shards/"
+
+
+class ShardPaths:
+    """The leaders of shards before an application that is about all of them."""
+
+    def __init__(self, leaders: Mapping[str, ASGIApp], rest: ASGIApp) -> None:
+        self._leaders = leaders
+        self._rest = rest
+
+    def __repr__(self) -> str:
+        return f"<ShardPaths of {', '.join(self._leaders)} before {self._rest!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        path = scope.get("path", "")
+        name, slash, below = path.removeprefix(ROOT).partition("/")
+        leader = self._leaders.get(name)
+        if scope["type"] != "http" or not path.startswith(ROOT) or not slash or leader is None:
+            await self._rest(scope, receive, send)
+            return
+        prefix = f"{ROOT}{name}"  # names of shards need no escapes
+        raw = scope.get("raw_path") or path.encode()
+        asked = {**scope, "path": f"/{below}", "raw_path": raw.removeprefix(prefix.encode())}
+        await leader(asked, receive, send)
