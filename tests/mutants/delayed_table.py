@@ -17,6 +17,27 @@ FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
     Mutant(
+        "keys that a slice of a seal begins with are left out",
+        "core/arneb_core/delayed/sealing.py",
+        "bisect_left(part, pivot, start)\n            found += part[start:end]\n",
+        "bisect_left(part, pivot, start)\n            found += part[start + 1 : end]\n",
+        ("tests/core/delayed/test_sealing.py",),
+    ),
+    Mutant(
+        "a seal packs everything in one turn",
+        "core/arneb_core/delayed/sealing.py",
+        "    step = max(1, size // len(parts))\n",
+        "    step = max(map(len, parts))\n",
+        ("tests/core/delayed/test_sealing.py",),
+    ),
+    Mutant(
+        "a seal that could not go on is never made again",
+        "core/arneb_core/delayed/sealing.py",
+        "            self._failed(found)\n",
+        "            pass\n",
+        ("tests/core/delayed/test_buckets.py",),
+    ),
+    Mutant(
         "each subscription reads for itself what came due",
         CORE + "delayed/due_cache.py",
         "        if waiting is not None:\n",

@@ -25,9 +25,9 @@ from arneb_core.delayed.bucket import (
     count_between,
     highest_place,
     keys_between,
-    sealed,
 )
 from arneb_core.delayed.merging import Merging
+from arneb_core.delayed.sealing import Sealing
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
@@ -104,18 +104,17 @@ class BucketDelayedDeliveryTracker:
         rows: list[Put] = [
             (Table.DELAYED, through_key(self._topic_id), pack_through(self._through))
         ]
-        bucket: Bucket | None = None
         self._sealing, self._last = self._last, UnsealedKeys()
+
+        def put(bucket: Bucket | None, puts: Sequence[Put]) -> None:
+            self._store.put([*rows, *puts], lambda error: self._sealed(bucket, error))
+
         if self._sealing:
-            bucket, puts = sealed(
-                self._topic_id,
-                self._new_id(),
-                self._sealing.keys(),
-                settings.segment_entries,
-                settings.segment_ms,
-            )
-            rows += puts
-        self._store.put(rows, lambda error: self._sealed(bucket, error))
+            parts = self._sealing.parts()
+            sealing = Sealing(self._topic_id, self._new_id(), parts, settings, self._store)
+            sealing.start(put, lambda error: self._sealed(None, error))
+        else:
+            put(None, ())
 
     def _sealed(self, bucket: Bucket | None, error: CommitFailed | None) -> None:
         sealing, self._sealing = self._sealing, None

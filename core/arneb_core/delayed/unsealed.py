@@ -5,6 +5,7 @@ The rule: what came in is sorted only when somebody asks for something that may 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from pyroaring import BitMap64
@@ -20,13 +21,14 @@ merging them."""
 class UnsealedKeys:
     """Keys in memory. Invariant: ``_sorted`` is sorted, and no key of ``_fresh`` is in it."""
 
-    __slots__ = ("_after", "_fresh", "_fresh_in_parts", "_fresh_min", "_sorted", "_staying")
+    __slots__ = ("_after", "_fresh", "_fresh_min", "_part_ends", "_sorted", "_staying")
 
     def __init__(self, keys: Iterable[DueKey] = ()) -> None:
         self._sorted = sorted(keys)
         self._fresh: list[DueKey] = []
-        self._fresh_in_parts = 0
-        """So many of those are sorted parts."""
+        self._part_ends = [0]
+        """Where the sorted parts of those end, behind the beginning; what comes then is in no
+        order."""
         self._fresh_min: int = 0
         self._after: int = BEFORE_ALL
         self._staying = 0
@@ -43,10 +45,17 @@ class UnsealedKeys:
         low = min(keys)
         self._fresh_min = min(self._fresh_min, low) if self._fresh else low
         self._fresh += keys
-        start = self._fresh_in_parts
+        start = self._part_ends[-1]
         if len(self._fresh) - start >= SORTED_AT_ONCE:
             self._fresh[start:] = sorted(self._fresh[start:])
-            self._fresh_in_parts = len(self._fresh)
+            self._part_ends.append(len(self._fresh))
+
+    def parts(self) -> list[list[DueKey]]:
+        """All of them, in parts that are sorted, none of which is empty."""
+        ends, fresh = self._part_ends, self._fresh
+        parts = [self._sorted[:], sorted(fresh[ends[-1] :])]
+        parts += [fresh[start:end] for start, end in pairwise(ends)]
+        return [part for part in parts if part]
 
     def keys(self) -> list[DueKey]:
         """All of them, in order."""
@@ -94,6 +103,6 @@ class UnsealedKeys:
             self._sorted += self._fresh
             self._sorted.sort()  # sorted runs, mostly: cheap
             self._fresh = []
-            self._fresh_in_parts = 0
+            self._part_ends = [0]
             self._staying = 0
         return self._sorted

@@ -283,7 +283,7 @@ def test_a_failed_read_is_told() -> None:
     tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     keys: list[DueKey] = [due_key(n, Position(n)) for n in range(6)]
     tracker.add(keys, Position(5), rolled=False)
-    assert store.answer()
+    store.settle()
     told: list[StoreFailed | None] = []
     assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
     assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
@@ -293,3 +293,21 @@ def test_a_failed_read_is_told() -> None:
     assert [type(each) for each in told] == [StoreFailed]
     store.fails = False
     assert read_all(tracker, store, BEFORE_ALL_TIME, 9, 9).keys == keys[:3]
+
+
+def test_a_seal_that_could_not_go_on_is_made_again() -> None:
+    """Its keys are in memory again, and are sealed with those that came meanwhile."""
+    store = FakeSegmentStore()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
+    keys: list[DueKey] = [due_key(n, Position(n)) for n in range(7)]
+    tracker.add(keys[:6], Position(5), rolled=False)
+    store.fails = True
+    assert store.answer()
+    store.fails = False
+    assert not store.answer()
+    assert read_all(tracker, store, BEFORE_ALL_TIME, 5, 99).keys == keys[:6]
+    tracker.add(keys[6:], Position(6), rolled=False)
+    store.settle()
+    (bucket,) = store.buckets()
+    assert bucket.entries == len(keys)
+    assert bucket.members == tracker.members

@@ -1,0 +1,96 @@
+"""Sealing: in slices of the times, and the bucket is the one that all at once would be."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.api.due_key import DueKey, due_key
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import Position
+from arneb_core.api.settings import DelayedSettings
+from arneb_core.delayed import sealing
+from arneb_core.delayed.bucket import Bucket, Put, sealed
+from arneb_core.delayed.sealing import SLICE_ENTRIES, Sealing, slices
+from arneb_core.delayed.segment_store import Segments, SegmentStore
+from arneb_core.delayed.unsealed import SORTED_AT_ONCE, UnsealedKeys
+from arneb_core.store.schema import TopicId
+
+TOPIC = TopicId(7)
+SMALL = DelayedSettings(segment_entries=3, segment_ms=20)
+
+times = st.lists(st.integers(0, 99), min_size=1, max_size=40)
+
+
+def keys_at(times: Sequence[int]) -> list[DueKey]:
+    return [due_key(time, Position(place)) for place, time in enumerate(times)]
+
+
+class Turns:
+    """A store that is asked for nothing but the next turn, which comes at once."""
+
+    total = 0
+
+    def get(self, names: Sequence[object], then: Callable[[Segments | StoreFailed], None]) -> None:
+        assert not names
+        self.total += 1
+        then({})
+
+
+def made(parts: Sequence[Sequence[DueKey]], settings: DelayedSettings) -> tuple[Bucket, list[Put]]:
+    found: list[tuple[Bucket, list[Put]]] = []
+    making = Sealing(TOPIC, 5, parts, settings, cast(SegmentStore, Turns()))
+    making.start(lambda bucket, puts: found.append((bucket, list(puts))), lambda error: None)
+    (only,) = found
+    return only
+
+
+@given(st.lists(times, min_size=1, max_size=6), st.integers(1, 9))
+def test_slices_are_all_keys_in_order_and_none_is_long(times: list[list[int]], size: int) -> None:
+    numbered = iter(range(1000))
+    parts = [sorted(due_key(each, Position(next(numbered))) for each in some) for some in times]
+    found = list(slices(parts, size))
+    assert [key for each in found for key in each] == sorted(key for part in parts for key in part)
+    assert all(found)
+    assert max(map(len, found)) <= 2 * max(size, len(parts))
+
+
+@given(times, st.integers(1, 5), st.integers(1, 9))
+def test_the_bucket_is_that_of_all_keys_at_once(times: list[int], parts: int, size: int) -> None:
+    keys = keys_at(times)
+    expected = sealed(TOPIC, 5, sorted(keys), SMALL.segment_entries, SMALL.segment_ms)
+    with_size, sealing.SLICE_ENTRIES = sealing.SLICE_ENTRIES, size  # type: ignore[misc]
+    try:
+        assert (
+            made([sorted(keys[n::parts]) for n in range(min(parts, len(keys)))], SMALL) == expected
+        )
+    finally:
+        sealing.SLICE_ENTRIES = with_size  # type: ignore[misc]
+
+
+@given(st.lists(times, max_size=5), st.booleans())
+def test_the_parts_of_what_is_in_memory_are_sorted_and_all_of_it(
+    added: list[list[int]], asked: bool
+) -> None:
+    unsealed, expected, place = UnsealedKeys(), list[DueKey](), 0
+    for some in added:
+        keys = [due_key(time, Position(place + n)) for n, time in enumerate(some)]
+        place += len(keys)
+        unsealed.add(keys)
+        expected += keys
+        if asked:
+            unsealed.keys()
+    parts = unsealed.parts()
+    assert all(part == sorted(part) and part for part in parts)
+    assert sorted(key for part in parts for key in part) == sorted(expected)
+
+
+def test_what_came_in_no_order_is_packed_a_slice_a_turn() -> None:
+    unsealed, count = UnsealedKeys(), 3 * SORTED_AT_ONCE + 5
+    keys = [due_key(n * 7919 % 100_003, Position(n)) for n in range(count)]
+    for start in range(0, count, 1000):
+        unsealed.add(keys[start : start + 1000])
+    parts = unsealed.parts()
+    assert len(parts) >= 3
+    assert max(map(len, slices(parts, SLICE_ENTRIES))) <= 2 * SLICE_ENTRIES
