@@ -454,20 +454,6 @@ JOURNAL_MUTANTS: Final = (
         FLOOD_TESTS,
     ),
     Mutant(
-        "a large commit overtakes itself",
-        "core/arneb_core/engine/overtaking.py",
-        "                        if not under_way:\n",
-        "                        if False:\n",
-        ("tests/core/engine/test_overtaking.py",),
-    ),
-    Mutant(
-        "few large entries are written twice as long as many small ones are",
-        "core/arneb_core/store/commit/inline.py",
-        "    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:\n",
-        "    if False:\n",
-        ("tests/core/store/commit/test_inline.py",),
-    ),
-    Mutant(
         "small runs go beside a flood that is over",
         CORE + "engine/overtaking.py",
         "        self._was_large = size > SMALL_BYTES_MAX\n",

@@ -10,6 +10,20 @@ LAST_LEDGER_TESTS: Final = ("tests/core/engine/test_last_ledger.py",)
 
 ROOM_MUTANTS: Final = (
     Mutant(
+        "a large commit overtakes itself",
+        "core/arneb_core/engine/overtaking.py",
+        "                        if not under_way:\n",
+        "                        if False:\n",
+        ("tests/core/engine/test_overtaking.py",),
+    ),
+    Mutant(
+        "few large entries are written twice as long as many small ones are",
+        "core/arneb_core/store/commit/inline.py",
+        "    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:\n",
+        "    if False:\n",
+        ("tests/core/store/commit/test_inline.py",),
+    ),
+    Mutant(
         "a drained topic's last ledger stays until somebody publishes",
         CORE + "engine/trimming.py",
         "        ends = not log.planned and self.last_ledger_ends(",
