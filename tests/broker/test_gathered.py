@@ -110,6 +110,15 @@ async def test_what_is_checked_is_well_if_it_is_everywhere() -> None:
         ]
 
 
+async def test_watermarks_are_moved_at_each() -> None:
+    leaders = Leaders((200, {}), (200, {}))
+    async with leaders.client() as http:
+        assert (await http.put("/api/alarms", json={"disk_free_min_bytes": 7})).is_success
+    assert [(each[0], json.loads(each[3])) for each in leaders.asked] == [
+        ("main", {"disk_free_min_bytes": 7}), ("audit", {"disk_free_min_bytes": 7}),
+    ]  # fmt: skip
+
+
 async def test_a_file_goes_to_each_shard_that_it_says_something_of() -> None:
     leaders = Leaders((201, {}), (201, {}))
     file = {"users": [{"name": "u"}], "queues": queues("audit", "q"), "vhosts": [{"name": "audit"}]}

@@ -11,6 +11,7 @@ from arneb.http.gathering import (
     OF_VHOSTS,
     Kind,
     added,
+    alarms,
     cut,
     definitions,
     in_all,
@@ -104,9 +105,22 @@ def test_what_is_no_number_of_an_overview_is_the_first_shards() -> None:
 
 
 def test_lists_in_objects_are_joined_and_users_are_without_permissions_in_all() -> None:
-    parts = [("main", {"alarms": [1]}), ("audit", {"alarms": [2]})]
-    assert joined(parts) == {"alarms": [1, 2]}
+    parts = [("main", {"topics": [1]}), ("audit", {"topics": [2]})]
+    assert joined(parts) == {"topics": [1, 2]}
     assert in_all([("main", ["a", "b"]), ("audit", ["b", "c"])]) == ["b"]
+
+
+def test_what_is_short_anywhere_is_an_alarm_with_the_levels_there() -> None:
+    well = {
+        "memory_alarm": False, "memory_used_bytes": 1, "disk_alarm": False, "disk_free_bytes": 9,
+        "log_trim_alarm": "",
+    }  # fmt: skip
+    short = {**well, "disk_alarm": True, "disk_free_bytes": 0, "log_trim_alarm": "too few"}
+    expected = {**short, "log_trim_alarm": "shard 'audit': too few"}
+    assert alarms([("main", well), ("audit", short)]) == expected
+    expected = {**short, "log_trim_alarm": "shard 'main': too few"}
+    assert alarms([("main", short), ("audit", well)]) == expected
+    assert alarms([("main", well), ("audit", well)]) == well
 
 
 def test_lists_stand_in_the_order_of_their_names() -> None:

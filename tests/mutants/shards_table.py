@@ -255,6 +255,13 @@ SHARDS_MUTANTS: Final = (
         SHARDS_TESTS,
     ),
     Mutant(
+        "an alarm of another shard's leader is not shown",
+        "broker/arneb/http/gathering.py",
+        '            if said[f"{resource}_alarm"]:\n',
+        '            if said is first and said[f"{resource}_alarm"]:\n',
+        GATHERING_TESTS,
+    ),
+    Mutant(
         "whatever shard is named, the first is handed over",
         CLUSTERED + "hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",

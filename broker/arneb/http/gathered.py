@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arneb.http.gathering import (
     Kind,
+    alarms,
     cut,
     definitions,
     in_all,
@@ -86,7 +87,7 @@ class Gathered:
             if kind is Kind.FILE:
                 answer = await self._take_in(scope, await _body(receive))
             elif kind in (Kind.FOUND, Kind.EACH, Kind.CHECK):
-                answer = await self._one_after_the_other(kind, scope)
+                answer = await self._one_after_the_other(kind, scope, await _body(receive))
             else:
                 answer = await self._gather(kind, scope)
         except Refused as refused:
@@ -97,11 +98,11 @@ class Gathered:
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
 
-    async def _one_after_the_other(self, kind: Kind, scope: Scope) -> Answer:
+    async def _one_after_the_other(self, kind: Kind, scope: Scope, body: bytes) -> Answer:
         """Until one has it, or does not do it."""
         ends = (lambda each: each.status != 404) if kind is Kind.FOUND else _is_bad
         for shard in self._shards:
-            answer = await self._asked(shard, scope)
+            answer = await self._asked(shard, scope, body=body)
             if ends(answer):
                 break
         return answer
@@ -190,6 +191,7 @@ NOT_PASSED: Final = (b"accept-encoding", b"content-length", b"content-type", b"t
 
 JOINS: Final[Mapping[Kind, Callable[[Sequence[tuple[str, Any]]], Any]]] = {
     Kind.OBJECT_OF_LISTS: joined,
+    Kind.ALARMS: alarms,
     Kind.TOTALS: totals,
     Kind.DEFINITIONS: definitions,
     Kind.IN_ALL: in_all,

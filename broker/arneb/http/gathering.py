@@ -22,6 +22,7 @@ class Kind(Enum):
     ONE = "one shard's"
     LIST = "the lists of all"
     OBJECT_OF_LISTS = "objects of lists, joined"
+    ALARMS = "what is short anywhere"
     TOTALS = "objects of numbers, added"
     DEFINITIONS = "a file of definitions out of all"
     FILE = "a file of definitions that is cut"
@@ -45,7 +46,9 @@ _CLIENTS: Final = (
 _GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("GET", _LISTS, Kind.LIST),
     ("GET", "users/without-permissions", Kind.IN_ALL),
-    ("GET", "alarms|topics", Kind.OBJECT_OF_LISTS),
+    ("GET", "topics", Kind.OBJECT_OF_LISTS),
+    ("GET", "alarms", Kind.ALARMS),
+    ("PUT", "alarms", Kind.EACH),
     ("GET", "overview", Kind.TOTALS),
     ("GET", "definitions|all-configuration", Kind.DEFINITIONS),
     ("POST", "definitions|all-configuration", Kind.FILE),
@@ -98,6 +101,18 @@ def joined(parts: Parts) -> dict[str, Any]:
             else:
                 found.setdefault(name, value)
     return found
+
+
+def alarms(parts: Parts) -> dict[str, Any]:
+    """What is short on the node of any leader, with the levels there."""
+    (_, first), *_ = parts
+    found = dict(first)
+    for resource in ("memory", "disk"):
+        for _, said in reversed(parts):
+            if said[f"{resource}_alarm"]:
+                found |= {name: value for name, value in said.items() if name.startswith(resource)}
+    trims = [f"shard '{shard}': {why}" for shard, said in parts if (why := said["log_trim_alarm"])]
+    return {**found, "log_trim_alarm": "; ".join(trims)}
 
 
 def in_all(parts: Parts) -> list[Any]:
