@@ -26,6 +26,7 @@ from tests.cluster.member_kit import (
 from tests.pulsar_frontend.raw_client import RawClient
 
 from arneb.asking_shards import url_of_shard
+from arneb.clustered import member
 from arneb.control.serving import NotPossible
 from arneb.shard_settings import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable
@@ -466,6 +467,26 @@ async def test_one_node_leads_several_shards(
                 await until(lambda: node.node is not None)
 
 
+async def test_settings_with_other_shards_than_the_leaders_are_an_alarm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, monkeypatch, 2, start=False, shards=(AUDIT,)) as cluster:
+        first, second = cluster.nodes
+        cluster.nursery.start_soon(first.run)
+        await cluster.leader()
+        monkeypatch.setattr(member, "other_shards", lambda _: ())
+        cluster.nursery.start_soon(second.run)
+        await until(lambda: second.node is not None and second.node.is_ready)
+        assert second.node is not None
+        assert first.node is not None
+        nodes = first.node, second.node
+
+        def differs() -> list[bool]:
+            return [each.cluster()["differs"] for each in nodes if each.cluster is not None]
+
+        await until(lambda: differs() == [False, True])
+
+
 async def test_a_vhost_that_is_kept_in_another_shard_is_not_given_away_by_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -475,8 +496,6 @@ async def test_a_vhost_that_is_kept_in_another_shard_is_not_given_away_by_a_sett
         async with httpx.AsyncClient(auth=GUEST) as http:
             (await http.put(node.url("/api/vhosts/audit"))).raise_for_status()
         await node.stop()
-        from arneb.clustered import member
-
         monkeypatch.setattr(member, "other_shards", lambda _: (AUDIT,))
         try:
             with trio.fail_after(30):

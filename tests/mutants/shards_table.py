@@ -262,6 +262,13 @@ SHARDS_MUTANTS: Final = (
         GATHERING_TESTS,
     ),
     Mutant(
+        "settings that divide in another way are not noticed",
+        CLUSTERED + "figures.py",
+        "    return dict(standing.addresses).get(DIVISION) != own.addresses.get(DIVISION)\n",
+        "    return False\n",
+        SHARDS_TESTS,
+    ),
+    Mutant(
         "whatever shard is named, the first is handed over",
         CLUSTERED + "hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",

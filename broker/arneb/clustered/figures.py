@@ -27,6 +27,10 @@ class HasRelays(Protocol):
 
 PREFIX: Final = "arneb_cluster_"
 
+DIVISION: Final = "division"
+"""What a leader says beside its addresses: by which division it leads, if there are several
+shards."""
+
 SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]] = (
     (Metric("leads", "1 while this node leads the shard"), lambda found: found.leads),
     (Metric("serves", "1 while this node leads and its lease lasts"), lambda found: found.serves),
@@ -89,7 +93,16 @@ def about(shards: Sequence[Shard], ports: HasRelays) -> dict[str, Any]:
 
 def _about_shard(shard: Shard) -> dict[str, Any]:
     found = shard.statistics()
-    return {**asdict(found), "led_by": _led_by(shard.placement, found.node)}
+    led_by = _led_by(shard.placement, found.node)
+    return {**asdict(found), "led_by": led_by, "differs": _differs(shard)}
+
+
+def _differs(shard: Shard) -> bool:
+    """Its leader's settings divide the cluster into other shards than this node's."""
+    standing, own = shard.node.reader.standing, shard.settings
+    if standing is None or standing.take.node == own.node:
+        return False
+    return dict(standing.addresses).get(DIVISION) != own.addresses.get(DIVISION)
 
 
 def _led_by(placement: Placement, node: str) -> str:

@@ -15,7 +15,7 @@ import trio
 
 from arneb import __version__
 from arneb.clustered.directories import Directories
-from arneb.clustered.figures import about
+from arneb.clustered.figures import DIVISION, about
 from arneb.clustered.hand_overs import HandOvers
 from arneb.clustered.leading import MemberNode
 from arneb.clustered.membership import membership
@@ -97,6 +97,8 @@ class Member:
         """Every shard's part, whose directories are open until ``stack`` ends."""
         config, told = self._config, asdict(self._addresses())
         del told["node"]
+        if digest := self._leaders.division.digest:
+            told[DIVISION] = digest  # a leader says by which settings it leads
         directories = Directories(client, self._internal, self._say, self._tell_copying)
         without, collecting = self._listeners.without_sockets(INTERNAL), trio.Lock()
         wanted = [(config, ()), *((config_of(config, each), each.vhosts) for each in self._others)]

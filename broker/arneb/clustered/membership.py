@@ -70,6 +70,14 @@ def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             f"Node {node} is {about['lag_s']:.0f} s behind the leader of {shard}.",
             "It would need that long to take over. Look at its disk, and at its way to Pulsar.",
         )
+    if about["differs"]:
+        yield alarm(
+            "differs",
+            f"Node {about['leader']} leads {shard} by settings that have other shards than those "
+            f"of node {node}.",
+            "Have the same shards on all nodes, and start those again that differ: they bring "
+            "clients to the wrong leader.",
+        )
     if trims := about["trim_alarm"]:
         yield alarm(
             "trim",

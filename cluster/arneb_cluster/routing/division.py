@@ -5,6 +5,8 @@ nothing has to be asked. A namespace that is named itself is where it is named, 
 tenant, and what nobody names is in the first shard.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,6 +30,14 @@ class Division:
     def is_divided(self) -> bool:
         """There is more than one shard."""
         return bool(self.namespaces or self.tenants)
+
+    @property
+    def digest(self) -> str:
+        """The same for settings that divide the same way; empty for one shard."""
+        if not self.is_divided:
+            return ""
+        said = [self.first, sorted(self.namespaces.items()), sorted(self.tenants.items())]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
     def shard_of(self, namespace: str) -> str:
         """The shard that a namespace is in, or that stands in the place of one."""

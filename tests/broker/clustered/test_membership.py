@@ -10,7 +10,7 @@ FOLLOWING: dict[str, Any] = {
     "shard": "main", "node": "n2", "state": "following", "leads": False, "serves": False,
     "leader": "n1", "epoch": 3, "number": 70, "under_way": 0, "lag_records": 1, "lag_bytes": 10,
     "lag_s": 0.4, "skew_ms": -3, "skew_alarm": False, "why": "",
-    "trim_alarm": "", "members": [], "led_by": "n1", "carried": 2,
+    "trim_alarm": "", "members": [], "led_by": "n1", "differs": False, "carried": 2,
 }  # fmt: skip
 LEADING = FOLLOWING | {
     "node": "n1", "state": "leading", "leads": True, "serves": True, "lag_s": 0.0, "skew_ms": 0
@@ -18,7 +18,7 @@ LEADING = FOLLOWING | {
 
 
 def names(about: dict[str, Any]) -> list[str]:
-    return [each["name"].split()[0] for each in alarms_of(about)]
+    return [each["name"].split()[0] for each in membership(about)["alarms"]]
 
 
 def test_a_node_is_shown_with_its_part_in_the_shard() -> None:
@@ -46,11 +46,21 @@ def test_all_is_well(about: dict[str, Any]) -> None:
         (FOLLOWING | {"skew_alarm": True, "skew_ms": -250}, ["clock"]),
         (LEADING | {"trim_alarm": "the log topic is not trimmed: 1 of 2"}, ["trim"]),
         (FOLLOWING | {"skew_alarm": True, "skew_ms": 250, "lag_s": 60.0}, ["behind", "clock"]),
+        (FOLLOWING | {"differs": True}, ["differs"]),
+        (FOLLOWING | {"others": [FOLLOWING | {"shard": "audit", "led_by": ""}]}, ["nobody"]),
         (FOLLOWING | {"state": "stopped", "led_by": "", "why": "it differs"}, ["stopped"]),
     ],
 )
 def test_what_goes_wrong_is_an_alarm(about: dict[str, Any], expected: list[str]) -> None:
     assert names(about) == expected
+
+
+def test_a_node_is_shown_with_its_part_in_every_shard() -> None:
+    other = LEADING | {"shard": "audit", "node": "n2"}
+    del other["carried"]
+    found = membership(FOLLOWING | {"others": [other]})
+    assert [each["shard"] for each in found["shards"]] == ["main", "audit"]
+    assert not any({"node", "carried", "others"} & each.keys() for each in found["shards"])
 
 
 def test_an_alarm_says_what_is_and_what_to_do() -> None:

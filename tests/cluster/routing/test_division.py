@@ -39,6 +39,18 @@ def test_a_namespace_is_in_one_shard(
     assert division.is_divided == bool(namespaces or tenants)
 
 
+def test_settings_that_divide_the_same_way_have_one_digest() -> None:
+    same = Division("main", dict(DIVISION.namespaces), dict(DIVISION.tenants))
+    assert same.digest == DIVISION.digest != ""
+    assert Division("main").digest == ""
+    others = [
+        Division("other", DIVISION.namespaces, DIVISION.tenants),
+        Division("main", DIVISION.namespaces, {"books": "archive"}),
+        Division("main", {}, DIVISION.tenants),
+    ]
+    assert DIVISION.digest not in [each.digest for each in others]
+
+
 def test_why_it_is_not_there_names_both_shards() -> None:
     said = "books/old is in shard 'archive', not in 'audit'"
     assert DIVISION.misplaced("audit", "books/old") == said
