@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from arneb_cluster.protocol.entries import UnknownVersion
-from arneb_cluster.protocol.leadership import State
+from arneb_cluster.protocol.leadership import PROBE_S, State
 from arneb_cluster.protocol.node import Node
 from arneb_cluster.protocol.values import Place
 from arneb_cluster.pulsar.log_topic import CLOSE_S, LogTopic, entry_of
@@ -47,6 +47,8 @@ class Following:
         self._gather = gather
         self._room = room
         self._reader: Reader[bytes] | None = None
+        self._made = trio.Event()
+        """There is a reader."""
         self._reads = trio.CancelScope()
 
     def __repr__(self) -> str:
@@ -66,22 +68,23 @@ class Following:
     async def _read_on(self) -> None:
         try:
             self._reader = await self._topic.reader(self._node.reader.place)
+            self._made.set()
             await self._read(self._reader)
         except PulsarError as error:
             logger.warning("%r: %s", self._topic, error)
             await trio.sleep(RETRY_S)
         finally:
             reader, self._reader = self._reader, None
+            self._made = trio.Event()
             if reader is not None:
                 with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):
                     await reader.close()
 
     async def probe(self) -> None:
-        """Tell the machine where the topic ends."""
-        reader = self._reader
-        if reader is None:
-            return
-        with suppress(PulsarError):
+        """Tell the machine where the topic ends, if that is known before it asks anew."""
+        with trio.move_on_after(PROBE_S), suppress(PulsarError):
+            while (reader := self._reader) is None:
+                await self._made.wait()
             more = await reader.has_message_available()
             last = FARTHEST if more else self._node.reader.place
             self._node.probed(last, self._now())

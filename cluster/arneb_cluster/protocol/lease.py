@@ -51,20 +51,23 @@ class Silence:
     """Whoever led has said that it writes nothing more."""
     successor: str = ""
     """To whom it handed over; empty: to whoever is active."""
+    never_written: bool = False
+    """Nobody has ever written, as far as was read: no lease can last, and nobody is waited for."""
 
     def came(self, now: float, *, resigned: bool = False, successor: str = "") -> None:
         """An entry that somebody else wrote."""
         self.since, self.resigned, self.successor = now, resigned, successor
+        self.never_written = False
 
     def is_over(self, now: float) -> bool:
         """Nobody leads, as far as can be seen."""
-        return self.resigned or now >= self.since + SILENCE_S
+        return self.never_written or self.resigned or now >= self.since + SILENCE_S
 
     def may_try(self, now: float, node: str) -> bool:
         """That node need not wait for anybody. A successor comes first; that it does not come the
         others see as they see it of a leader."""
         at_once = self.resigned and self.successor in ("", node)
-        return at_once or now >= self.since + SILENCE_S
+        return at_once or self.never_written or now >= self.since + SILENCE_S
 
     def is_called(self, node: str) -> bool:
         """The leader has handed over to that node, which may try whoever is active."""
@@ -78,4 +81,5 @@ class Silence:
     @property
     def serve_from(self) -> float:
         """When no lease of anybody else lasts any more."""
-        return -math.inf if self.resigned else self.since + LEASE_S + MARGIN_S
+        nobody_serves = self.resigned or self.never_written
+        return -math.inf if nobody_serves else self.since + LEASE_S + MARGIN_S

@@ -24,7 +24,7 @@ from arneb_cluster.protocol.leadership import Act, Leadership, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, Silence
 from arneb_cluster.protocol.reader import Commit, LogReader, Verdict
 from arneb_cluster.protocol.stamps import SkewWatch, Stamps
-from arneb_cluster.protocol.values import Applied, Link, Place
+from arneb_cluster.protocol.values import NOWHERE, Applied, Link, Place
 from arneb_cluster.protocol.window import (
     Item,
     Lost,
@@ -85,8 +85,9 @@ class Node:
     ) -> None:
         self._shard = shard
         self.reader = LogReader(shard, applied)
+        silence = Silence(now, never_written=not applied.history and applied.place == NOWHERE)
         self.leadership = Leadership(
-            shard, applied.history, node, Silence(now), addresses=addresses or {}
+            shard, applied.history, node, silence, addresses=addresses or {}
         )
         self.window: Window | None = None
         self.stamps = Stamps(applied.stamp_ms)
