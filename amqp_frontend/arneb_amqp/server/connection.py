@@ -69,7 +69,9 @@ class Connection:
         self.told = context.told
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
-        self.link = link_of(sock, records, server.nursery, self._low, self._drained)
+        self.link = link_of(
+            sock, records, server.nursery, self._low, self._drained, server.core.lease
+        )
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -79,6 +81,8 @@ class Connection:
         self._room_made: trio.Event | None = None
         self._mark, self._since_mark = Token(0), 0
         self._its_turn = True
+        self._is_leased = False
+        """What is to be written has messages or answers in it, which were made under the lease."""
         self._behind_deliveries = self._answer_follows = False
         self._in_turn = False  # at whose end all is written that was gathered
         self._delivered: trio.Event | None = None
@@ -190,7 +194,7 @@ class Connection:
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
         """A consumer was assigned a run."""
         try:
-            session = self.session
+            session, self._is_leased = self.session, True
             session.deliver(consumer, run)
             if session.output.size + self.link.waiting_bytes > self._high:
                 self.consumers.set_writable(False)
@@ -242,7 +246,8 @@ class Connection:
         try:
             data = self.session.data_to_send(trio.current_time())
             if data:
-                self.link.send(data)
+                leased, self._is_leased = self._is_leased, False
+                self.link.send(data, leased=leased)
             if self._disconnecting:
                 if not self._peer_first:
                     self.link.finish()
@@ -322,6 +327,7 @@ class Connection:
             is_leased = core.lease.holds
             if not is_leased:  # sooner than the alarm, which is noticed later
                 self.alarms_changed(self._server.resource_alarms.short | {Resource.LOG})
+            self._is_leased = self._is_leased or is_leased
             session.receive_data(data, *instants())
             # What another task carries out must not be overtaken, and to read on meanwhile would
             # be to gather without end what nobody takes.

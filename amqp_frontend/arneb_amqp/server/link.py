@@ -20,6 +20,8 @@ from typing import Final
 
 import trio
 
+from arneb_core.api.lease import Lease
+
 LOGGER: Final = logging.getLogger(__name__)
 
 NO_FAREWELL: Final = struct.pack("ii", 1, 0)
@@ -36,13 +38,22 @@ class Link:
     """
 
     def __init__(
-        self, sock: socket.socket, nursery: trio.Nursery, low: int, drained: Callable[[], None]
+        self,
+        sock: socket.socket,
+        nursery: trio.Nursery,
+        low: int,
+        drained: Callable[[], None],
+        lease: Lease | None = None,
     ) -> None:
+        """``lease``: while it does not hold, nothing is sent that was said to be leased."""
         sock.setblocking(False)
         self._socket = sock
         self._nursery = nursery
         self._low = low
         self._drained = drained
+        self._lease = lease
+        self._is_leased = False
+        """Some of what waits is."""
         self._waiting: deque[memoryview] = deque()
         self.waiting_bytes = 0
         self.received_bytes = self.sent_bytes = 0
@@ -93,14 +104,17 @@ class Link:
         """Tell the peer's kernel at once what has come, this time."""
         acknowledge_now(self._socket)
 
-    def send(self, data: bytes) -> None:
-        """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all."""
+    def send(self, data: bytes, *, leased: bool = False) -> None:
+        """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all.
+        ``leased``: not before the lease holds, and if that is over, never."""
         if self._broken or self._finishing:
             return
         self.sent_bytes += len(data)
         self.writes += 1
-        sent = 0 if self._waiting else self._try(data)
+        is_held_back = leased and self._lease is not None and not self._lease.holds
+        sent = 0 if self._waiting or is_held_back else self._try(data)
         if sent < len(data):
+            self._is_leased = self._is_leased or leased
             self._waiting.append(memoryview(data)[sent:])
             self.waiting_bytes += len(data) - sent
             if not self._writing and not self._broken:
@@ -148,12 +162,18 @@ class Link:
             self.abort()
 
     async def _write_waiting(self) -> None:
+        lease = self._lease
         while self._waiting:
             try:
                 await trio.lowlevel.wait_writable(self._socket)
             except (OSError, trio.ClosedResourceError):
                 self._break()
                 return
+            if self._is_leased and lease is not None and not lease.holds:
+                if not await lease.held():
+                    self.abort()
+                    return
+                continue
             while self._waiting:
                 piece = self._waiting[0]
                 sent = self._try(piece)
@@ -165,7 +185,7 @@ class Link:
                 self._waiting.popleft()
             if self.waiting_bytes <= self._low:
                 self._report_room()
-        self._writing = False
+        self._writing = self._is_leased = False
         if self._finishing:
             self._shut_down()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import trio
 
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_core.api.lease import Lease
 from arneb_core.api.tls_records import TlsRecords
 
 
@@ -25,8 +26,9 @@ class SecuredLink(Link):
         low: int,
         drained: Callable[[], None],
         records: TlsRecords,
+        lease: Lease | None = None,
     ) -> None:
-        super().__init__(sock, nursery, low, drained)
+        super().__init__(sock, nursery, low, drained, lease)
         self._records = records
         self._early = records.opened(b"")
         """What was said in the same breath as the handshake."""
@@ -47,8 +49,8 @@ class SecuredLink(Link):
         data = super().receive_now(size)
         return self._opened(data) if data else b""
 
-    def send(self, data: bytes) -> None:
-        """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all."""
+    def send(self, data: bytes, *, leased: bool = False) -> None:
+        """See :meth:`.Link.send`."""
         if self._broken or self._finishing:
             return
         try:
@@ -57,7 +59,7 @@ class SecuredLink(Link):
             # The reader hears of it from its own call.
             self._break()
             return
-        super().send(sealed)
+        super().send(sealed, leased=leased)
 
     def finish(self) -> None:
         """Send what waits, then tell the peer that no more will come."""
@@ -78,8 +80,9 @@ def link_of(
     nursery: trio.Nursery,
     low: int,
     drained: Callable[[], None],
+    lease: Lease | None = None,
 ) -> Link:
     """The link of a socket, by TLS if there are ``records``."""
     if records is None:
-        return Link(sock, nursery, low, drained)
-    return SecuredLink(sock, nursery, low, drained, records)
+        return Link(sock, nursery, low, drained, lease)
+    return SecuredLink(sock, nursery, low, drained, records, lease)

@@ -32,6 +32,9 @@ SMALL_UNITS: Final = 16
 FAREWELL_S: Final = 1.0
 """How long the last flush of a closing connection may take."""
 
+LEASED: Final = (events.Delivered, events.ActiveChanged)
+"""What only who leads may say, of all that is told unasked."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -49,7 +52,9 @@ class Connection:
         self._session = ConnectionSession(
             config, context.server_version, clock.now(), context.authorizer
         )
-        self._writer = Writer(stream, self._session, config.outbox_bytes_max, context.long_turns)
+        self._writer = Writer(
+            stream, self._session, config.outbox_bytes_max, context.long_turns, context.core.lease
+        )
         self._effects = EffectRunner(
             context,
             self,
@@ -147,6 +152,8 @@ class Connection:
         """
         if self._is_over:
             return  # commits may have been under way
+        if isinstance(event, LEASED):
+            self._writer.is_leased = True
         try:
             self._effects.run(self._session.handle(event, self._clock.now()))
         except Exception:
@@ -218,7 +225,7 @@ class Connection:
         on disk at the end of that is answered with the same write."""
         core, session, effects = self._context.core, self._session, self._effects
         core.turn_begins(self._whose_turn)
-        self._in_turn = True
+        self._in_turn = self._writer.is_leased = True
         effects.transactions.units_left = SMALL_UNITS
         try:
             effects.run(wanted)

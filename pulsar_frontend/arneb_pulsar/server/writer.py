@@ -1,8 +1,9 @@
 """The writing half of a connection: one flush for each wake-up, and what is full.
 
-The rule: a task writes, for a flush may wait for a long turn in its middle; but for what there is
-to say at the end of the connection's own turn, which goes straight to a plain socket that takes it.
-Why AMQP's connections write otherwise is told in
+The rule: what only who leads may say is written while the lease holds, or not at all. A task
+writes, for a flush may wait for a long turn in its middle; but for what there is to say at the end
+of the connection's own turn, which goes straight to a plain socket that takes it. Why AMQP's
+connections write otherwise is told in
 docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
 """
 
@@ -12,6 +13,7 @@ from typing import Final, NoReturn, Protocol
 
 import trio
 
+from arneb_core.api.lease import Lease
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.plain_stream import PlainStream
 
@@ -48,11 +50,16 @@ class Writer:
         session: Speaking,
         full_bytes: int,
         long_turns: LongTurns,
+        lease: Lease,
     ) -> None:
         self._stream = stream
         self._full_bytes = full_bytes
         self._session = session
         self._long_turns = long_turns
+        self._lease = lease
+        self.is_leased = False
+        """What there is to say has messages or answers in it, which were made under the lease; a
+        process may stand still before it writes them."""
         self._woken = trio.Event()
         self._flushed = trio.Event()
         self._busy = False
@@ -79,6 +86,9 @@ class Writer:
         if self._plain is None or self._busy:
             self.wake()
             return False
+        if self.is_leased and not self._lease.holds:
+            self.wake()
+            return False
         data = b"".join(self._session.data_to_send())
         sent = self._plain.send_now(data[:PIECE_BYTES]) if data else 0
         self.sent_bytes += sent
@@ -91,6 +101,7 @@ class Writer:
         if self._session.has_unsaid:
             self.wake()
             return False
+        self.is_leased = False
         return sent > 0
 
     def is_full(self, waiting_bytes: int) -> bool:
@@ -112,6 +123,7 @@ class Writer:
             self._woken = trio.Event()
             await self._flush()
             self._busy = self._woken.is_set()
+            self.is_leased = self.is_leased and self._busy
             self._flushed.set()
             self._flushed = trio.Event()
             sent()
@@ -137,6 +149,8 @@ class Writer:
         self._torn = True  # until all is sent: a cancellation may leave half a frame behind
         for start in range(0, len(data), PIECE_BYTES):
             piece = data if len(data) <= PIECE_BYTES else data[start : start + PIECE_BYTES]
+            if self.is_leased and not self._lease.holds and not await self._lease.held():
+                raise trio.BrokenResourceError("another node leads")
             with trio.move_on_after(PIECE_WITHIN_S) as limit:
                 await self._stream.send_all(piece)
             if limit.cancelled_caught:

@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 
 from arneb_amqp.server.link import Link
+from arneb_core.testing.leases import GivenLease
 
 pytestmark = pytest.mark.real_time
 
@@ -20,7 +22,8 @@ class Pair:
     def __init__(self, nursery: trio.Nursery) -> None:
         ours, theirs = socket.socketpair()
         self.drained = 0
-        self.link = Link(ours, nursery, 1000, self._count)
+        self.lease = GivenLease()
+        self.link = Link(ours, nursery, 1000, self._count, self.lease)
         self.peer = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
 
     def _count(self) -> None:
@@ -122,3 +125,29 @@ async def read_all(stream: trio.SocketStream) -> int:
     async for chunk in stream:
         total += len(chunk)
     return total
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["again", "never"])
+async def test_what_was_put_together_under_a_lease_is_sent_under_one_or_never(over: bool) -> None:
+    """A process may stand still in between, and another lead when it goes on."""
+    async with pair_of_sockets() as pair:
+        pair.lease.say(holds=False)
+        pair.link.send(b"confirm,")
+        pair.link.send(b"delivery,", leased=True)
+        pair.link.send(b"confirm", leased=False)
+        assert await pair.peer.receive_some() == b"confirm,"
+        await trio.testing.wait_all_tasks_blocked()
+        pair.lease.say(holds=not over, over=over)
+        assert await pair.peer.receive_some() == (b"" if over else b"delivery,confirm")
+        assert pair.link.broken is over
+
+
+async def test_what_the_peer_did_not_take_is_not_sent_behind_the_lease() -> None:
+    async with pair_of_sockets() as pair:
+        pair.link.send(bytes(8 * MIB), leased=True)
+        assert pair.link.waiting_bytes
+        pair.lease.say(holds=False, over=True)
+        received = 0
+        while data := await pair.peer.receive_some():
+            received += len(data)
+        assert received < 8 * MIB

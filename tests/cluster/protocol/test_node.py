@@ -9,7 +9,7 @@ from arneb_cluster.protocol.entries import Kind, Record, parse_entry
 from arneb_cluster.protocol.leadership import Act, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, SILENCE_S
 from arneb_cluster.protocol.node import HISTORY_S, UNREAD_S, Apply, Effect, Node
-from arneb_cluster.protocol.values import NOWHERE, Take
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Take
 from arneb_cluster.protocol.window import Send, SendError
 
 
@@ -291,3 +291,41 @@ def test_nothing_is_written_that_a_member_does_not_read(monkeypatch: pytest.Monk
         assert shell.node.commit(b"body", 0, lambda: None, SILENCE_S)
         written += [each.data[3] for each in shell.effects() if isinstance(each, Send)]
     assert written == [3, 3, 2, 5, 1]
+
+
+def new_shell() -> Shell:
+    """Of a node whose directory knows of no history."""
+    shell = Shell()
+    shell.node = Node(SHARD, "n1", Applied("", FOUNDATION, NOWHERE, FOUNDATION), 0.0)
+    shell.node.active(True)
+    return shell
+
+
+def test_where_nobody_has_ever_written_nobody_is_waited_for() -> None:
+    shell = new_shell()
+    shell.node.tick(0.1, 0)
+    shell.node.probed(NOWHERE, 0.1)
+    shell.node.fenced(1, BYTES_MAX, "nonce", 0.1)
+    *acts, take = shell.effects()
+    assert acts == [Act.PROBE, Act.FENCE]
+    assert isinstance(take, Send)
+    shell.node.read(at(0), take.data, 0.2)
+    shell.node.opened()
+    assert shell.node.leadership.serve_from < 0.2
+
+
+def test_who_has_read_something_waits_for_silence() -> None:
+    shell = new_shell()
+    shell.node.read(at(0), take_bytes(1, "n2"), 0.1)
+    shell.node.tick(0.2, 0)
+    assert shell.effects() == []
+    shell.node.tick(0.1 + SILENCE_S, 0)
+    assert shell.effects() == [Act.PROBE]
+
+
+def test_who_has_a_directory_waits_for_silence() -> None:
+    shell = Shell()
+    shell.node.tick(0.2, 0)
+    assert shell.effects() == []
+    shell.node.tick(SILENCE_S, 0)
+    assert shell.effects() == [Act.PROBE]

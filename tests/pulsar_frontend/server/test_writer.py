@@ -1,6 +1,7 @@
 """The writer: one flush for each wake-up, in pieces, and an end for who does not read."""
 
 import socket
+from contextlib import suppress
 
 import pytest
 import trio
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.plain_stream import PlainStream
+from arneb_core.testing.leases import GivenLease
 from arneb_pulsar.server.writer import PIECE_BYTES, PIECE_WITHIN_S, Writer
 
 
@@ -31,7 +33,7 @@ async def written(session: Session, full_bytes: int = 1000) -> tuple[bytes, int]
     """What one wake-up writes, and how many flushes were reported."""
     ours, theirs = trio.testing.memory_stream_pair()
     turns, reports = LongTurns(), 0
-    writer = Writer(ours, session, full_bytes, turns)
+    writer = Writer(ours, session, full_bytes, turns, GivenLease())
     received = bytearray()
 
     def report() -> None:
@@ -62,7 +64,7 @@ def test_everything_is_written_in_order_with_one_report(sizes: list[int]) -> Non
 async def test_a_client_that_takes_no_piece_is_given_up() -> None:
     ours, _ = trio.testing.memory_stream_pair()
     ours.send_stream.send_all_hook = trio.sleep_forever
-    writer = Writer(ours, Session(b"x"), 1000, LongTurns())
+    writer = Writer(ours, Session(b"x"), 1000, LongTurns(), GivenLease())
     started = trio.current_time()
     writer.wake()
     with pytest.raises(trio.BrokenResourceError, match="does not read"):
@@ -80,7 +82,7 @@ async def test_it_is_full_with_what_is_under_way_and_what_waits() -> None:
         await pump()
 
     ours.send_stream.send_all_hook = pump_when_read
-    writer = Writer(ours, Session(b"x" * 600), 1000, LongTurns())
+    writer = Writer(ours, Session(b"x" * 600), 1000, LongTurns(), GivenLease())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run, lambda: None)
         writer.wake()
@@ -103,7 +105,7 @@ async def test_no_farewell_behind_half_a_frame() -> None:
         await trio.sleep_forever()
 
     ours.send_stream.send_all = half  # type: ignore[method-assign]
-    writer = Writer(ours, session, 1000, LongTurns())
+    writer = Writer(ours, session, 1000, LongTurns(), GivenLease())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run, lambda: None)
         writer.wake()
@@ -127,7 +129,7 @@ def plain_pair(sent_bytes: int = 64 * 1024) -> tuple[PlainStream, socket.socket]
 async def test_what_the_kernel_takes_is_said_at_once() -> None:
     ours, theirs = plain_pair()
     session = Session(b"one", b"two")
-    writer = Writer(ours, session, 1000, LongTurns())
+    writer = Writer(ours, session, 1000, LongTurns(), GivenLease())
     assert not writer.say()  # there is more, which waits for a turn
     assert theirs.recv(10) == b"one"
     async with trio.open_nursery() as nursery:
@@ -150,7 +152,7 @@ async def test_what_the_kernel_does_not_take_is_sent_by_the_task_before_what_com
     ours, theirs = plain_pair()
     much, later = bytes(range(256)) * 8 * 1024, b"later"
     session = Session(much)
-    writer = Writer(ours, session, 1000, LongTurns())
+    writer = Writer(ours, session, 1000, LongTurns(), GivenLease())
     received = bytearray()
     assert not writer.say()
     assert 0 < writer.sent_bytes < len(much)
@@ -174,10 +176,59 @@ async def test_what_the_kernel_does_not_take_is_sent_by_the_task_before_what_com
 async def test_no_farewell_behind_half_of_what_was_said_at_once() -> None:
     ours, theirs = plain_pair()
     session = Session(bytes(1 << 20))
-    writer = Writer(ours, session, 1000, LongTurns())
+    writer = Writer(ours, session, 1000, LongTurns(), GivenLease())
     assert not writer.say()
     session.flushes = [b"last"]
     await writer.farewell()
     assert session.flushes == [b"last"]
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["again", "never"])
+async def test_what_was_put_together_under_a_lease_is_written_under_one_or_never(
+    over: bool,
+) -> None:
+    """A process may stand still in between, and another lead when it goes on."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    lease, session = GivenLease(holds=False), Session(b"receipt")
+    writer = Writer(ours, session, 1000, LongTurns(), lease)
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            with suppress(trio.BrokenResourceError):
+                await writer.run(lambda: None)
+            await ours.aclose()
+
+        nursery.start_soon(run)
+        writer.wake()
+        assert await theirs.receive_some() == b"receipt"
+        await trio.testing.wait_all_tasks_blocked()
+        session.flushes.append(b"message")
+        writer.is_leased = True
+        assert not writer.say()
+        await trio.testing.wait_all_tasks_blocked()
+        lease.say(holds=not over, over=over)
+        assert await theirs.receive_some() == (b"" if over else b"message")
+        await trio.testing.wait_all_tasks_blocked()
+        assert writer.is_leased is over
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.real_time
+async def test_what_only_who_leads_may_say_is_not_said_at_once_without_a_lease() -> None:
+    ours, theirs = plain_pair()
+    lease = GivenLease(holds=False)
+    writer = Writer(ours, Session(b"message"), 1000, LongTurns(), lease)
+    writer.is_leased = True
+    assert not writer.say()
+    with pytest.raises(BlockingIOError):
+        theirs.recv(10)
+    lease.say(holds=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run, lambda: None)
+        await writer.flushed()
+        assert theirs.recv(10) == b"message"
+        nursery.cancel_scope.cancel()
     ours.close()
     theirs.close()
