@@ -30,6 +30,7 @@ from arneb_cluster.replica import Replica
 from arneb_cluster.serving import OpenEngine, Placed, Serve, nobody_asks, nobody_waits
 from arneb_cluster.serving_lease import ServingLease
 from arneb_cluster.settings import ShardSettings, boot_s
+from arneb_cluster.warming import Warming
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
 from arneb_core.api.placement import NOBODY, Placement
@@ -79,15 +80,14 @@ class Shard:
             settings.shard, settings.node, replica.applied, now(), dict(settings.addresses)
         )
         self._ordered: deque[Ordered] = deque()
-        self._wanted = trio.Event()
-        self._room = trio.Event()
+        self._wanted, self._room = trio.Event(), trio.Event()
         self._producer: FencingProducer | None = None
         self._log: PulsarLog | None = None
-        self._leading = trio.CancelScope()
-        self._led = trio.Event()
+        self._leading, self._led = trio.CancelScope(), trio.Event()
         """The engine is closed, if there was one."""
         self._led.set()
         self._applying = Applying(replica)
+        self._warming = Warming(replica, lambda: self.state is State.FOLLOWING)
         self._topic = LogTopic(client, settings.topic)
         self._following = Following(
             self._topic, self.node, now, now_ms, self._gather, self._has_room
@@ -96,8 +96,9 @@ class Shard:
             client, settings, self._topic, replica, self.node, self, now_ms
         )  # fmt: skip
         self._election = Election(
-            client, settings.election_topic, settings.node, self.node.active, settings.priority
-        )
+            client, settings.election_topic, settings.node, self.node.active, settings.priority,
+            self._warming.warm,
+        )  # fmt: skip
         self._changed = trio.Event()
         """Something was done or told."""
         self._placed = placed
@@ -144,7 +145,7 @@ class Shard:
         await self._topic.hold()
         try:
             async with trio.open_nursery() as self._nursery:
-                for each in (self._election, self._following, self.membership):
+                for each in (self._election, self._following, self.membership, self._warming):
                     self._nursery.start_soon(each.run)
                 for task in (self._work, self._tick, self._lose_with_run):
                     self._nursery.start_soon(task)
@@ -344,6 +345,7 @@ class Shard:
                     commit_log=self._commit_log,
                     now_ms=self._stamp,
                     lease=self._lease,
+                    counts=self._warming.counts,
                 ) as core:
                     try:
                         self.node.opened()

@@ -12,15 +12,9 @@ TESTS: Final = "tests/cluster/protocol/"
 WINDOW_TESTS: Final = (TESTS + "test_window.py",)
 READER_TESTS: Final = (TESTS + "test_reader.py",)
 LEADERSHIP_TESTS: Final = (TESTS + "test_leadership.py",)
-REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
-LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
 NODE_TESTS: Final = (TESTS + "test_node.py",)
 CHECKS_TESTS: Final = (TESTS + "test_checks.py",)
 ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
-
-LEASE_TESTS: Final = ("tests/core/engine/test_lease.py",)
-MEMBER_TESTS: Final = ("tests/cluster/test_member.py",)
-CLUSTERED: Final = "broker/arneb/clustered/"
 
 CLUSTER_MUTANTS: Final = (
     Mutant(
@@ -45,62 +39,6 @@ CLUSTER_MUTANTS: Final = (
         (TESTS + "test_simulation.py",),
     ),
     Mutant(
-        "a leader that stood still sends what it had put together",
-        "amqp_frontend/arneb_amqp/server/link.py",
-        "        is_held_back = leased and self._lease is not None and not self._lease.holds\n",
-        "        is_held_back = False\n",
-        ("tests/amqp_frontend/server/test_link.py",),
-    ),
-    Mutant(
-        "a leader that stood still sends what its client did not take in time",
-        "amqp_frontend/arneb_amqp/server/link.py",
-        "            if self._is_leased and lease is not None and not lease.holds:\n",
-        "            if False:\n",
-        ("tests/amqp_frontend/server/test_link.py",),
-    ),
-    Mutant(
-        "a leader that stood still writes to Pulsar's clients what it had put together",
-        "pulsar_frontend/arneb_pulsar/server/writer.py",
-        "self.is_leased and not self._lease.holds and not await self._lease.held():\n",
-        "False:\n",
-        ("tests/pulsar_frontend/server/test_writer.py",),
-    ),
-    Mutant(
-        "a leader that stood still says at once to Pulsar's clients what it had put together",
-        "pulsar_frontend/arneb_pulsar/server/writer.py",
-        "        if self.is_leased and not self._lease.holds:\n",
-        "        if False:\n",
-        ("tests/pulsar_frontend/server/test_writer.py",),
-    ),
-    Mutant(
-        "who follows again reads on with what it had in hand, and passes over what stands between",
-        "cluster/arneb_cluster/following.py",
-        "            if self._reads.cancel_called:\n",
-        "            if False:\n",
-        ("tests/cluster/test_following.py",),
-    ),
-    Mutant(
-        "who follows again waits for a broker that says nothing",
-        "cluster/arneb_cluster/following.py",
-        "                with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):\n",
-        "                with trio.CancelScope(shield=True), suppress(PulsarError):\n",
-        ("tests/cluster/test_following.py",),
-    ),
-    Mutant(
-        "clients come in where the log does not answer, and hang",
-        "cluster/arneb_cluster/observing.py",
-        "        return HERE if node.serves(now) else UNHEARD\n",
-        "        return HERE\n",
-        ("tests/cluster/test_lease.py",),
-    ),
-    Mutant(
-        "who comes to a leader that is not heard waits as long as for a next one",
-        "core/arneb_core/api/placement.py",
-        "                    longest_s = UNHEARD_WAIT_S if found.is_unheard else wait_s\n",
-        "                    longest_s = wait_s\n",
-        ("tests/core/api/test_placement.py",),
-    ),
-    Mutant(
         "a leader that cannot read waits for ever",
         PROTOCOL + "node.py",
         "            if self._unread and now >= self._unread[0].told_at + UNREAD_S:\n",
@@ -115,13 +53,6 @@ CLUSTER_MUTANTS: Final = (
         NODE_TESTS,
     ),
     Mutant(
-        "a publish is refused that another node may have stored",
-        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        " and not (error and error.leaves_doubt):\n",
-        ":\n",
-        ("tests/amqp_frontend/session/publish/test_publisher.py",),
-    ),
-    Mutant(
         "a follower compares its clock with that of the leader before",
         PROTOCOL + "node.py",
         "            self.skew = SkewWatch()  # another clock\n",
@@ -129,151 +60,11 @@ CLUSTER_MUTANTS: Final = (
         (TESTS + "test_node.py",),
     ),
     Mutant(
-        "a leader delivers without its lease",
-        "core/arneb_core/engine/steps.py",
-        "not (self._ready and lease.holds):",
-        "not self._ready:",
-        LEASE_TESTS,
-    ),
-    Mutant(
-        "a leader answers a get without its lease",
-        "core/arneb_core/engine/consumer.py",
-        "        if not lease.holds and not await lease.held():\n",
-        "        if not lease.holds and lease.holds:\n",
-        LEASE_TESTS,
-    ),
-    Mutant(
-        "a leader without its lease makes somebody the active consumer",
-        "core/arneb_core/engine/steps.py",
-        "        if self.lease.holds and not self._held_up:\n",
-        "        if not self._held_up:\n",
-        LEASE_TESTS,
-    ),
-    Mutant(
-        "who waits for deliveries waits while there is no lease",
-        "core/arneb_core/engine/steps.py",
-        "            had, more = self._turns_total, self._ready and lease.holds\n",
-        "            had, more = self._turns_total, self._ready\n",
-        LEASE_TESTS,
-    ),
-    Mutant(
-        "clients of AMQP are answered without a lease until the alarm comes",
-        "amqp_frontend/arneb_amqp/server/connection.py",
-        "            is_leased = core.lease.holds\n",
-        "            is_leased = True\n",
-        ("tests/amqp_frontend/server/test_lease.py",),
-    ),
-    Mutant(
-        "without an answering log only publishes wait",
-        "amqp_frontend/arneb_amqp/session/connection/session.py",
-        "            if self.throttle.holds_all and self._held_back(item):\n",
-        "            if self.throttle.blocked and self._held_back(item):\n",
-        ("tests/amqp_frontend/session/connection/test_throttle.py",),
-    ),
-    Mutant(
-        "clients of Pulsar are answered without a lease",
-        "pulsar_frontend/arneb_pulsar/server/connection.py",
-        "            if not self._context.core.lease.holds:\n",
-        "            if self._closing:\n",
-        ("tests/pulsar_frontend/server/test_connection.py",),
-    ),
-    Mutant(
-        "an answer over HTTP is said though the lease ended meanwhile",
-        "broker/arneb/http/leased.py",
-        "            if not lease.holds:\n                raise LeaseEnded",
-        "            if False:\n                raise LeaseEnded",
-        ("tests/broker/test_leased.py",),
-    ),
-    Mutant(
-        "a lease that came back unseen leaves those waiting who saw it end",
-        "cluster/arneb_cluster/serving_lease.py",
-        "            self._held = False  # it may be back before anybody has looked\n",
-        "",
-        ("tests/cluster/test_serving_lease.py",),
-    ),
-    Mutant(
-        "a lease is held again after another node has gone on",
-        "cluster/arneb_cluster/serving_lease.py",
-        "        return not self._is_over and self._serves()\n",
-        "        return self._serves()\n",
-        ("tests/cluster/test_serving_lease.py",),
-    ),
-    Mutant(
-        "a leader that stops while its log is silent waits for ever",
-        "cluster/arneb_cluster/shard.py",
-        "        if self.state is State.RESIGNING:\n            self.gave_up",
-        "        if self.state is State.OPENING:\n            self.gave_up",
-        ("tests/cluster/test_shard.py",),
-    ),
-    Mutant(
         "a node that starts does not know who leads until the next TAKE",
         PROTOCOL + "reader.py",
         "    if not applied.leader:\n        return None\n",
         "    return None\n",
         READER_TESTS,
-    ),
-    Mutant(
-        "a service that may lose something is taken",
-        CLUSTERED + "pulsar_service.py",
-        '    if found := "; ".join(str(each) for each in unmet(policies, broker)):\n',
-        '    if found := "; ".join(str(each) for each in unmet({}, {})):\n',
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a service that is starting is taken for one that refuses",
-        CLUSTERED + "pulsar_service.py",
-        "            if error.status < SERVER_ERROR:\n",
-        "            if error.status <= SERVER_ERROR:\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a directory with messages of its own begins a shard",
-        CLUSTERED + "pulsar_service.py",
-        "    if applied is None and has_topics:\n",
-        "    if applied is None and not has_topics and False:\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a directory is not compared with the topic",
-        CLUSTERED + "pulsar_service.py",
-        "    if unfit := judge(applied, history, last, holds_something=has_topics):\n",
-        "    if unfit := judge(None, history, last, holds_something=has_topics):\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "an error in a leader's commit path leaves its process waiting for ever",
-        CLUSTERED + "part.py",
-        "                nursery.start_soon(end_if_broken, core, self._say)\n",
-        "",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a stop waits for a shard that an error has ended",
-        "cluster/arneb_cluster/shard.py",
-        "        while self.state in states and self._nursery is not None:\n",
-        "        while self.state in states:\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a leader that stops has the others wait for silence",
-        CLUSTERED + "part.py",
-        '        await shard.resign("its node stops", RESIGN_S, successor)\n',
-        "        await trio.lowlevel.checkpoint()\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "users that change are not followed",
-        "cluster/arneb_cluster/replica.py",
-        "            self.metadata_changes += 1\n",
-        "            self.metadata_changes = 1\n",
-        MEMBER_TESTS,
-    ),
-    Mutant(
-        "a broker that is alone has the cluster in its process",
-        "broker/arneb/node.py",
-        "from arneb.observed import node_name\n",
-        "import arneb_cluster\nfrom arneb.observed import node_name\n",
-        ("tests/cluster/test_alone.py",),
     ),
     Mutant(
         "a duplicate's receipt is taken for storage",
@@ -565,13 +356,6 @@ CLUSTER_MUTANTS: Final = (
         (TESTS + "test_members.py",),
     ),
     Mutant(
-        "nobody tells a leader what members read",
-        "cluster/arneb_cluster/membership.py",
-        "            self._node.all_read(self.members.version)\n",
-        "            self._node.all_read(99)\n",
-        ("tests/cluster/test_membership.py",),
-    ),
-    Mutant(
         "an entry of a later version is passed over",
         PROTOCOL + "entries.py",
         'raise UnknownVersion(f"expected an entry of version',
@@ -584,54 +368,5 @@ CLUSTER_MUTANTS: Final = (
         "    checksum = crc32c(rest, crc32c(bytes([kind])))\n",
         "    checksum = crc32c(rest, crc32c(bytes([Kind.TAKE])))\n",
         ENTRIES_TESTS,
-    ),
-    Mutant(
-        "a directory has more than it says, or less",
-        "cluster/arneb_cluster/replica.py",
-        "        [*changes.puts, applied_row(applied)],\n",
-        "        changes.puts,\n",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "what a later commit puts is deleted by an earlier one",
-        "cluster/arneb_cluster/replica.py",
-        "        return not ends and self.size",
-        "        return self.size",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "what an earlier commit put is there though a later one deletes it",
-        "cluster/arneb_cluster/replica.py",
-        "        puts += [(table, key, None) for table, key in each.deletes]\n",
-        "",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "a follower puts blocks where old ones are still to be trimmed",
-        "cluster/arneb_cluster/replica.py",
-        "            while self._is_left_over(",
-        "            while False and self._is_left_over(",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "a follower that starts removes what its leader is writing ahead",
-        "core/arneb_core/store/commit/commits.py",
-        "            ahead = None if follows else stored.get(Table.META, META_AHEAD)\n",
-        "            ahead = stored.get(Table.META, META_AHEAD)\n",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "what tidies up sooner than a commit is stored stays in front for ever",
-        "cluster/arneb_cluster/commit_log.py",
-        "        while self._waiting and (ready := self._waiting[0].ending) is not None:\n",
-        "        if self._waiting[0] is waiting and (ready := waiting.ending) is not None:\n",
-        LOG_TESTS,
-    ),
-    Mutant(
-        "what is submitted after leadership was lost waits for ever",
-        "cluster/arneb_cluster/commit_log.py",
-        "            self._in_loop(ended, self._lost)\n            return None\n",
-        "            return None\n",
-        LOG_TESTS,
     ),
 )

@@ -11,6 +11,7 @@ from tests.mutants.authorization_table import AUTHORIZATION_MUTANTS
 from tests.mutants.client_machines_table import CLIENT_MACHINE_MUTANTS
 from tests.mutants.client_table import CLIENT_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
+from tests.mutants.cluster_nodes_table import CLUSTER_NODE_MUTANTS
 from tests.mutants.cluster_table import CLUSTER_MUTANTS
 from tests.mutants.copies_table import COPIES_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
@@ -57,6 +58,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *CLIENT_MACHINE_MUTANTS,
     *CLOCK_MUTANTS,
     *CLUSTER_MUTANTS,
+    *CLUSTER_NODE_MUTANTS,
     *COPIES_MUTANTS,
     *HAND_OVER_MUTANTS,
     *SHARDS_MUTANTS,

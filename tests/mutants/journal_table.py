@@ -117,7 +117,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "positions behind lost entries are counted from the front",
-        CORE + "engine/recovery.py",
+        CORE + "engine/open_counts.py",
         "                entries = entry_of(place) + len(run)\n",
         "                entries += len(run)\n",
         LOST_TESTS,

@@ -135,8 +135,8 @@ MUTANTS: Final = (
     Mutant(
         "a start reads the catalog in the event loop",
         CORE + "engine/catalog.py",
-        "await trio.to_thread.run_sync(_recovered, store)",
-        "_recovered(store)",
+        "await trio.to_thread.run_sync(_recovered, store, counts)",
+        "_recovered(store, counts)",
         LOADING_TESTS,
     ),
     Mutant(

@@ -50,6 +50,7 @@ much keeps a commit full while the next one gathers; more would only stand in fr
 
 class Connection:
     """One client. Invariants: ``_its_turn`` while the client is waited for and not the broker;
+    ``_is_leased`` while what is to be written has what only who leads may say;
     ``_behind_deliveries`` while the core is to call :meth:`_dispatched`."""
 
     def __init__(
@@ -69,9 +70,8 @@ class Connection:
         self.told = context.told
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
-        self.link = link_of(
-            sock, records, server.nursery, self._low, self._drained, server.core.lease
-        )
+        rest = self._low, self._drained, server.core.lease
+        self.link = link_of(sock, records, server.nursery, *rest)
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -80,9 +80,7 @@ class Connection:
         self._caught_up: trio.Event | None = None
         self._room_made: trio.Event | None = None
         self._mark, self._since_mark = Token(0), 0
-        self._its_turn = True
-        self._is_leased = False
-        """What is to be written has messages or answers in it, which were made under the lease."""
+        self._its_turn, self._is_leased = True, False
         self._behind_deliveries = self._answer_follows = False
         self._in_turn = False  # at whose end all is written that was gathered
         self._delivered: trio.Event | None = None
@@ -246,8 +244,8 @@ class Connection:
         try:
             data = self.session.data_to_send(trio.current_time())
             if data:
-                leased, self._is_leased = self._is_leased, False
-                self.link.send(data, leased=leased)
+                self.link.send(data, leased=self._is_leased)
+                self._is_leased = False
             if self._disconnecting:
                 if not self._peer_first:
                     self.link.finish()

@@ -6,7 +6,7 @@ there is none.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -33,15 +33,18 @@ class Election:
         topic: str,
         node: str,
         told: Callable[[bool], None],
-        priority: int = 0,
+        priority: int,
+        ready: Callable[[], Awaitable[None]],
     ) -> None:
         """``told`` learns whether this node may try. Of those that are there the one with the
-        lowest ``priority`` may, or of several the one whose name comes first."""
+        lowest ``priority`` may, or of several the one whose name comes first. It is there once it
+        is ``ready`` to open an engine at once: another may be before that."""
         self._client = client
         self._priority = priority
         self._topic = topic
         self._node = node
         self._told = told
+        self._ready = ready
         self._active = False
         self._changed = trio.Event()
 
@@ -50,6 +53,7 @@ class Election:
 
     async def run(self) -> None:
         """Take part until cancelled."""
+        await self._ready()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._elect)
             nursery.start_soon(self._hold)

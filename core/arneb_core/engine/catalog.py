@@ -21,6 +21,7 @@ from arneb_core.api.waiting import durable
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.bucket import Put
 from arneb_core.engine.delayed_indexes import IndexEngine, first_row, new_index, restore_index
+from arneb_core.engine.open_counts import OpenCounts
 from arneb_core.engine.recovery import Stored, StoredCursor, recover
 from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.subscription import LogSubscription
@@ -87,11 +88,11 @@ class Catalog:
     def __repr__(self) -> str:
         return f"<Catalog {len(self.topics)} topics>"
 
-    async def load(self, store: Store) -> bool:
+    async def load(self, store: Store, counts: OpenCounts) -> bool:
         """Take in what ``store`` holds, which is read off the event loop; True when the last stop
         was a clean one. Raises :class:`ValueError`, and :class:`CommitFailed` when an index has to
         be made anew."""
-        found = await trio.to_thread.run_sync(_recovered, store)
+        found = await trio.to_thread.run_sync(_recovered, store, counts)
         self._next_topic_id = found.next_topic_id
         self.metadata = found.metadata
         pieces = _Pieces()
@@ -375,10 +376,10 @@ class Catalog:
         return LogTopic(self._engine, topic_id, name, settings, log)
 
 
-def _recovered(store: Store) -> Stored:
+def _recovered(store: Store, counts: OpenCounts) -> Stored:
     """In a thread."""
     with store.snapshot() as snapshot:
-        return recover(snapshot)
+        return recover(snapshot, counts)
 
 
 def _record_of(

@@ -45,6 +45,7 @@ from arneb_core.engine.committer import Committer
 from arneb_core.engine.lease import WITHOUT_END
 from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.observing import statistics_of
+from arneb_core.engine.open_counts import OpenCounts
 from arneb_core.engine.reader import Reader
 from arneb_core.engine.recording import keep_history
 from arneb_core.engine.request import Finish, Request
@@ -290,7 +291,7 @@ class Engine(Steps):
         closed then, by an :class:`EngineBroken` out of :func:`open_engine`."""
         await self._committer.breakage.wait()
 
-    async def _begin(self, store: Store) -> StoreUnusable | None:
+    async def _begin(self, store: Store, counts: OpenCounts) -> StoreUnusable | None:
         """Take in what ``store`` holds; why that cannot be."""
         if self._log.is_unsettled:
             with suppress(CommitFailed):  # on a full disk it stays in the log, and counts
@@ -298,7 +299,7 @@ class Engine(Steps):
             self._committer.unsettled = self._log.is_unsettled
         self._log.prepare()
         try:
-            if await self.catalog.load(store):
+            if await self.catalog.load(store, counts):
                 await self.catalog.put(Changes(deletes=[(Table.META, META_CLEAN)]))
         except Exception as error:
             # Rows that are damaged can say anything, and so anything may come of them here.
@@ -343,6 +344,7 @@ async def open_engine(
     delays: DelayedSettings = DEFAULT_DELAYS,
     reader_limit_s: float = READER_LIMIT_S,
     lease: Lease = WITHOUT_END,
+    counts: OpenCounts | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
@@ -352,8 +354,7 @@ async def open_engine(
     block left by an exception is closed the same way. ``retention`` is for topics that ask for none
     of their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. What
     makes commits durable is ``commit_log``, else LMDB and its journal; without ``lease`` nothing is
-    delivered. Tests pass ``store`` and a faulty ``committing``.
-    """
+    delivered. ``counts`` were made before. Tests pass ``store`` and a faulty ``committing``."""
     opened = await trio.to_thread.run_sync(Store.open, path) if store is None else store
     try:
         calls = LoopCalls()
@@ -373,7 +374,7 @@ async def open_engine(
                 outer.start_soon(engine._committer.breakage.end)
                 try:
                     lease.listen(engine._pump.wake)
-                    refused = await engine._begin(opened)
+                    refused = await engine._begin(opened, counts or OpenCounts())
                     if refused is None:
                         engine._maintenance.readers = ReaderWatch(
                             opened.path, opened.readers, limit_s=reader_limit_s

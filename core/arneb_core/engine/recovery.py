@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from arneb_core.api.entry import messages_in
 from arneb_core.api.position import (
     AFTER_ALL,
     LedgerId,
@@ -21,10 +20,9 @@ from arneb_core.api.position import (
 )
 from arneb_core.api.settings import TopicSettings
 from arneb_core.cursor.acks import AckState
+from arneb_core.engine.open_counts import OpenCounts, always
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.planning import NO_LEDGER
-from arneb_core.log.stamps import stamp_of
-from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.kept import metadata_rows
 from arneb_core.store.records import (
     CursorRecord,
@@ -96,18 +94,19 @@ class Stored:
     topics: list[StoredTopic]
 
 
-def recover(snapshot: Snapshot) -> Stored:
-    """Read what ``snapshot`` holds, which takes as long as the open ledgers are many and large.
-    Raises :class:`ValueError` on a record that is none."""
+def recover(snapshot: Snapshot, counts: OpenCounts | None = None) -> Stored:
+    """Read what ``snapshot`` holds, which takes as long as the open ledgers are many and large, but
+    for what was counted before. Raises :class:`ValueError` on a record that is none."""
     next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
     used = _used_ledgers(snapshot)
+    counts = counts or OpenCounts()
     return Stored(
         clean=snapshot.get(Table.META, META_CLEAN) is not None,
         next_topic_id=1 if next_id is None else unpack_number(next_id),
         metadata=metadata_rows(snapshot),
         topics=[
             _recover_topic(
-                snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value), used
+                snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value), used, counts
             )
             for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX)
         ],
@@ -125,7 +124,11 @@ def _used_ledgers(snapshot: Snapshot) -> dict[TopicId, LedgerId]:
 
 
 def _recover_topic(
-    snapshot: Snapshot, name: str, record: TopicRecord, used: Mapping[TopicId, LedgerId]
+    snapshot: Snapshot,
+    name: str,
+    record: TopicRecord,
+    used: Mapping[TopicId, LedgerId],
+    counts: OpenCounts,
 ) -> StoredTopic:
     settings = TopicSettings(
         durable=record.durable,
@@ -139,7 +142,7 @@ def _recover_topic(
     gaps = snapshot.gaps(record.id)
     for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(record.id)):
         info, latest_ms = _recover_ledger(
-            snapshot, record.id, key, LedgerRecord.unpack(value), gaps
+            snapshot, record.id, key, LedgerRecord.unpack(value), gaps, counts
         )
         infos.append(info)
         stamped_ms = max(stamped_ms, latest_ms)
@@ -168,6 +171,7 @@ def _recover_ledger(
     key: bytes,
     record: LedgerRecord,
     gaps: Sequence[tuple[Position, Position]],
+    counts: OpenCounts,
 ) -> tuple[LedgerInfo, int]:
     """The ledger, and a time that no stamp in it is later than."""
     _, ledger = parse_ledger_key(key)
@@ -176,14 +180,10 @@ def _recover_ledger(
     if not record.closed_ms:
         first = position(ledger, 0)
         last = Position(position(ledger + 1, 0) - 1)
-        try:
-            for place, run in snapshot.iter_blocks(topic_id, first, last):
-                # Where a run stands says what came before it, also if that is lost.
-                entries = entry_of(place) + len(run)
-                messages += sum(map(messages_in, run))
-                size += sum(map(len, run))
-                latest_ms = stamp_of(run[-1])
-        except BlockCorrupt as error:
+        counted, error = counts.count(snapshot, topic_id, ledger, always)
+        entries, messages, size = counted.entries, counted.messages, counted.bytes_total
+        latest_ms = counted.latest_ms
+        if error is not None:
             where = render(Position(first + entries))
             logger.error("topic %d is damaged from entry %s on: %s", topic_id, where, error)
             # Keys tell how many entries there are. One message too many, so that whoever

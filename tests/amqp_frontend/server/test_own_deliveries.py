@@ -39,9 +39,9 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Written:
     writes: Written = []
     send = Link.send
 
-    def record(link: Link, data: bytes) -> None:
+    def record(link: Link, data: bytes, *, leased: bool = False) -> None:
         writes.append(data)
-        send(link, data)
+        send(link, data, leased=leased)
 
     monkeypatch.setattr(Link, "send", record)
     return writes

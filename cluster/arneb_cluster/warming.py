@@ -1,0 +1,77 @@
+"""Warming: a node that follows counts beforehand what its engine would count before it opens.
+
+The rule: it happens in a thread while this node follows, and ends when it is to lead; what was
+counted by then need not be counted while clients wait.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from arneb_cluster.replica import Replica
+from arneb_core.engine.open_counts import OpenCounts
+
+LOGGER: Final = logging.getLogger(__name__)
+
+LOOK_S: Final = 1.0
+"""Between two looks for what came: what one of these leaves is counted in milliseconds."""
+
+REST: Final = 10
+"""A look that took long, since there are very many queues, is followed by so many times its time
+without one: it is read on and clients are carried beside it."""
+
+
+class Warming:
+    """Of one directory."""
+
+    def __init__(self, replica: Replica, follows: Callable[[], bool]) -> None:
+        """``follows``: this node does, at this instant."""
+        self.counts = OpenCounts()
+        self._replica = replica
+        self._follows = follows
+        self._is_over = False
+        self._is_warm = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Warming {self.counts!r}>"
+
+    async def warm(self) -> None:
+        """Wait until what was there at the start is counted."""
+        await self._is_warm.wait()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_with_run)
+            counted_number = -1
+            while True:
+                number, took_s = self._replica.applied.link.number, 0.0
+                if number != counted_number and self._follows():
+                    took_s = await trio.to_thread.run_sync(self._count)
+                    counted_number = number
+                self._is_warm.set()
+                await trio.sleep(max(LOOK_S, REST * took_s))
+
+    async def _end_with_run(self) -> None:
+        """A thread that counts is waited for, so that nobody closes the store under it."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._is_over = True
+
+    def _is_wanted(self) -> bool:
+        return self._follows() and not self._is_over
+
+    def _count(self) -> float:
+        """How long it took of this thread's time. In a thread."""
+        began = time.thread_time()
+        try:
+            with self._replica.store.snapshot() as snapshot:
+                self.counts.count_all(snapshot, self._is_wanted)
+        except ValueError as error:
+            # Rows that are damaged: whoever opens the engine says it, and what is to be done.
+            LOGGER.warning("%r is not counted beforehand: %s", self._replica, error)
+        return time.thread_time() - began
