@@ -47,7 +47,8 @@ class Share(Protocol):
         ...
 
     async def catch_up(self) -> None:
-        """Know whoever was made elsewhere before this was asked."""
+        """Know whoever was made elsewhere before this was asked. Raises
+        :class:`.UsersUnknown`."""
         ...
 
     async def begin(self, catalogue: "Catalogue", nursery: trio.Nursery) -> None:

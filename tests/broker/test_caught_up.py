@@ -5,7 +5,7 @@ import pytest
 import trio
 from starlette.types import Receive, Scope, Send
 
-from arneb.http.caught_up import CaughtUp
+from arneb.http.caught_up import CaughtUp, UsersUnknown
 
 
 class Users:
@@ -14,9 +14,12 @@ class Users:
     def __init__(self) -> None:
         self.asked = 0
         self.hangs = False
+        self.refuses = False
 
     async def catch_up(self) -> None:
         self.asked += 1
+        if self.refuses:
+            raise UsersUnknown("shard main stopped here")
         if self.hangs:
             await trio.sleep_forever()
 
@@ -57,3 +60,11 @@ async def test_users_that_cannot_be_asked_for_are_waited_for_within_a_bound() ->
         answer = await http.put("/api/permissions/v/anna")
     assert answer.status_code == 503
     assert "users" in answer.json()["reason"]
+
+
+async def test_users_that_are_not_followed_here_any_more_are_not_waited_for() -> None:
+    users = Users()
+    users.refuses = True
+    async with client_of(users) as http:
+        answer = await http.put("/api/permissions/v/anna")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "shard main stopped here")

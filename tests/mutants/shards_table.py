@@ -269,6 +269,13 @@ SHARDS_MUTANTS: Final = (
         SHARDS_TESTS,
     ),
     Mutant(
+        "a node that does not follow the first shard leads another without its users",
+        CLUSTERED + "share.py",
+        '            raise StoreUnusable(f"cannot lead shard {self._shard}: {error}") from error\n',
+        "            copied = ()\n",
+        ("tests/broker/clustered/test_share.py",),
+    ),
+    Mutant(
         "whatever shard is named, the first is handed over",
         CLUSTERED + "hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",

@@ -36,7 +36,7 @@ class FirstShard(Protocol):
         ...
 
     async def has(self, place: Place) -> None:
-        """Wait until the directory has what stands up to there."""
+        """Wait until the directory has what stands up to there. Raises :class:`.UsersUnknown`."""
         ...
 
     async def metadata_other_than(self, changes: int) -> None:
@@ -58,7 +58,7 @@ class CopiedUsers:
 
     async def known(self) -> Copied:
         """Whoever there is, once there is a catalogue, and by all that the topic had when this was
-        asked."""
+        asked. Raises :class:`.UsersUnknown`."""
         first = self._first
         await first.has(await first.ends())
         while True:
@@ -86,7 +86,8 @@ class CopiedUsers:
         self._catalogue = None
 
     async def catch_up(self) -> None:
-        """Copy what the first shard's leader has said to be done before this was asked."""
+        """Copy what the first shard's leader has said to be done before this was asked. Raises
+        :class:`.UsersUnknown`."""
         first = self._first
         await first.has(await first.ends())
         await self._copy()

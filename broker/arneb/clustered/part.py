@@ -17,6 +17,7 @@ from arneb.clustered.share import Share, placements_of
 from arneb.config import Config
 from arneb.ending import StartAgain, end_if_broken
 from arneb.handed import HandedOver
+from arneb.http.caught_up import UsersUnknown
 from arneb.listeners import Listeners
 from arneb.opening import opener
 from arneb.run import serve_all
@@ -125,15 +126,18 @@ class Part:
         return await self._topic.hold()
 
     async def has(self, place: Place) -> None:
-        """Wait until the directory has what stands up to there."""
-        while self.shard.node.reader.place < place:
-            await self.shard.changed()
+        """Wait until the directory has what stands up to there. Raises :class:`.UsersUnknown`."""
+        shard = self.shard
+        while shard.node.reader.place < place:
+            if shard.state is State.STOPPED:
+                raise UsersUnknown(f"shard {self.name} stopped here: {shard.node.leadership.why}")
+            await shard.changed()
         applied = trio.Event()
 
         def done(_: object) -> None:
             applied.set()
 
-        self.shard.tidy_up(done)  # behind what was read before
+        shard.tidy_up(done)  # behind what was read before
         await applied.wait()
 
     async def metadata_other_than(self, changes: int) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from arneb.clustered.copied_users import CopiedUsers
+from arneb.http.caught_up import UsersUnknown
 from arneb_cluster.routing.division import Division
 from arneb_cluster.routing.leaders import Leaders
 from arneb_core.access.belonging import Belonging
@@ -19,6 +20,7 @@ from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.records import User, Vhost
 from arneb_core.access.seed import Seed
+from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.placement import NOBODY, Elsewhere, Placement, Placements
 from arneb_core.api.supervision import supervise
 
@@ -55,12 +57,17 @@ class Share:
         return self._division.misplaced(self._shard, namespace)
 
     async def seed(self, wanted: Seed) -> Seed:
-        """What of the settings' vhosts and users its catalogue begins with."""
+        """What of the settings' vhosts and users its catalogue begins with. Raises
+        :class:`StoreUnusable` where the users cannot be known."""
         vhosts = dict.fromkeys((*wanted.vhosts, *self._vhosts))
         own = tuple(each for each in vhosts if not self.misplaced(proposed_namespace(each)))
         if self._users is None:
             return replace(wanted, vhosts=own)
-        copied = await self._users.known()
+        try:
+            copied = await self._users.known()
+        except UsersUnknown as error:
+            # Another node is to lead that knows them: this one would let nobody in for ever.
+            raise StoreUnusable(f"cannot lead shard {self._shard}: {error}") from error
         known = {each.name for each in copied if isinstance(each, User)}
         users = tuple(each for each in wanted.users if each.name in known)
         return replace(wanted, vhosts=own, users=users, copied=copied)
@@ -79,7 +86,7 @@ class Share:
                 raise ValueError(f"topic {topic}: {why}")
 
     async def catch_up(self) -> None:
-        """Know whoever was made elsewhere before this was asked."""
+        """Know whoever was made elsewhere before this was asked. Raises :class:`.UsersUnknown`."""
         if self._users is not None:
             await self._users.catch_up()
 

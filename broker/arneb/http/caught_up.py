@@ -22,6 +22,10 @@ PATHS: Final = tuple(
 READING: Final = ("GET", "HEAD", "OPTIONS")
 
 
+class UsersUnknown(Exception):
+    """Whoever has the users is not followed here any more; the text is for the operator."""
+
+
 class CaughtUp:
     """An application of a broker that has a copy of the users."""
 
@@ -39,9 +43,14 @@ class CaughtUp:
             and scope["method"] not in READING
             and path_of(scope).startswith(PATHS)
         ):
-            with trio.move_on_after(WAIT_S) as waiting:
-                await self._catch_up()
-            if waiting.cancelled_caught:
-                await unavailable(send, "the users cannot be asked for at the moment")
+            why = "the users cannot be asked for at the moment"
+            with trio.move_on_after(WAIT_S):
+                try:
+                    await self._catch_up()
+                    why = ""
+                except UsersUnknown as error:
+                    why = str(error)
+            if why:
+                await unavailable(send, why)
                 return
         await self._inside(scope, receive, send)

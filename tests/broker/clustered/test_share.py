@@ -1,0 +1,101 @@
+"""What of everything one shard's broker has, and whom it begins with."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+
+from arneb.clustered.copied_users import CopiedUsers
+from arneb.clustered.share import OwnPlacements, Share
+from arneb.http.caught_up import UsersUnknown
+from arneb_cluster.protocol.values import NOWHERE, Place
+from arneb_cluster.replica import Replica
+from arneb_cluster.routing.division import Division
+from arneb_cluster.routing.leaders import Leaders
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.records import Permission, User, Vhost
+from arneb_core.access.seed import Seed, SeedUser
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses
+from arneb_core.engine.engine import open_engine
+from arneb_core.store.environment import Store
+
+DIVISION = Division("main", {"public/audit": "audit"}, {"books": "audit"})
+SEED = Seed(("/", "books/a"), (SeedUser("guest", "old"), SeedUser("gone", "x")))
+
+
+class First:
+    """The first shard on a node, in a directory that does not change."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.stopped = False
+
+    async def ends(self) -> Place:
+        return NOWHERE
+
+    async def has(self, place: Place) -> None:
+        if self.stopped:
+            raise UsersUnknown("shard main stopped here: it differs")
+
+    async def metadata_other_than(self, changes: int) -> None:
+        await trio.sleep_forever()
+
+
+async def users_in(path: Path) -> None:
+    """A catalogue with some."""
+    async with open_engine(path) as core:
+        await Catalogue.open(core, Seed(("/",), (SeedUser("guest", "new", ("administrator",)),)))
+
+
+async def test_the_first_shard_begins_with_the_settings_but_what_others_have() -> None:
+    seed = await Share(DIVISION, "main").seed(SEED)
+    assert (seed.vhosts, seed.users, seed.copied) == (("/",), SEED.users, ())
+
+
+async def test_another_begins_with_copies_and_with_its_own_vhosts(tmp_path: Path) -> None:
+    await users_in(tmp_path / "main")
+    with Store.open(tmp_path / "main", follows=True) as store:
+        users = CopiedUsers(First(Replica(store)))
+        share = Share(DIVISION, "audit", ("audit",), users)
+        seed = await share.seed(SEED)
+        assert seed.vhosts == ("books/a", "audit")
+        assert [each.name for each in seed.users] == ["guest"]
+        async with open_engine(tmp_path / "audit") as core, trio.open_nursery() as nursery:
+            catalogue = await Catalogue.open(core, seed, belonging=share.belonging)
+            await share.begin(catalogue, nursery)
+            [guest] = catalogue.tables.rows(User)
+            assert guest.password.admits("new")
+            assert [each.name for each in catalogue.tables.rows(Vhost)] == ["audit", "books/a"]
+            assert len(catalogue.tables.rows(Permission)) == 2
+            share.check(catalogue, ["persistent://books/x/t", "pulsar-transactions://open"])
+            with pytest.raises(ValueError, match="topic persistent://public/x/t: .* 'main'"):
+                share.check(catalogue, ["persistent://public/x/t"])
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_node_that_cannot_know_the_users_does_not_lead(tmp_path: Path) -> None:
+    await users_in(tmp_path / "main")
+    with Store.open(tmp_path / "main", follows=True) as store:
+        first = First(Replica(store))
+        first.stopped = True
+        share = Share(DIVISION, "audit", (), CopiedUsers(first))
+        with pytest.raises(StoreUnusable, match="cannot lead shard audit: shard main stopped"):
+            await share.seed(SEED)
+        with pytest.raises(UsersUnknown):
+            await share.catch_up()
+
+
+def test_a_broker_has_the_namespaces_of_its_shard_only() -> None:
+    leaders = Leaders(DIVISION)
+    own = OwnPlacements(leaders, "audit")
+    leaders.say("main", HERE)
+    assert own.of("public/default") == own.of("books/a") == NOBODY
+    leaders.say("audit", HERE)
+    assert own.of("public/default") == NOBODY
+    assert own.of("books/a") == HERE
+    leaders.say("audit", Elsewhere(NodeAddresses("n2", "n2:1", "pulsar://n2:2"), 3))
+    found = cast("Elsewhere", own.of("books/a"))
+    # Clients would come to whichever shard that node's port is for.
+    assert found == Elsewhere(NodeAddresses("n2", "n2:1"), 3)
