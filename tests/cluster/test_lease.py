@@ -101,8 +101,11 @@ async def test_without_an_answering_log_nothing_is_answered_and_http_lives(
         cluster.service.broker.is_down = False
         assert await blocking(getter.got.get, True, 20) == ("get", b"a")
         assert await blocking(publisher.got.get, True, 20) == ("publish", b"c")
-        await until(lambda: publisher.told == getter.told == ["blocked", "unblocked"])
-        for each in (getter, publisher):
+        clients = (getter, publisher)
+        await until(lambda: all(each.told[-1:] == ["unblocked"] for each in clients))
+        for each in clients:
+            # A busy machine may fall silent again.
+            assert each.told == ["blocked", "unblocked"] * (len(each.told) // 2)
             await blocking(each.close)
 
 
