@@ -322,6 +322,13 @@ TOPIC_MUTANTS: Final = (
         ENFORCER_TESTS,
     ),
     Mutant(
+        "a namespace shows quotas that nobody has set",
+        PULSAR + "admin/policies.py",
+        '    if target.topic is not None and request.flag("applied"):\n',
+        '    if target.topic is None or request.flag("applied"):\n',
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
         "a namespace allows Key_Shared where the broker does not",
         PULSAR + "services/topic_limits.py",
         "        if kind is SubscriptionType.KEY_SHARED and on_broker and kind",

@@ -54,6 +54,10 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "transactions buffer-snapshot-internal-stats": "no reader has to know who was aborted",
     "transactions abort-transaction -m {most} -l 999999": "Pulsar fails with one that is not there",
     "namespaces policies": "Pulsar shows what was set and has no effect here",
+    "namespaces get-backlog-quotas": (
+        "Pulsar shows defaults there as if they were set, once somebody has asked which quotas "
+        "hold for a topic of the namespace"
+    ),
 }
 """By the beginnings of lines."""
 

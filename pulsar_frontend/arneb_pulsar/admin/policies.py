@@ -161,7 +161,7 @@ async def get_quotas(context: BrokerContext, request: AdminRequest) -> AdminRepl
     target = target_of(context, request)
     quotas = (target.applied if request.flag("applied") else target.own).quotas
     shown = {kind.value: quota.document for kind, quota in quotas.items()}
-    if target.topic is None or request.flag("applied"):
+    if target.topic is not None and request.flag("applied"):
         shown = {kind.value: NO_QUOTA.document for kind in QuotaType} | shown
     return document(shown)
 

@@ -90,6 +90,7 @@ async def test_a_quota_of_the_broker_keeps_producers_out(open_broker: OpenBroker
         )
         shown = (await admin("GET", "/t/backlogQuotaMap", applied="true"))[1]
         assert {each["limitSize"] for each in shown.values()} == {1}
+        assert (await admin("GET", f"{NAMESPACE}/backlogQuotaMap"))[1] == {}
 
 
 @pytest.mark.parametrize("root", [NAMESPACE, "/t"])
