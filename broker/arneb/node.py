@@ -44,11 +44,11 @@ STARTED: Final = "Server startup complete"
 """What scripts that start a RabbitMQ wait for."""
 
 
-def _form() -> str:
-    """What the hot modules are: mypyc's, or Python as it is written."""
+def _version() -> str:
+    """And what the hot modules are: mypyc's, or Python as it is written."""
     found = find_spec("arneb_amqp.wire.fast")
     is_source = found is None or found.origin is None or found.origin.endswith(".py")
-    return "pure Python" if is_source else "compiled"
+    return f"arneb {__version__}, {'pure Python' if is_source else 'compiled'}"
 
 
 def _are_texts(value: object) -> bool:
@@ -218,17 +218,17 @@ class Node:
 
     async def _serve(self, listeners: Listeners) -> None:
         config = self.config
-        with starting(), trio.CancelScope() as self._serving:
+        with trio.CancelScope() as self._serving:
             if self.state is not NodeState.STARTING:
                 return  # told to stop before it began
             if config.cluster.is_on:
                 from arneb.clustered.member import serve_member
 
-                await serve_member(config, listeners, self._say, self)
+                await serve_member(config, listeners, self._say, self)  # which is no start: it lasts
                 return
-            async with opener(config)(config.data_dir) as core:
-                self._say(f"arneb {__version__}, {_form()}, data in {config.data_dir.absolute()}")
-                async with trio.open_nursery() as nursery:
+            with starting():
+                async with opener(config)(config.data_dir) as core, trio.open_nursery() as nursery:
+                    self._say(f"{_version()}, data in {config.data_dir.absolute()}")
                     nursery.start_soon(end_if_broken, core, self._say)
                     await serve_all(core, config, listeners, self._say, self)
 

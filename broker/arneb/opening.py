@@ -4,11 +4,13 @@ The rule: whoever opens one to serve clients opens it by this, so that no settin
 there.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Any
 
 from arneb.config import Config
+from arneb.garbage import starting
 from arneb_core.engine.engine import Engine, open_engine
 
 
@@ -20,3 +22,18 @@ def opener(config: Config) -> Callable[..., AbstractAsyncContextManager[Engine]]
         delays=config.delayed,
         reader_limit_s=config.store.reader_limit_s,
     )
+
+
+def taking_over(config: Config) -> Callable[..., AbstractAsyncContextManager[Engine]]:
+    """The same for a node that has followed: nothing is collected while it opens one and clients
+    wait."""
+    opens = opener(config)
+
+    @asynccontextmanager
+    async def opened(*args: Any, **options: Any) -> AsyncIterator[Engine]:
+        async with AsyncExitStack() as stack:
+            with starting():
+                core = await stack.enter_async_context(opens(*args, **options))
+            yield core
+
+    return opened

@@ -1,5 +1,6 @@
 """The node: a broker that is stopped and started again in one process, by whoever may."""
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.node_kit import config_at
 
+from arneb import opening
+from arneb.clustered import member
+from arneb.cluster_settings import ClusterPulsarTable
 from arneb.config import Config
 from arneb.control.serving import NotPossible
 from arneb.listeners import Listeners
@@ -47,6 +51,40 @@ async def test_a_broker_is_stopped_and_started_on_the_same_ports(tmp_path: Path)
         assert node.shared is not None
         assert node.shared.addresses == before
         await (await trio.open_tcp_stream("127.0.0.1", before["amqp"][0].port)).aclose()
+
+
+async def test_a_node_that_follows_has_its_garbage_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may never lead, and so never come to the schedule of a broker."""
+    seen = []
+
+    async def follow(*_: object) -> None:
+        seen.append(gc.isenabled())
+
+    monkeypatch.setattr(member, "serve_member", follow)
+    config = config_at(tmp_path)
+    there = ClusterPulsarTable(url="pulsar://127.0.0.1:1", admin_url="http://127.0.0.1:1")
+    cluster = replace(config.cluster, node="n1", pulsar=there)
+    node = Node(replace(config, cluster=cluster), lambda line: None)
+    await node._serve(await Listeners.bind(()))
+    assert seen == [True]
+
+
+async def test_nothing_is_collected_while_a_node_opens_an_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    @asynccontextmanager
+    async def opens(*_: object, **options: object) -> AsyncIterator[None]:
+        seen.append((gc.isenabled(), options))
+        yield
+
+    monkeypatch.setattr(opening, "opener", lambda _: opens)
+    async with opening.taking_over(config_at(tmp_path))(tmp_path, lease=None):
+        assert gc.isenabled()
+    assert seen == [(False, {"lease": None})]
 
 
 async def test_to_stop_and_to_start_twice_is_to_do_it_once(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from arneb.ending import StartAgain, end_if_broken
 from arneb.handed import HandedOver
 from arneb.http.caught_up import UsersUnknown
 from arneb.listeners import Listeners
-from arneb.opening import opener
+from arneb.opening import taking_over
 from arneb.run import serve_all
 from arneb.shared import Say
 from arneb_amqp.server.admitted import Admitting
@@ -78,7 +78,7 @@ class Part:
         )  # fmt: skip
         self.shard = Shard(
             client, settings, replica, self._lead, placed=partial(leaders.say, name),
-            applied=self._applied, opens=opener(config),
+            applied=self._applied, opens=taking_over(config),
         )  # fmt: skip
         self.source = CopySource(
             name, replica, lambda: self.shard.state is not State.STOPPED,
