@@ -224,7 +224,7 @@ class Node:
             if config.cluster.is_on:
                 from arneb.clustered.member import serve_member
 
-                await serve_member(config, listeners, self._say, self)  # which is no start: it lasts
+                await serve_member(config, listeners, self._say, self)  # no start, it lasts
                 return
             with starting():
                 async with opener(config)(config.data_dir) as core, trio.open_nursery() as nursery:

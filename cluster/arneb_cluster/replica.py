@@ -221,13 +221,13 @@ class Replica:
         """It is on disk."""
         self.applied = self.flushed = applied
         self._unflushed = 0
+        if CLEAN_ROW in taken.deletes:  # which come first
+            self._is_clean = False
         for table, key, value in taken.puts:
             if (table, key) == MEMBERS_ROW:
                 self.members = Members.unpack(value)
             elif (table, key) == CLEAN_ROW:
                 self._is_clean = value is not None
-        if CLEAN_ROW in taken.deletes:
-            self._is_clean = False
         if any(map(_is_metadata, taken.puts)) or any(map(_is_metadata, taken.deletes)):
             self.metadata_changes += 1
 

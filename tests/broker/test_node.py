@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.broker.node_kit import config_at
 
 from arneb import opening
+from arneb.cluster_settings import ClusterInternalTable, ClusterPulsarTable
 from arneb.clustered import member
-from arneb.cluster_settings import ClusterPulsarTable
 from arneb.config import Config
 from arneb.control.serving import NotPossible
 from arneb.listeners import Listeners
@@ -65,9 +65,10 @@ async def test_a_node_that_follows_has_its_garbage_collected(
     monkeypatch.setattr(member, "serve_member", follow)
     config = config_at(tmp_path)
     there = ClusterPulsarTable(url="pulsar://127.0.0.1:1", admin_url="http://127.0.0.1:1")
-    cluster = replace(config.cluster, node="n1", pulsar=there)
+    inside = ClusterInternalTable(secret_file=tmp_path / "secret")
+    cluster = replace(config.cluster, node="n1", pulsar=there, internal=inside)
     node = Node(replace(config, cluster=cluster), lambda line: None)
-    await node._serve(await Listeners.bind(()))
+    await node._serve(await Listeners.bind({}))
     assert seen == [True]
 
 

@@ -328,6 +328,15 @@ def test_nothing_is_in_the_journal_where_nobody_would_look(tmp_path: Path) -> No
         assert take(replica, small(20))
 
 
+def test_who_reads_a_start_and_a_stop_together_looks_at_no_journal(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        begins = Changes(deletes=[(Table.META, META_CLEAN)])
+        stops = Changes(puts=[(Table.META, META_CLEAN, b"")])
+        replica.apply([Step(begins, applied(100)), Step(stops, applied(101))])
+        assert not take(replica, small(0))
+
+
 def test_a_slow_disk_is_left_to_the_thread_and_a_failed_write_to_lmdb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,7 +147,7 @@ HAND_OVER_MUTANTS: Final = (
     Mutant(
         "a leader's engine is not opened as the settings say",
         CLUSTERED + "part.py",
-        "            applied=self._applied, opens=opener(config),\n",
+        "            applied=self._applied, opens=taking_over(config),\n",
         "            applied=self._applied,\n",
         MEMBER_TESTS,
     ),

@@ -586,4 +586,11 @@ JOURNAL_MUTANTS: Final = (
         "        return None\n        try:\n",
         REPLICA_TESTS,
     ),
+    Mutant(
+        "a replica that reads a start and a stop together has stopped before it started",
+        REPLICA,
+        "        if CLEAN_ROW in taken.deletes:  # which come first\n",
+        "        if CLEAN_ROW in taken.deletes and not taken.puts:\n",
+        REPLICA_TESTS,
+    ),
 )

@@ -139,9 +139,17 @@ OPERATOR_MUTANTS: Final = (
     Mutant(
         "systemd is told that a broker is ready before its ports are open",
         BROKER + "node.py",
-        "            async with opener(config)(config.data_dir) as core:\n",
-        "            async with opener(config)(config.data_dir) as core:\n"
-        "                self._manager.ready()\n",
+        "                    nursery.start_soon(end_if_broken, core, self._say)\n",
+        "                    self._manager.ready()\n"
+        "                    nursery.start_soon(end_if_broken, core, self._say)\n",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "nothing is collected on a node that only follows",
+        BROKER + "node.py",
+        "                await serve_member(config, listeners, self._say, self)",
+        "                with starting():\n"
+        "                    await serve_member(config, listeners, self._say, self)",
         NODE_TESTS,
     ),
     Mutant(

@@ -274,13 +274,6 @@ TRANSACTION_MUTANTS: Final = (
         TURN_TESTS,
     ),
     Mutant(
-        "a topic that goes while it is committed to ends the transaction's attempt",
-        PULSAR + "server/transactions.py",
-        "            if isinstance(error, TopicFenced):\n",
-        "            if False:\n",
-        TURN_TESTS,
-    ),
-    Mutant(
         "records of transactions that have ended stay for as long as others are open",
         PULSAR + "services/held_records.py",
         "        if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:\n",
@@ -307,5 +300,19 @@ TRANSACTION_MUTANTS: Final = (
         "            self._torn = sent > 0\n",
         "            pass\n",
         WRITER_TESTS,
+    ),
+    Mutant(
+        "the end of a transaction passes what came before it in the same read",
+        PULSAR + "session/connection.py",
+        "            if command.type == BaseCommand.END_TXN:\n",
+        "            if command.type == BaseCommand.ADD_PARTITION_TO_TXN:\n",
+        TURN_TESTS,
+    ),
+    Mutant(
+        "a topic that goes while it is committed to ends the transaction's attempt",
+        PULSAR + "services/ending.py",
+        "            if isinstance(error, TopicFenced) and tries < TRIES_MAX:\n",
+        "            if isinstance(error, TopicFenced) and tries < 1:\n",
+        TURN_TESTS,
     ),
 )

@@ -152,6 +152,16 @@ def decode_changes(data: bytes) -> Changes:
     return _unpack_changes(data, 0)
 
 
+def rows_in(data: bytes) -> int:
+    """How many rows, prefixes and trims stand in what :func:`encode_changes` has made, without a
+    look at them. Raises :class:`RecordCorrupt`."""
+    try:
+        _, _, *counts = COUNTS.unpack_from(data)
+    except error as short:
+        raise RecordCorrupt(f"expected six counts, got {len(data)} bytes") from short
+    return sum(counts)
+
+
 def merged_blocks(commits: Iterable[Changes]) -> list[Block]:
     """The runs of several commits, those that continue each other made one."""
     topics: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from arneb_core.api.entry import messages_in
-from arneb_core.api.errors import CommitFailed, CoreError, TopicFenced
+from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_core.api.position import Position, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_pulsar.names import InvalidTopicName, parse_topic
@@ -115,10 +115,7 @@ class ConnectionTransactions:
 
         def ended(error: CommitFailed | None) -> None:
             self._tasks.ended(REQUEST_BYTES)
-            if isinstance(error, TopicFenced):
-                self._tasks.spawn(self._end, effect, REQUEST_BYTES)  # which tries again
-            else:
-                self._ended(effect, None if error is None else refusal_of(error))
+            self._ended(effect, None if error is None else refusal_of(error))
 
         self.units_left -= 1 + self._context.transactions.units(effect.transaction)
         try:

@@ -6,13 +6,15 @@ word, as what was published to it would have; everything else counts, or nothing
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import trio
 
+from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Core, CountedRun, Unit
 from arneb_core.api.entry import FLAGS_OFFSET, TIMES_OFFSET, EntryFlag, messages_in
-from arneb_core.api.errors import TopicFenced
+from arneb_core.api.errors import CommitFailed, TopicFenced
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.packing.entries import is_delayed
@@ -75,8 +77,23 @@ class Ending:
                 return sends.topic
         return None
 
-    def unit(self, transaction: OpenTransaction, end: End) -> Unit:
-        """The commit of a small one that is in memory."""
+    def end_at_once(self, transaction: OpenTransaction, end: End, done: Done) -> None:
+        """Have all of a small one that is in memory count, or nothing, whoever is still there to
+        hear of it; ``done`` is told."""
+
+        def attempt(tries: int) -> None:
+            unit = self._small(transaction, end) if end.committed else Unit(metadata=[end.row])
+            self._core.commit(unit, partial(stored, tries))
+
+        def stored(tries: int, error: CommitFailed | None) -> None:
+            if isinstance(error, TopicFenced) and tries < TRIES_MAX:
+                attempt(tries + 1)  # without what has gone
+            else:
+                done(error)
+
+        attempt(1)
+
+    def _small(self, transaction: OpenTransaction, end: End) -> Unit:
         unit = self._unit(transaction, end)
         for sends in self._sends(transaction):
             self._add_run(unit, sends.topic, _all_stamped(sends.kept, end.at_ms))

@@ -235,7 +235,6 @@ class Transactions:
         end = self._ended_by(found, commit=commit)
         if commit and self._ending.terminated(found) is not None:
             return False
-        unit = self._ending.unit(found, end) if commit else Unit(metadata=[end.row])
         found.move(end.moving)
 
         def stored(error: CommitFailed | None) -> None:
@@ -249,7 +248,7 @@ class Transactions:
                 found.move(end.goal)
             done(error)
 
-        self._core.commit(unit, stored)
+        self._ending.end_at_once(found, end, stored)
         return True
 
     def units(self, wanted: TransactionId) -> int:

@@ -110,7 +110,7 @@ class ConnectionSession:
             if self._output.pieces is not None:
                 self._output.next_piece()
             else:
-                self._handle_frames()
+                self._handle_frames(clock_ms)
             if self._reader.error is not None and not self.has_more:
                 raise self._reader.error
         except (RemoteProtocolError, WireError) as error:
@@ -194,7 +194,7 @@ class ConnectionSession:
 
     # Inside
 
-    def _handle_frames(self) -> None:
+    def _handle_frames(self, clock_ms: int) -> None:
         """Hot path: runs of SENDs are told by their first; all else goes through the handlers."""
         received, bodies = self._frames
         at, end = self._at, len(received)
@@ -206,6 +206,8 @@ class ConnectionSession:
                 at = behind
                 continue
             command = parse_command(data)
+            if command.type == BaseCommand.END_TXN:
+                self._producers.flush(clock_ms)  # it ends with what was sent before
             self._handle_command(command, data, bodies[at])
             at += 1
             if command.type not in UNANSWERED:

@@ -12,9 +12,11 @@ from arneb_core.store.commit_record import (
     HEADER_BYTES,
     MAGIC,
     RecordCorrupt,
+    encode_changes,
     encode_record,
     merged_blocks,
     parse_record,
+    rows_in,
     seal,
 )
 from arneb_core.store.schema import TABLE_NUMBERS, Table, TopicId
@@ -64,6 +66,18 @@ def test_what_was_written_comes_back(
     assert record.checksum == checksum
     assert end == len(around) + len(data)
     assert whole(record.changes) == whole(changes)
+
+
+@given(CHANGES)
+def test_rows_are_counted_without_a_look_at_them(changes: Changes) -> None:
+    rows = (changes.puts, changes.deletes, changes.prefixes, changes.trims)
+    assert rows_in(encode_changes(changes)) == sum(map(len, rows))
+
+
+@pytest.mark.parametrize("size", [0, 23])
+def test_bytes_that_have_no_counts_are_said(size: int) -> None:
+    with pytest.raises(RecordCorrupt, match=f"expected six counts, got {size} bytes"):
+        rows_in(bytes(size))
 
 
 @given(CHANGES, st.data())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import trio
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.transacting import (
@@ -207,4 +208,53 @@ async def test_one_that_could_not_be_ended_at_once_is_open_as_before(
             assert [*running.context.transactions.open] == [open_one]
         await end(worker, transaction, commit=True)
         assert not running.context.transactions.open
+        assert running.core.topic("persistent://public/default/out").messages == 1
+
+
+async def test_who_sends_and_ends_at_once_ends_all_of_it(open_broker: OpenBroker) -> None:
+    """SENDs wait to be one run; what is asked for behind them does not pass them."""
+    async with open_broker() as running, connected(running.context) as (worker,):
+        await worker.producer("out")
+        await end(worker, await begin(worker), commit=True)
+        transaction = await begin(worker)
+        await add(worker, transaction, "persistent://public/default/out")
+        data = b""
+        for number in range(3):
+            command = pb.CommandSend(producer_id=1, sequence_id=number, **named(transaction))
+            data += received(command, body=body_of(b"|", sequence_id=number)).data
+        ending = pb.CommandEndTxn(request_id=3, txn_action=pb.COMMIT, **named(transaction))
+        await worker.stream.send_all(data + received(ending).data)
+        for _ in range(3):
+            await worker.expect(pb.CommandSendReceipt)
+        answer = await worker.expect(pb.CommandEndTxnResponse)
+        assert not answer.HasField("error")
+        assert running.core.topic("persistent://public/default/out").messages == 3
+
+
+async def test_it_is_tried_again_without_a_topic_that_went_though_nobody_is_there_any_more(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_broker() as running:
+        commit, held = type(running.core).commit, list[Any]()
+
+        def hold_first(core: Any, unit: Unit, done: Any) -> Any:
+            if unit.passes_over_gone and not held:
+                held.append(done)
+                return False
+            return commit(core, unit, done)
+
+        async with connected(running.context) as (worker,):
+            await worker.producer("out")
+            await end(worker, await begin(worker), commit=True)
+            transaction = await begin(worker)
+            await send(worker, transaction, b"a")
+            monkeypatch.setattr(type(running.core), "commit", hold_first)
+            ending = pb.CommandEndTxn(request_id=3, txn_action=pb.COMMIT, **named(transaction))
+            await worker.stream.send_all(received(ending).data)
+            while not held:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        held[0](TopicFenced("orders"))
+        with trio.fail_after(10):
+            while running.context.transactions.open:  # noqa: ASYNC110
+                await trio.sleep(0.01)
         assert running.core.topic("persistent://public/default/out").messages == 1
