@@ -29,7 +29,7 @@ CROWD: Final = 128
 is what serves them best. Fewer are looked at one by one, each once for each commit."""
 
 BESIDE_BYTES_MAX: Final = 128 * 1024
-"""What one write beside others has at most: half of what a small commit may have that is alone, for
+"""What one write beside others has at most: less than a small commit that is alone may have, for
 everybody waits for it."""
 
 REST: Final = 3

@@ -24,10 +24,10 @@ from arneb_core.store.changes import Changes, CommitReport
 SMALL_ENTRIES_MAX: Final = 1024
 SMALL_RUNS_MAX: Final = 8
 SMALL_ROWS_MAX: Final = 32
-SMALL_BYTES_MAX: Final = 256 * 1024
+SMALL_BYTES_MAX: Final = 224 * 1024
 """What a small commit has at most: with more, the flush is no longer what it costs. One write of
 so much takes .24 ms where one of a sector takes .12, and LMDB's two flushes .56, with the way to
-the thread and back on top."""
+the thread and back on top. What somebody who sends all it can brings in one read is more."""
 
 Ending = CommitReport | CommitFailed
 """How a commit ended."""

@@ -38,7 +38,7 @@ BYTES_MAX: Final = min(SMALL_BYTES_MAX, RUN_BYTES_MAX)
 """With more the flush is no longer what a commit costs, and every byte would be written twice."""
 
 LARGE_ENTRY_BYTES: Final = 2 * 1024
-LARGE_BYTES_MAX: Final = BYTES_MAX // 2
+LARGE_BYTES_MAX: Final = 128 * 1024
 """So many bytes of entries that are so large on average: with as many bytes as others may have
 these would be few, and what is written twice would cost more than the flushes that are saved."""
 

@@ -39,7 +39,7 @@ RUNS_MAX: Final = 512
 ROWS_MAX: Final = 128
 """As many rows beside them: each is some pages for the takeover, where a run is a part of one."""
 
-RUN_BYTES_MAX: Final = 256 * 1024
+RUN_BYTES_MAX: Final = 224 * 1024
 """Of the entries and rows of one record: more gain nothing, for their bytes take longer than the
 flush that is saved."""
 
