@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.transacting import (
@@ -236,12 +237,18 @@ async def test_it_is_tried_again_without_a_topic_that_went_though_nobody_is_ther
 ) -> None:
     async with open_broker() as running:
         commit, held = type(running.core).commit, list[Any]()
+        is_held, is_over = trio.Event(), trio.Event()
 
         def hold_first(core: Any, unit: Unit, done: Any) -> Any:
-            if unit.passes_over_gone and not held:
-                held.append(done)
-                return False
-            return commit(core, unit, done)
+            def told(error: CommitFailed | None) -> None:
+                done(error)
+                is_over.set()
+
+            if not unit.passes_over_gone or is_held.is_set():
+                return commit(core, unit, told if unit.passes_over_gone else done)
+            held.append(done)
+            is_held.set()
+            return False
 
         async with connected(running.context) as (worker,):
             await worker.producer("out")
@@ -251,10 +258,10 @@ async def test_it_is_tried_again_without_a_topic_that_went_though_nobody_is_ther
             monkeypatch.setattr(type(running.core), "commit", hold_first)
             ending = pb.CommandEndTxn(request_id=3, txn_action=pb.COMMIT, **named(transaction))
             await worker.stream.send_all(received(ending).data)
-            while not held:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+            await is_held.wait()
+        await trio.testing.wait_all_tasks_blocked()
         held[0](TopicFenced("orders"))
         with trio.fail_after(10):
-            while running.context.transactions.open:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+            await is_over.wait()
+        assert not running.context.transactions.open
         assert running.core.topic("persistent://public/default/out").messages == 1
