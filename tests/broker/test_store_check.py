@@ -34,7 +34,8 @@ def keep(path: Path, records: list[bytes], *ended: int) -> None:
                         [record], lambda error, place: (first.append(place), done(error))[1]
                     )
                 )
-            await held.ended([first[each] for each in ended])
+            held.ended([first[each] for each in ended])
+            await held.let_go()
             await core.committed(Unit(metadata=[Outcomes({}).row(7, 9, committed=True)]))
 
     trio.run(kept)
