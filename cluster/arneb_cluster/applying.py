@@ -58,19 +58,22 @@ class Applying:
             return ""
         replica = self._replica
         try:
-            if len(batch) == 1 and _is_small(batch[0].commit.body):
-                step = _step_of(batch[0])
-                if (report := replica.apply_at_once(step)) is not None:
-                    _tell(batch[0], report)
-                    return ""
-            reports = await trio.to_thread.run_sync(
-                lambda: replica.apply([_step_of(each) for each in batch])
+            is_small = len(batch) == 1 and _is_small(batch[0].commit.body)
+            small = [_step_of(batch[0])] if is_small else []
+            report = replica.apply_at_once(small[0]) if small else None
+            reports = (
+                [report]
+                if report is not None
+                else await trio.to_thread.run_sync(
+                    lambda: replica.apply(small or [_step_of(each) for each in batch])
+                )
             )
         except (CommitFailed, RecordCorrupt) as error:
             self._failed = True
             return f"cannot apply what follows {replica.applied.link.number}: {describe(error)}"
-        for each, report in zip(batch, reports, strict=True):
-            _tell(each, report)
+        for each, made in zip(batch, reports, strict=True):
+            if isinstance(each.ended, Own):
+                each.ended.ended(made)
         return ""
 
     async def prepare(self) -> None:
@@ -89,11 +92,6 @@ class Applying:
 def _is_small(body: bytes) -> bool:
     """To take it apart costs the loop nothing worth mentioning."""
     return 0 < len(body) <= SMALL_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX
-
-
-def _tell(effect: Apply, report: CommitReport) -> None:
-    if isinstance(effect.ended, Own):
-        effect.ended.ended(report)
 
 
 def _step_of(effect: Apply) -> Step:
