@@ -83,6 +83,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/cluster/fencing/contender.py": "a node ticks beside real brokers, as it does in a shard",
     "tests/cluster/fencing/races.py": "a real broker is raced for after a random while",
     "tests/cluster/kills/canary.py": "publishes at a pace of its own through every disturbance",
+    "tests/cluster/kills/disturbances.py": "real processes are asked until they have died",
     "tests/cluster/kills/mixed.py": "real processes work for a random while before one is killed",
     "tests/cluster/kills/take_over.py": "a cluster rests for a random while between two losses",
     "tests/cluster/kills/__main__.py": "real processes work for a random while, and are killed",

@@ -22,8 +22,13 @@ from arneb_core.store.records import unpack_trims
 from arneb_core.store.schema import META_AHEAD, Table
 
 DEPTH: Final = 4
-"""Commits under way: while one is written by the bookies the next are on their way. More make each
-commit smaller, and an entry costs what it costs whatever it holds."""
+"""Commits under way: while one is written by the bookies the next are on their way."""
+
+BESIDE_BYTES_MIN: Final = 256 << 10
+"""Of a commit that does not wait for the one under way. An entry costs what it costs whatever it
+holds: Pulsar's brokers, bookies and three nodes compute for milliseconds for each, and for 40 µs
+for a message. So little waits for what is under way, and for company, as it does at a disk; what is
+much goes at once, and the way to the bookies and back bounds no stream."""
 
 RECORD_BYTES_MAX: Final = 1 << 30
 """Of one commit. What its readers hold in memory until they have all parts of it."""
@@ -53,8 +58,15 @@ class _Waiting:
 class PulsarLog:
     """The :class:`.CommitLog` of a leader, for as long as it leads."""
 
-    def __init__(self, leading: Leading, in_loop: InLoop, depth: int = DEPTH) -> None:
+    def __init__(
+        self,
+        leading: Leading,
+        in_loop: InLoop,
+        depth: int = DEPTH,
+        beside_bytes_min: int = BESIDE_BYTES_MIN,
+    ) -> None:
         self.depth = depth
+        self.beside_bytes_min = beside_bytes_min
         self._leading = leading
         self._in_loop = in_loop
         self._waiting: deque[_Waiting] = deque()

@@ -15,7 +15,9 @@ import pika.channel
 import pika.exceptions
 
 QUEUE: Final = "orders"
-WINDOW: Final = 500
+WINDOW: Final = 1_000
+HEADERS: Final = {"order": "." * 1_000}
+"""Several records are under way only where there is much: less waits for company."""
 RECONNECT_S: Final = 0.1
 TURN_S: Final = 0.05
 
@@ -78,6 +80,7 @@ class Publisher:
         inner: Any = channel._impl  # a blocking channel waits for each confirm
         inner.confirm_delivery(self._answered)
         connection.process_data_events(TURN_S)
+        properties = pika.BasicProperties(delivery_mode=2, headers=dict(HEADERS))
         tag = 0
         while self._todo or self._under_way:
             while self._todo and len(self._under_way) < WINDOW:
@@ -86,7 +89,7 @@ class Publisher:
                 body = b"%d.%d" % (number, self.attempts)
                 tag += 1
                 self._under_way[tag] = number, body
-                inner.basic_publish("", QUEUE, body, pika.BasicProperties(delivery_mode=2))
+                inner.basic_publish("", QUEUE, body, properties)
             connection.process_data_events(TURN_S)
         connection.close()
 

@@ -29,49 +29,13 @@ from conformance.wire.pulsar import PulsarClosed
 from tests.crash.command_line import parser_of, play
 from tests.crash.failing_disk import FailingDisk, compile_shim
 from tests.crash.flush_probe import FlushProbe
-from tests.crash.players.compaction import CompactionPlayer
-from tests.crash.players.cursors import CursorPlayer
-from tests.crash.players.dead_letters import DeadLetterPlayer
-from tests.crash.players.deduplication import DeduplicationPlayer
 from tests.crash.players.delayed_exchange import DelayedExchangePlayer
-from tests.crash.players.deliver_at import DeliverAtPlayer
-from tests.crash.players.epochs import EpochPlayer
-from tests.crash.players.fan_out import FanOutPlayer
+from tests.crash.players.everybody import PLAYERS, UNLIMITED, PromiseBroken, judge
 from tests.crash.players.holes import HolePlayer
-from tests.crash.players.keys import KeyPlayer
-from tests.crash.players.lone import LonePlayer
-from tests.crash.players.places import PlacePlayer
-from tests.crash.players.player import Player
-from tests.crash.players.priorities import PriorityPlayer
-from tests.crash.players.streams import StreamPlayer
-from tests.crash.players.topology import TopologyPlayer
-from tests.crash.players.transactions import TransactionPlayer
 from tests.crash.set_clock import SetClock, compile_clock
 
 from arneb_core.store.schema import Table
 from arneb_core.store.snapshot import open_snapshot_environment
-
-PLAYERS: dict[str, type[Player]] = {
-    player.name: player
-    for player in (
-        CompactionPlayer,
-        CursorPlayer,
-        DeadLetterPlayer,
-        DeduplicationPlayer,
-        DelayedExchangePlayer,
-        DeliverAtPlayer,
-        EpochPlayer,
-        FanOutPlayer,
-        HolePlayer,
-        KeyPlayer,
-        LonePlayer,
-        PlacePlayer,
-        PriorityPlayer,
-        StreamPlayer,
-        TopologyPlayer,
-        TransactionPlayer,
-    )
-}
 
 LOAD_S_MIN = 0.02
 LOAD_S_MAX = 1.0
@@ -92,24 +56,6 @@ TRIM_LOOKS_MAX = 300
 CLOCK_BEHIND_S_MAX = 2 * 60 * 60
 CLOCK_SET_PART = 0.03
 """Of the looks at whether the broker has died."""
-UNLIMITED = """
-[log]
-level = "info"
-
-[amqp]
-handshake_s = 60
-
-[pulsar]
-handshake_timeout_s = 60
-max_unacked_messages_per_consumer = 0
-max_unacked_messages_per_subscription = 0
-"""
-"""One process plays all clients: while it judges what thousands of messages have become, it is slow
-to answer a handshake. Whom the broker gives up is in its log."""
-
-
-class PromiseBroken(Exception):
-    """What was promised and is not so; one line for each anomaly."""
 
 
 class Run:
@@ -162,7 +108,7 @@ class Run:
             if self._clock is not None:
                 self._clock.set(0)
             self._broker.start()
-            await self._judge()
+            await judge(self._players, JUDGED_WITHIN_S)
             done = how
             if life < kills:
                 how = await self._load()
@@ -252,12 +198,6 @@ class Run:
             await player.end()
         return how
 
-    async def _judge(self) -> None:
-        """Everybody, those who did nothing too."""
-        found = await asyncio.gather(*map(_judge_one, self._players))
-        if anomalies := [anomaly for each in found for anomaly in each]:
-            raise PromiseBroken("\n".join(anomalies))
-
     async def _delete_all(self) -> None:
         """Nothing that several queues shared stays behind them."""
         for player in self._players:
@@ -279,19 +219,6 @@ def _bodies_in(data: Path) -> int:
     """How many messages are kept apart from the queues that share them."""
     with open_snapshot_environment(data) as environment, environment.snapshot() as snapshot:
         return snapshot.rows(Table.BODIES)
-
-
-async def _judge_one(player: Player) -> list[str]:
-    try:
-        async with asyncio.timeout(JUDGED_WITHIN_S):
-            anomalies = await player.judge()
-    except TimeoutError:
-        anomalies = [f"no answer, or stuck for {JUDGED_WITHIN_S} s: {player.summary()}"]
-    except (AmqpClosed, PulsarClosed, OSError) as error:
-        anomalies = [f"cut off: {error!r}"]
-    finally:
-        await player.end()
-    return [f"{player.name}: {anomaly}" for anomaly in anomalies]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,6 +18,20 @@ ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
 
 CLUSTER_MUTANTS: Final = (
     Mutant(
+        "little is begun beside what is under way, whatever the log wants",
+        "core/arneb_core/engine/gathering.py",
+        " < log.beside_bytes_min\n",
+        " < 0\n",
+        ("tests/core/engine/test_planned_commit.py",),
+    ),
+    Mutant(
+        "what is under way is taken for what waits",
+        "core/arneb_core/engine/gathering.py",
+        "waiting_bytes - sum(each.size for each in under_way) <",
+        "waiting_bytes <",
+        ("tests/core/engine/test_planned_commit.py",),
+    ),
+    Mutant(
         "what has a receipt is told of before it was read",
         PROTOCOL + "node.py",
         "            if self._unread[0].place > self.reader.place:\n",

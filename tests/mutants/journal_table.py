@@ -407,8 +407,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "the end of a small turn begins a large commit",
         CORE + "engine/committer.py",
-        "                if is_full or not commits:\n",
-        "                if is_full:\n",
+        "                if is_full or not commits or waits(",
+        "                if is_full or waits(",
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(

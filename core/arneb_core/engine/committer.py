@@ -20,7 +20,7 @@ from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull, TopicFenced
 from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.figures import MEASURED, CommitFigures
-from arneb_core.engine.gathering import gather
+from arneb_core.engine.gathering import gather, waits
 from arneb_core.engine.overtaking import Overtaking
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.recording import Recorder
@@ -169,8 +169,8 @@ class Committer:
             while self.breakage.error is None:
                 if self._overtaking.is_due(self._waiting, under_way, self.waiting_bytes, commits):
                     self._overtake()
-                is_full = under_way and (self._one_by_one or len(under_way) >= self._log.depth)
-                if is_full or not commits:
+                is_full = under_way and self._one_by_one
+                if is_full or not commits or waits(self._log, under_way, self.waiting_bytes):
                     break
                 take_cursors = self._cursors_left or bool(self._receipts) or self._flush_cursors
                 if not (self._waiting or take_cursors or self._is_left_over):

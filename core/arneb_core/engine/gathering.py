@@ -5,10 +5,13 @@ is planned or told, short for everybody in it. What is left is the next commit.
 """
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
+from arneb_core.store.commit.commit_log import CommitLog
 
 COMMIT_ENTRIES_MAX: Final = 4_000
 """Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
@@ -30,6 +33,13 @@ class Gathered:
     """Some of it may not come any more, where something goes."""
     removes: bool
     """A topic or subscriptions."""
+
+
+def waits(log: CommitLog, under_way: Collection[PlannedCommit], waiting_bytes: int) -> bool:
+    """The next commit does, until one of those has ended. ``waiting_bytes``: with theirs."""
+    if not under_way or len(under_way) >= log.depth:
+        return bool(under_way)
+    return waiting_bytes - sum(each.size for each in under_way) < log.beside_bytes_min
 
 
 def gather(waiting: deque[Request]) -> Gathered:

@@ -59,11 +59,13 @@ class MemoryCommitLog:
         in_loop: InLoop,
         *,
         depth: int = 1,
+        beside_bytes_min: int = 0,
         records: Records | None = None,
         delays: Random | None = None,
     ) -> None:
         """``delays`` decides by how much commits and their endings are late; None: not at all."""
         self.depth = depth
+        self.beside_bytes_min = beside_bytes_min
         self.records = records or Records()
         self.records.leader = self
         self._taking_over: CommitLog = LocalCommitLog(store, in_loop)

@@ -14,6 +14,8 @@ bookie       SIGKILL of a bookie, which is started again
 network      nothing gets from the leader to Pulsar and back, or its connections
              are refused, until another leads
 take-over    SIGKILL of the leader, and of another node while it takes over
+copy         a node that has lost its directory takes a copy, and is killed in
+             the middle of it; or who gives it is, or the leader
 receipted    SIGKILL of the leader between a receipt and its directory
 applied      SIGKILL of the leader between its directory and the confirm
 ============ ======================================================================
@@ -29,24 +31,25 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
 from conformance.brokers.arneb import REPOSITORY, SOURCE_ROOTS, run_arneb
-from conformance.brokers.arneb_cluster import ArnebCluster, ClusterNode
-from conformance.brokers.process import Address, BrokerFailed, OwnProcess
+from conformance.brokers.arneb_cluster import ArnebCluster
+from conformance.brokers.process import Address, BrokerFailed
 from conformance.brokers.pulsar_service import KINDS as SERVICES
 from conformance.brokers.pulsar_service import PulsarService, pulsar_service
 from conformance.wire.amqp import AmqpClosed
 from conformance.wire.pulsar import PulsarClosed
 from conformance.wire.running import run as run_scenario
 from tests.cluster.kills.canary import Canary
+from tests.cluster.kills.disturbances import KINDS, Disturbances
 from tests.cluster.kills.equal import counted, differences
-from tests.cluster.kills.hooked import APPLIED, POINTS, RECEIPTED
-from tests.crash.mixed import PLAYERS, UNLIMITED, PromiseBroken
+from tests.cluster.kills.hooked import POINTS
+from tests.crash.players.everybody import PLAYERS, UNLIMITED, PromiseBroken, judge
 from tests.crash.players.holes import HolePlayer
 from tests.crash.players.keys import KeyPlayer
 from tests.crash.players.player import Player
@@ -56,12 +59,9 @@ LOAD_S_MIN: Final = 0.1
 AT_WORK_PARTS: Final = (0.2, 0.5, 0.9)
 LATER_S_MAX: Final = 1.5
 """How long clients go on after the disturbance."""
-TAKE_OVER_S: Final = (2.0, 4.5)
-"""When, after a leader's death, another is in the middle of taking over."""
 CONFIRM_WITHIN_S: Final = 90.0
 JUDGED_WITHIN_S: Final = 150.0
 ENDED_WITHIN_S: Final = 40.0
-DIES_WITHIN_S: Final = 20.0
 SETTLED_S: Final = 2.5
 """Nodes that are alive know by then that clients have gone: what one had sent and nobody had
 answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
@@ -72,19 +72,12 @@ RESTING: Final = {"follower": (KeyPlayer.name,)}
 leader hears of that before they do, and gives others what their books say they hold."""
 EVERYBODY: Final = ""
 """Whoever comes to a splitter."""
-REFUSE_PART: Final = 0.5
 AFTER_JUDGING_PART: Final = 0.5
 """Of the lives: what was killed or stopped comes back only when all was judged without it."""
 RECENT_S: Final = 2.0
 FLUSHES_OF_AN_ACK: Final = 2
 ENTRIES: Final = 8_000
 """To make holes in: the crash suite's own run has more."""
-
-KINDS: Final = (
-    "leader", "stop", "follower", "broker", "bookie", "network", "take-over", RECEIPTED, APPLIED,
-)  # fmt: skip
-
-Restore = Callable[[], Awaitable[None]]
 
 
 class Run:
@@ -100,16 +93,16 @@ class Run:
     ) -> None:
         self.took_s: dict[str, list[float]] = defaultdict(list)
         """From the disturbance to the next confirm, by kind."""
-        self._service = service
-        self._points = directory / "points"
-        self._points.mkdir(parents=True)
+        points = directory / "points"
+        points.mkdir(parents=True)
         roots = ":".join([str(REPOSITORY), *(str(REPOSITORY / root) for root in SOURCE_ROOTS)])
         self.cluster = owners.cluster = ArnebCluster(
             directory / "cluster", service, listeners=("amqp", "pulsar", "http", "http-pulsar"),
             settings=UNLIMITED, command=[sys.executable, "-m", "tests.cluster.kills.hooked"],
-            extra={POINTS: str(self._points), "PYTHONPATH": roots},
+            extra={POINTS: str(points), "PYTHONPATH": roots},
         )  # fmt: skip
         self._dice = random.Random(seed)
+        self._disturbances = Disturbances(self.cluster, service, points, self._dice)
         self._players: list[Player] = [
             PLAYERS[name](self.cluster, random.Random(self._dice.random())) for name in names
         ]
@@ -144,8 +137,6 @@ class Run:
         nodes = [each for each in self.cluster.nodes if each.running and not each.is_still]
         return nodes[next(self._turns) % len(nodes)].port("amqp")
 
-    # A life
-
     async def _live(self, kind: str) -> str:
         canary = self._canary
         assert canary is not None
@@ -168,7 +159,7 @@ class Run:
             splitter.refuse_more(EVERYBODY)
         for player in self._players:
             player.cut()
-        restore = await getattr(self, f"_{kind.replace('-', '_')}")(leader)
+        restore = await self._disturbances.happen(kind, leader)
         try:
             confirm = await canary.confirm_after(at, CONFIRM_WITHIN_S)
         except TimeoutError:
@@ -192,104 +183,14 @@ class Run:
             player.crash(now - waited_s)
             await player.end()
         await asyncio.sleep(SETTLED_S)
-        await self._judge()
+        await asyncio.to_thread(self.cluster.leader)
+        await judge(self._players, JUDGED_WITHIN_S)
         if later:
             await restore()
         # Who was killed, stopped or cut off follows again; clients would be sent away until then.
         await asyncio.to_thread(self.cluster.wait_equal)
         names = " ".join(each.name for each in chosen)
         return f"{kind} at {leader.node} under {names}, confirms after {confirm - at:.2f} s"
-
-    async def _judge(self) -> None:
-        await asyncio.to_thread(self.cluster.leader)
-        found = await asyncio.gather(*map(_judge_one, self._players))
-        if anomalies := [anomaly for each in found for anomaly in each]:
-            raise PromiseBroken("\n".join(anomalies))
-
-    # What goes wrong; each says how all is made well again
-
-    async def _leader(self, leader: ClusterNode) -> Restore:
-        leader.kill()
-        return self._start(leader)
-
-    async def _stop(self, leader: ClusterNode) -> Restore:
-        leader.stand_still()
-
-        async def go_on() -> None:
-            await asyncio.sleep(self._dice.uniform(0, 1))
-            leader.go_on()
-
-        return go_on
-
-    async def _follower(self, leader: ClusterNode) -> Restore:
-        follower = self._dice.choice([each for each in self.cluster.nodes if each is not leader])
-        follower.kill()
-        return self._start(follower)
-
-    async def _broker(self, _: ClusterNode) -> Restore:
-        return self._kill_server(self._service.brokers)
-
-    async def _bookie(self, _: ClusterNode) -> Restore:
-        return self._kill_server(self._service.bookies)
-
-    def _kill_server(self, servers: Sequence[OwnProcess]) -> Restore:
-        if not servers:
-            raise BrokerFailed("expected servers that may be killed")
-        chosen = self._dice.choice(list(servers))
-        chosen.kill()
-        if len(servers) > 1:
-            return self._start(chosen)
-        chosen.spawn()  # type: ignore[attr-defined]
-        return _nothing
-
-    async def _network(self, leader: ClusterNode) -> Restore:
-        how = "refuse" if self._dice.random() < REFUSE_PART else "still"
-        for wire in self._service.wires:
-            getattr(wire, how)(leader.node)
-
-        async def heal() -> None:
-            for wire in self._service.wires:
-                wire.heal(leader.node)
-
-        return heal
-
-    async def _take_over(self, leader: ClusterNode) -> Restore:
-        leader.kill()
-        await asyncio.sleep(self._dice.uniform(*TAKE_OVER_S))
-        left = [each for each in self.cluster.nodes if each is not leader]
-        taking = [each for each in left if each.figure("leads") == 1] or left
-        other = self._dice.choice(taking)
-        other.kill()
-        first, second = self._start(leader), self._start(other)
-
-        async def both() -> None:
-            await first()
-            await second()
-
-        return both
-
-    async def _receipted(self, leader: ClusterNode) -> Restore:
-        return await self._die_at(RECEIPTED, leader)
-
-    async def _applied(self, leader: ClusterNode) -> Restore:
-        return await self._die_at(APPLIED, leader)
-
-    async def _die_at(self, point: str, leader: ClusterNode) -> Restore:
-        (self._points / point).touch()
-        end = time.monotonic() + DIES_WITHIN_S
-        while leader.running:
-            if time.monotonic() > end:
-                raise PromiseBroken(f"a fault of the test: {leader} did not come to {point}")
-            await asyncio.sleep(0.01)
-        return self._start(leader)
-
-    def _start(self, process: OwnProcess) -> Restore:
-        async def start() -> None:
-            # From this thread: the kernel ties a child's life to the thread that starts it.
-            process.spawn()  # type: ignore[attr-defined]
-            await asyncio.to_thread(process.wait_ready)  # type: ignore[attr-defined]
-
-        return start
 
     # The end
 
@@ -315,23 +216,6 @@ class Owners:
 
     def __call__(self, port: int) -> str:
         return self.cluster.owner_of(port) if self.cluster is not None else "nobody"
-
-
-async def _nothing() -> None:
-    """All is well again by itself."""
-
-
-async def _judge_one(player: Player) -> list[str]:
-    try:
-        async with asyncio.timeout(JUDGED_WITHIN_S):
-            anomalies = await player.judge()
-    except TimeoutError:
-        anomalies = [f"no answer, or stuck for {JUDGED_WITHIN_S} s: {player.summary()}"]
-    except (AmqpClosed, PulsarClosed, OSError) as error:
-        anomalies = [f"cut off: {error!r}"]
-    finally:
-        await player.end()
-    return [f"{player.name}: {anomaly}" for anomaly in anomalies]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,8 +58,9 @@ class ScriptedLog:
 
     is_unsettled = False
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, beside_bytes_min: int) -> None:
         self.depth = depth
+        self.beside_bytes_min = beside_bytes_min
         self.under_way: deque[tuple[Changes, Ended]] = deque()
         self.entries: dict[tuple[TopicId, Position], bytes] = {}
         """What is stored, and was not trimmed."""
@@ -189,9 +190,9 @@ class Asked:
 class PlanningMachine(RuleBasedStateMachine):
     """Any order of requests, commits that end well, and commits that do not."""
 
-    @initialize(depth=st.integers(1, DEPTH_MAX))
-    def begin(self, depth: int) -> None:
-        self.log = ScriptedLog(depth)
+    @initialize(depth=st.integers(1, DEPTH_MAX), beside_entries_min=st.sampled_from([0, 0, 3]))
+    def begin(self, depth: int, beside_entries_min: int) -> None:
+        self.log = ScriptedLog(depth, beside_entries_min * ENTRY_BYTES)
         self.now_ms = 1_000_000
         self.committer = Committer(self.log, lambda: self.now_ms, self.leadership_lost)
         engine = SimpleNamespace(
@@ -445,7 +446,7 @@ def test_positions_are_given_out_once_and_everything_comes_after_stored_in_order
 def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
     """What was known of those who waited then says nothing of who waits now."""
     machine = PlanningMachine()
-    machine.begin(1)
+    machine.begin(1, 0)
     machine.log.takes_beside = True
     placed, large = PlannedCommit.plan_appends, ENTRIES_MAX + 1
     retried: list[Asked] = []
@@ -477,7 +478,7 @@ def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
 
 async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at_once() -> None:
     machine = PlanningMachine()
-    machine.begin(1)
+    machine.begin(1, 0)
     machine.ask({1: 1, 2: 1})  # opens the ledgers
     machine.committer.start()
     while machine.log.under_way:
@@ -492,3 +493,22 @@ async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at
             machine.committer.start()
             assert machine.log.beside_total
             assert not machine.log.under_way
+
+
+def test_little_waits_for_what_is_under_way_and_much_is_begun_beside_it() -> None:
+    machine = PlanningMachine()
+    machine.begin(4, 3)
+    under_way = []
+    for entries in (4, 1, 1, 1, 2, 1):
+        machine.ask({1: entries})
+        machine.committer.start()
+        under_way.append(len(machine.log.under_way))
+    assert under_way == [1, 1, 1, 2, 2, 3]
+    machine.ask({2: 1})
+    machine.committer.start()
+    for left in (2, 1, 1):
+        machine.log.store()
+        assert len(machine.log.under_way) == left
+    while machine.log.under_way:
+        machine.log.store()
+    assert all(each.told == [None] for each in machine.asked)

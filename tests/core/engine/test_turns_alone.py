@@ -25,6 +25,7 @@ class AtOnce:
     """A commit log that has stored everything at once; how many entries each commit had."""
 
     depth = 1
+    beside_bytes_min = 0
     is_unsettled = False
 
     def __init__(self, *_: object) -> None:

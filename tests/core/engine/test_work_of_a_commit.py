@@ -35,6 +35,7 @@ class AtOnce:
     """A commit log that has stored everything at once."""
 
     depth = 1
+    beside_bytes_min = 0
     is_unsettled = False
 
     def __init__(self, *_: object) -> None:

@@ -48,6 +48,12 @@ class CommitLog(Protocol):
         ...
 
     @property
+    def beside_bytes_min(self) -> int:
+        """A commit is begun beside others only with so many bytes; with less it waits for what is
+        under way, and for company."""
+        ...
+
+    @property
     def is_unsettled(self) -> bool:
         """The log has what the store lacks: have empty :class:`.Changes` committed soon."""
         ...

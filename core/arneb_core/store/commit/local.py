@@ -73,6 +73,7 @@ class LocalCommitLog:
         committed together, behind it."""
         assert depth >= 1, f"expected one commit under way at least, got {depth}"
         self.depth = depth
+        self.beside_bytes_min = 0
         self._store = store
         self._in_loop = in_loop
         self._inline = InlineCommits(store.commit_tiny)
