@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from arneb.addresses import Listen
-from arneb.shard_settings import NAME, NAMESPACE
+from arneb.shard_settings import NAME, NAMESPACE, ClusterShardTable, check_shards
 from arneb.tls import NO_FILE
 
 EVERYWHERE: Final = ("*", "0.0.0.0", "::")
@@ -122,12 +122,13 @@ class ClusterToldTable:
 class ClusterTable:
     """A node of several that keep the same messages, of which one leads. Off until ``node`` has a
     name; then everything that this node stores is one shard, whose log is a topic of Apache
-    Pulsar's."""
+    Pulsar's, unless ``shards`` name others."""
 
     node: str = ""
     """The name of this node, which no other node of the cluster has and which stays the same."""
     shard: str = "main"
-    """The name of the shard that holds everything; the same on all of its nodes."""
+    """The name of the shard that holds everything that no other does, users among it; the same on
+    all of its nodes."""
     prefer: tuple[str, ...] = ()
     """Names of nodes, the one first that is to lead when several could; the same on all nodes. A
     leader is not displaced by a node that is preferred; it hands over when it is told to."""
@@ -142,6 +143,9 @@ class ClusterTable:
     pulsar: ClusterPulsarTable = ClusterPulsarTable()
     internal: ClusterInternalTable = ClusterInternalTable()
     told: ClusterToldTable = ClusterToldTable()
+    shards: tuple[ClusterShardTable, ...] = ()
+    """Shards beside the first one, each led by a node of its own if that is preferred. The same on
+    all nodes."""
 
     def __post_init__(self) -> None:
         if self.copies_min < 1:
@@ -160,6 +164,7 @@ class ClusterTable:
                 raise ValueError(f"{name}: expected {text}, got {value!r}")
         if wrong := [each for each in self.prefer if not NAME.fullmatch(each)]:
             raise ValueError(f"prefer: expected names of nodes, got {wrong[0]!r}")
+        check_shards(self.shard, self.shards)
         for setting, text in (("url", self.pulsar.url), ("admin_url", self.pulsar.admin_url)):
             if not text:
                 raise ValueError(f"expected pulsar.{setting} beside node")

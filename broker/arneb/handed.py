@@ -14,6 +14,8 @@ import trio
 from arneb_core.api.placement import Placements
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from arneb.http.server import HttpServer
     from arneb_amqp.server.admitted import Admitting
     from arneb_core.access.belonging import Belonging
@@ -76,6 +78,8 @@ class HandedOver:
     """Of whoever looks for garbage in this process, where there can be several brokers."""
     goodbye_s: float = GOODBYE_S
     pulsar: "PulsarServer | None" = None
+    everywhere: "ASGIApp | None" = None
+    """What answers over HTTP for all shards, of the first of several."""
     http: "dict[str, HttpServer]" = field(default_factory=dict)
     """By the names of listeners."""
 

@@ -106,4 +106,5 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         broker.pulsar_context,
         lambda: broker.audit.is_kept,
         None if broker.handed is None else broker.handed.membership,
+        lambda: None if broker.handed is None else broker.handed.everywhere,
     )

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http import gathered
+from arneb.http import gathered, merging
 from arneb.http.gathered import Gathered
 
 Said = tuple[int, Any]
@@ -23,10 +24,15 @@ class Leaders:
 
     def of(self, shard: str) -> ASGIApp:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            body = (await receive())["body"]
+            body, more = b"", True
+            while more:
+                message = await receive()
+                body, more = body + message["body"], message["more_body"]
             target = f"{scope['path']}?{scope['query_string'].decode()}"
             self.asked.append((shard, scope["method"], target, body))
             status, said = self.said[shard]
+            if status == 200 and isinstance(said, list):
+                said = paged(said, dict(parse_qsl(scope["query_string"].decode())))
             headers = [(b"content-type", b"application/json"), (b"x-shard", shard.encode())]
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": json.dumps(said).encode()})
@@ -43,6 +49,21 @@ class Leaders:
 
         app = Gathered(["main", "audit"], shard_of, self.of, one)
         return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://node")
+
+
+def paged(rows: list[Any], query: dict[str, str]) -> Any:
+    """As a leader pages its list, which is in order."""
+    if "page" not in query:
+        return rows
+    number, size = int(query["page"]), int(query["page_size"])
+    found = [each for each in rows if query.get("name", "").lower() in each["name"]]
+    return {
+        "items": found[(number - 1) * size : number * size],
+        "total_count": len(rows),
+        "filtered_count": len(found),
+        "page_count": -(-len(found) // size),
+        "flow": sum(each.get("flow", 0.0) for each in rows),
+    }
 
 
 def queues(vhost: str, *names: str) -> list[dict[str, str]]:
@@ -63,8 +84,8 @@ async def test_a_page_is_cut_when_all_parts_are_there() -> None:
     assert searched["items"] == [*queues("b", "x"), *queues("a", "x")]
     assert wrong.status_code == 400
     assert [each[:3] for each in leaders.asked[:2]] == [
-        ("main", "GET", "/api/queues?disable_stats=true"),
-        ("audit", "GET", "/api/queues?disable_stats=true"),
+        ("main", "GET", "/api/queues?disable_stats=true&page=1&page_size=3"),
+        ("audit", "GET", "/api/queues?disable_stats=true&page=1&page_size=3"),
     ]
 
 
@@ -74,7 +95,8 @@ async def test_what_one_shard_refuses_is_the_answer(status: int) -> None:
     async with leaders.client() as http:
         for path in ("/api/queues", "/api/overview", "/api/definitions", "/api/topics"):
             answer = await http.get(path)
-            assert (answer.status_code, answer.json()) == (status, {"reason": "no"})
+            said = "shard 'audit': no" if status == 503 else "no"
+            assert (answer.status_code, answer.json()["reason"]) == (status, said)
 
 
 async def test_too_much_is_refused_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +174,90 @@ async def test_what_is_one_shards_is_not_looked_at() -> None:
             assert (await found("/api/queues/v/q")).status_code == 204
         head = await http.head("/api/queues")
     assert (head.status_code, head.content) == (500, b"")
+
+
+def rows(*of: tuple[str, str, int], **more: Any) -> list[dict[str, Any]]:
+    return [{"vhost": vhost, "name": name, "messages": count, **more} for vhost, name, count in of]
+
+
+async def test_of_each_shard_so_many_rows_are_looked_at_as_a_page_could_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not all of them, and not one page of each: the first rows may all be one shard's."""
+    monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)
+    long = rows(*(("a", f"q{number}", 9 - number) for number in range(9)))
+    leaders = Leaders((200, long), (200, rows(("b", "p", 3), ("", "t/n/x", 2))))
+    async with leaders.client() as http:
+        query = "page=2&page_size=2&sort=messages&sort_reverse=true"
+        found = (await http.get(f"/api/page/topics?{query}")).json()
+        by_name = (await http.get("/api/page/topics?page=1&page_size=20")).json()
+    assert [(each["name"], each["shard"]) for each in found["items"]] == [
+        ("q2", "main"), ("q3", "main"),
+    ]  # fmt: skip
+    assert (found["total_count"], found["page_count"], found["missing"]) == (11, 6, [])
+    assert [each[2].partition("page=")[2] for each in leaders.asked if each[0] == "main"][:2] == [
+        "1&page_size=2", "2&page_size=2",
+    ]  # fmt: skip
+    assert len([each for each in leaders.asked if each[0] == "main"]) == 2 + 5
+    assert [each["name"] for each in by_name["items"]][-2:] == ["p", "t/n/x"]
+
+
+async def test_the_oldest_and_the_noisiest_are_those_of_all_shards() -> None:
+    def client(name: str, flow: float) -> dict[str, Any]:
+        return {"vhost": "", "name": name, "shown_name": name, "flow": flow, "noisy": True}
+
+    main, audit = rows(("a", "new", 1), oldest_ms=50), rows(("b", "old", 1), oldest_ms=7)
+    leaders = Leaders((200, [*main, *rows(("a", "none", 0))]), (200, audit))
+    async with leaders.client() as http:
+        found = (await http.get("/api/page/topics?page=1&sort=age&sort_reverse=true")).json()
+        assert [each["name"] for each in found["items"]] == ["old", "new", "none"]
+        leaders.said = {
+            "main": (200, [client("x", 400_000.0)]), "audit": (200, [client("y", 500_000.0)]),
+        }  # fmt: skip
+        for share, noisy in ((500_000.0, ["y"]), (400_000.0, [])):
+            audit_rows: Any = [client("y", share)]
+            leaders.said["audit"] = 200, audit_rows
+            found = (await http.get("/api/page/connections?page=1&sort=flow")).json()
+            assert [each["shown_name"] for each in found["items"] if each["noisy"]] == noisy
+
+
+def standing(name: str, **more: Any) -> dict[str, Any]:
+    return {"node": name, "cluster": None, "alarms": [], **more}
+
+
+async def test_the_page_goes_on_without_a_shard_and_says_so() -> None:
+    leaders = Leaders((200, rows(("a", "q", 1))), (503, {"reason": "nobody leads"}))
+    async with leaders.client() as http:
+        found = (await http.get("/api/page/topics?page=1")).json()
+        assert ([each["name"] for each in found["items"]], found["missing"]) == (["q"], ["audit"])
+        alarm = {"name": "memory", "text": "Publishers wait.", "advice": "", "is": 1, "limit": 0}
+        leaders.said["main"] = 200, standing("arneb@a", alarms=[alarm])
+        shown = (await http.get("/api/page/node")).json()
+        assert [each["name"] for each in shown["alarms"]] == ["memory main", "away audit"]
+        assert shown["alarms"][0]["text"] == "Shard main: Publishers wait."
+        assert "shard 'audit': nobody leads" in shown["alarms"][1]["text"]
+        assert (shown["node"], shown["shards"]) == ("arneb@a", ["main"])
+        # Not where lists have no words for it, nor for one that refuses.
+        delayed = await http.get("/api/page/delayed")
+        assert (delayed.status_code, delayed.json()["reason"]) == (
+            503, "shard 'audit': nobody leads",
+        )  # fmt: skip
+        for status in (401, 403):
+            leaders.said["audit"] = status, {"reason": "no"}
+            assert (await http.get("/api/page/node")).status_code == status
+        leaders.said = dict.fromkeys(leaders.said, (503, {"reason": "nobody leads"}))
+        assert (await http.get("/api/page/node")).status_code == 503
+
+
+async def test_a_query_of_the_pages_is_about_the_shard_that_it_names() -> None:
+    leaders = Leaders((200, {"of": "main"}), (200, {"of": "audit"}))
+    async with leaders.client() as http:
+        for path in ("/api/page/node", "/api/page/pulsar/connections/3", "/api/page/topic/t"):
+            found = (await http.get(f"{path}?shard=audit")).json()
+            assert found == {"of": "audit"}
+        assert len(leaders.asked) == 3
+        assert (await http.get("/api/page/node?shard=x")).status_code == 400
+        for path in ("connections/3", "connections/3/consumers/1", "transactions/3"):
+            assert (await http.delete(f"/api/page/pulsar/{path}")).status_code == 400
+        assert (await http.get("/api/queues/v/q?shard=audit")).status_code == 204
+    assert len(leaders.asked) == 3

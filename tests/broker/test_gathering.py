@@ -17,6 +17,7 @@ from arneb.http.gathering import (
     in_all,
     joined,
     kind_of,
+    nodes,
     order_of,
     totals,
 )
@@ -34,19 +35,17 @@ FIRSTS = {
 """What is said of no vhost: users, what is set for all, and what this software is."""
 
 OF_A_NODE = {
-    "nodes", "nodes/:node", "nodes/:node/memory", "auth/attempts/:node",
+    "auth/attempts/:node",
     "auth/attempts/:node/source", "health/checks/port-listener/:port",
     "health/checks/protocol-listener/:protocol",
     "health/checks/certificate-expiration/:within/:unit", "health/checks/node-is-quorum-critical",
-    "health/checks/node-is-mirror-sync-critical", "page/node", "page/member",
+    "health/checks/node-is-mirror-sync-critical", "page/member",
 }  # fmt: skip
 """What the node says that leads the first shard, as it does of itself with one."""
 
-OF_THE_PAGE = {
-    "page/session", "page/stream", "page/topics", "page/transactions", "page/delayed",
-    "page/connections", "page/pulsar/transactions/:transaction",
-}  # fmt: skip
-"""What the page has of the first shard only: why no settings have several yet."""
+OF_SESSIONS = {"page/session", "page/stream"}
+"""Who has logged in at the page is known by the first shard's leader, which asks all others for
+what is watched."""
 
 
 def test_every_path_is_about_a_vhost_or_known_to_be_about_something_else() -> None:
@@ -54,7 +53,7 @@ def test_every_path_is_about_a_vhost_or_known_to_be_about_something_else() -> No
         segments = route.path.strip("/").split("/")
         path = ROOT + "/".join(quote(each.strip(":"), safe="") for each in segments)
         one = management_target(path, "of {}".format).namespace != EVERYTHING_ELSE
-        known = one or route.path in FIRSTS | OF_A_NODE | OF_THE_PAGE
+        known = one or route.path in FIRSTS | OF_A_NODE | OF_SESSIONS
         assert known or ":topic" in segments or kind_of(route.method, path) is not Kind.ONE, route
         assert not (one and kind_of(route.method, path) is not Kind.ONE), route
 
@@ -76,6 +75,12 @@ def test_every_path_is_about_a_vhost_or_known_to_be_about_something_else() -> No
         ("POST", "/api/definitions", Kind.FILE),
         ("POST", "/api/definitions/v", Kind.ONE),
         ("GET", "/metrics", Kind.ONE),
+        ("GET", "/api/nodes", Kind.NODES),
+        ("GET", "/api/nodes/arneb@a/memory", Kind.FOUND),
+        ("GET", "/api/page/topics", Kind.PAGE_ROWS),
+        ("GET", "/api/page/topics/v", Kind.ONE),
+        ("DELETE", "/api/page/pulsar/connections/3/consumers/1", Kind.NUMBERED),
+        ("DELETE", "/api/page/pulsar/transactions/3", Kind.NUMBERED),
     ],
 )
 def test_what_is_about_all_shards_is_known_by_its_path(method: str, path: str, kind: Kind) -> None:
@@ -108,6 +113,12 @@ def test_lists_in_objects_are_joined_and_users_are_without_permissions_in_all() 
     parts = [("main", {"topics": [1]}), ("audit", {"topics": [2]})]
     assert joined(parts) == {"topics": [1, 2]}
     assert in_all([("main", ["a", "b"]), ("audit", ["b", "c"])]) == ["b"]
+
+
+def test_a_node_that_leads_several_shards_is_one() -> None:
+    both = {"name": "arneb@a", "os_pid": "1"}
+    other = {"name": "arneb@a", "os_pid": "2"}
+    assert nodes([("main", [both]), ("audit", [both]), ("c", [other])]) == [both, other]
 
 
 def test_what_is_short_anywhere_is_an_alarm_with_the_levels_there() -> None:

@@ -2,7 +2,7 @@
 that answers admin calls."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from starlette.routing import Route
 from arneb.clustered import member
 from arneb.clustered.pulsar_service import client_options
 from arneb.config import Config, load_config
+from arneb.control.serving import NotPossible
 from arneb.http.server import serve_http
 from arneb.listeners import Listeners
 from arneb.node import Node, listens
@@ -183,6 +184,22 @@ class Cluster:
 
         await until(look)
         return found[0]
+
+    async def led_by(self, shard: str, wanted: OneNode) -> None:
+        """Have a node lead: whoever was asked first may have been another."""
+        first = self.nodes[0].config().cluster.shard
+
+        async def leader() -> OneNode:
+            return await (self.leader() if shard == first else self.leader_of(shard))
+
+        async def leads() -> bool:
+            found = await leader()
+            if found is not wanted and found.node is not None:
+                with suppress(NotPossible):  # it has not heard of the other one yet
+                    await found.node.hand_over(shard, wanted.name)
+            return found is wanted
+
+        await until_it_does(leads)
 
     def other(self, leader: OneNode) -> OneNode:
         """One that does not lead."""

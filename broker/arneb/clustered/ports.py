@@ -240,6 +240,7 @@ class Ports:
                 leaders_of[each] = Vouching(leader, lambda _: True, of_all)
             app = Vouching(leader, self._is_others, app)
             app = Gathered(list(self._parts), division.shard_of, leaders_of.__getitem__, app)
+            self._first.handed.everywhere = app
             app = ShardPaths(leaders_of, app)
         app = OwnPage(app, self._somebody_leads)
         bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}

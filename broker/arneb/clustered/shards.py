@@ -14,8 +14,8 @@ from arneb_cluster.routing.division import Division
 
 
 def other_shards(table: ClusterTable) -> Sequence[ClusterShardTable]:
-    """Those beside the first. The settings have none yet."""
-    return ()
+    """Those beside the first."""
+    return table.shards
 
 
 def division_of(first: str, others: Sequence[ClusterShardTable]) -> Division:
@@ -29,6 +29,6 @@ def division_of(first: str, others: Sequence[ClusterShardTable]) -> Division:
 def config_of(config: Config, shard: ClusterShardTable) -> Config:
     """The settings of a node as they are for the broker of a shard that is not the first."""
     cluster = replace(
-        config.cluster, shard=shard.name, prefer=shard.prefer or config.cluster.prefer
+        config.cluster, shard=shard.name, prefer=shard.prefer or config.cluster.prefer, shards=()
     )
     return replace(config, data_dir=directory_of(config.data_dir, shard.name), cluster=cluster)

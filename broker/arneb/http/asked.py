@@ -82,8 +82,8 @@ async def pass_on(stream: trio.abc.Stream, scope: Scope, body: bytes, send: Send
             return _broken(has_begun)
 
 
-class BrokenOff(Exception):
-    """An answer of another node has no end."""
+class BrokenOff(trio.BrokenResourceError):
+    """An answer of another node has no end, as when its node is killed; nor has the client's."""
 
 
 def _broken(has_begun: bool) -> bool:

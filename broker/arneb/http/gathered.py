@@ -2,7 +2,8 @@
 
 The rule: who may see what is judged by each leader, by the caller's own proof. Where one of them
 gives no answer, or refuses, that is the answer: a list or a total that lacks a part would look
-whole. What is held of answers meanwhile is bounded.
+whole. The page alone goes on without one, and says which. What is held of answers meanwhile is
+bounded.
 """
 
 import json
@@ -15,20 +16,25 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arneb.http.gathering import (
+    PAGES,
     Kind,
+    Parts,
     alarms,
     cut,
     definitions,
     in_all,
     joined,
     kind_of,
+    nodes,
     order_of,
     totals,
 )
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.calls import Refused, bad_request
 from arneb.http.management.definitions import uploaded
-from arneb.http.management.lists import Source, listed, listing_of
+from arneb.http.management.lists import Listing, Source, listed, listing_of, narrowed
+from arneb.http.merging import CLIENTS, OTHERS, ROWS, FirstRows, judge_noise, merged, named
+from arneb.http.page_parts import delayed, node, transactions, with_missing
 from arneb.http.routed import path_of
 from arneb_core.api.json_text import InvalidJson, parse_json
 
@@ -39,6 +45,12 @@ CUT_LAST: Final = ("columns", "sort", "sort_reverse", "page", "page_size", "name
 """What of a query is about the whole list."""
 
 DEFINITIONS: Final = "/api/definitions"
+
+PAGE_PATHS: Final = "/api/page/"
+OF_SHARD: Final = "shard"
+"""What a query of the page's has that is about one shard by its name."""
+
+UNAVAILABLE: Final = 503
 
 Wanted = Callable[[str], ASGIApp]
 """The application of a shard's leader, wherever that is."""
@@ -79,15 +91,24 @@ class Gathered:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI has it."""
-        kind = Kind.ONE if scope["type"] != "http" else kind_of(scope["method"], path_of(scope))
-        if kind is Kind.ONE:
+        if scope["type"] != "http":
             await self._one(scope, receive, send)
             return
         try:
+            if shard := self._named_in(scope):
+                await self._leader_of(shard)(scope, receive, send)
+                return
+            kind = kind_of(scope["method"], path_of(scope))
+            if kind is Kind.ONE:
+                await self._one(scope, receive, send)
+                return
             if kind is Kind.FILE:
                 answer = await self._take_in(scope, await _body(receive))
             elif kind in (Kind.FOUND, Kind.EACH, Kind.CHECK):
                 answer = await self._one_after_the_other(kind, scope, await _body(receive))
+            elif kind is Kind.NUMBERED:
+                await _body(receive)
+                raise bad_request("expected ?shard=NAME: each shard counts by itself")
             else:
                 answer = await self._gather(kind, scope)
         except Refused as refused:
@@ -107,28 +128,73 @@ class Gathered:
                 break
         return answer
 
+    def _named_in(self, scope: Scope) -> str:
+        """The shard that a query of the page's names; empty: none. Raises 400."""
+        if not path_of(scope).startswith(PAGE_PATHS):
+            return ""
+        shard = _query_of(scope).get(OF_SHARD, "")
+        if shard and shard not in self._shards:
+            known = " or ".join(self._shards)
+            raise bad_request(f"expected shard {known}, got {shard[:80]!r}")
+        return shard
+
     async def _gather(self, kind: Kind, scope: Scope) -> Answer:
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        query = _query_of(scope)
         listing = listing_of(query)
         rest = {name: value for name, value in query.items() if name not in CUT_LAST}
-        parts: list[tuple[str, Any]] = []
-        held = 0
+        if kind in PAGED and listing.page is not None:
+            sought = {name: query[name] for name in SOUGHT if name in query}
+            return await self._page(kind, scope, {**rest, **sought}, listing)
+        gathering = _Gathering(kind)
         for shard in self._shards:
-            answer = await self._asked(shard, scope, query=urlencode(rest))
-            if not answer.is_good:
-                return answer
-            held += len(answer.body)
-            if held > HELD_BYTES_MAX:
-                raise bad_request(
-                    f"the shards have more than {HELD_BYTES_MAX} bytes to say: ask for one virtual "
-                    "host after the other"
-                )
-            parts.append((shard, json.loads(answer.body)))
+            gathering.take(shard, await self._asked(shard, scope, query=urlencode(rest)))
+            if gathering.has_ended:
+                break
+        if (refusal := gathering.refusal) is not None:
+            return refusal
+        parts = gathering.parts
         if kind is Kind.LIST:
             documents = [each for _, said in parts for each in said]
             source: Source[Any] = Source(documents, lambda each: each, order_of)
             return _json(await listed(source, listing, between_pieces))
+        if kind is Kind.NODES:
+            return _json([narrowed(each, listing.columns) for each in nodes(parts)])
+        if kind is Kind.PAGE_NODE:
+            return _json(node(parts, gathering.missing))
+        if kind is Kind.PAGE_TRANSACTIONS:
+            return _json(with_missing(transactions, parts, gathering.missing))
         return _json(JOINS[kind](parts))
+
+    async def _page(
+        self, kind: Kind, scope: Scope, query: Mapping[str, str], listing: Listing
+    ) -> Answer:
+        """One page, out of as many rows of each shard as could stand on it."""
+        assert listing.page is not None
+        wanted = listing.page.number * listing.page.size
+        gathering = _Gathering(kind)
+        found: list[FirstRows] = []
+        for shard in self._shards:
+            part = FirstRows(shard, wanted, [])
+            while not part.has_all:
+                asked = {**query, "page": str(part.pages + 1), "page_size": str(part.size)}
+                answer = await self._asked(shard, scope, query=urlencode(asked))
+                said = gathering.take(shard, answer)
+                if said is None:
+                    break
+                part.take(said)
+            else:
+                found.append(part)
+            if gathering.has_ended:
+                break
+        if (refusal := gathering.refusal) is not None:
+            return refusal
+        if kind is Kind.LIST:
+            return _json(await merged(found, listing, OTHERS))
+        if kind is Kind.PAGE_CLIENTS:
+            judge_noise(found)
+        order = CLIENTS if kind is Kind.PAGE_CLIENTS else ROWS
+        shown = await merged([named(each) for each in found], listing, order)
+        return _json({**shown, "missing": sorted(gathering.missing)})
 
     async def _take_in(self, scope: Scope, body: bytes) -> Answer:
         """Have each shard take in its part, the first one's, which has the users, first."""
@@ -186,15 +252,66 @@ class Gathered:
         return Answer(head[0]["status"], kept, bytes(said))
 
 
+class _Gathering:
+    """The answers of some leaders to one request, as they come."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._goes_on = kind in PAGES
+        """Without who does not answer."""
+        self._held = 0
+        self.parts: list[tuple[str, Any]] = []
+        self.missing: dict[str, str] = {}
+        self._refusal: Answer | None = None
+
+    def __repr__(self) -> str:
+        return f"<_Gathering, {len(self.parts)} answers, {len(self.missing)} missing>"
+
+    @property
+    def refusal(self) -> Answer | None:
+        """What is answered in the place of everything."""
+        return self._refusal if self.has_ended or not self.parts else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Nobody else need be asked: somebody has refused, or is not there and cannot be left
+        out."""
+        refused = self._refusal
+        return refused is not None and (not self._goes_on or refused.status != UNAVAILABLE)
+
+    def take(self, shard: str, answer: Answer) -> Any:
+        """What a leader has said; None: nothing that counts. Raises 400 for too much."""
+        if not answer.is_good:
+            if answer.status == UNAVAILABLE:
+                answer = _of_shard(answer, shard)
+                self.missing[shard] = _reason_in(answer)
+            self._refusal = answer
+            return None
+        self._held += len(answer.body)
+        if self._held > HELD_BYTES_MAX:
+            raise bad_request(
+                f"the shards have more than {HELD_BYTES_MAX} bytes to say: ask for one virtual "
+                "host after the other"
+            )
+        said = json.loads(answer.body)
+        self.parts.append((shard, said))
+        return said
+
+
+PAGED: Final = (Kind.LIST, Kind.PAGE_ROWS, Kind.PAGE_CLIENTS)
+
+SOUGHT: Final = ("sort", "sort_reverse", "name", "use_regex")
+"""What of a query each shard does with its own rows, when a page is asked for."""
+
 NOT_PASSED: Final = (b"accept-encoding", b"content-length", b"content-type", b"transfer-encoding")
 """Headers of a request that are said anew to each leader."""
 
-JOINS: Final[Mapping[Kind, Callable[[Sequence[tuple[str, Any]]], Any]]] = {
+JOINS: Final[Mapping[Kind, Callable[[Parts], Any]]] = {
     Kind.OBJECT_OF_LISTS: joined,
     Kind.ALARMS: alarms,
     Kind.TOTALS: totals,
     Kind.DEFINITIONS: definitions,
     Kind.IN_ALL: in_all,
+    Kind.PAGE_DELAYED: delayed,
 }
 
 
@@ -202,16 +319,31 @@ def _is_bad(answer: Answer) -> bool:
     return not answer.is_good
 
 
+def _query_of(scope: Scope) -> dict[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+
 def _in_part(answer: Answer, shard: str, done: Sequence[str]) -> Answer:
     """What a leader has refused, and what others have done before."""
-    try:
-        reason = json.loads(answer.body)["reason"]
-    except (ValueError, KeyError, TypeError):
-        reason = f"status {answer.status}"
-    text = f"shard '{shard}': {reason}"
+    text = f"shard '{shard}': {_reason_in(answer)}"
     if done:
         text += f"; shard {' and '.join(repr(each) for each in done)} has taken in its part"
     return _json({"error": "bad_request", "reason": text}, answer.status)
+
+
+def _of_shard(answer: Answer, shard: str) -> Answer:
+    """The same, and whose answer it is."""
+    said = {"error": "unavailable", "reason": f"shard '{shard}': {_reason_in(answer)}"}
+    headers = [each for each in answer.headers if each[0].lower() == b"retry-after"]
+    found = _json(said, answer.status)
+    return Answer(found.status, [*found.headers, *headers], found.body)
+
+
+def _reason_in(answer: Answer) -> str:
+    try:
+        return str(json.loads(answer.body)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {answer.status}"
 
 
 def _json(said: Any, status: int = 200) -> Answer:

@@ -30,6 +30,19 @@ class Kind(Enum):
     EACH = "done at each"
     CHECK = "well if it is well at each"
     IN_ALL = "what stands in the lists of all"
+    NODES = "nodes, each once"
+    PAGE_ROWS = "the page's queues and topics"
+    PAGE_CLIENTS = "the page's clients"
+    PAGE_TRANSACTIONS = "the page's transactions"
+    PAGE_DELAYED = "where messages of any wait for their time"
+    PAGE_NODE = "what stands on every page"
+    NUMBERED = "of the one that is named, for each counts by itself"
+
+
+PAGES: Final = frozenset(
+    {Kind.PAGE_ROWS, Kind.PAGE_CLIENTS, Kind.PAGE_TRANSACTIONS, Kind.PAGE_NODE}
+)
+"""What is answered without a shard that nobody leads at the moment, and says so."""
 
 
 _LISTS: Final = (
@@ -40,9 +53,9 @@ _LISTS: Final = (
 )
 _CHECKS: Final = "health/checks/(alarms|local-alarms|virtual-hosts)|healthchecks/node(/[^/]+)?"
 _CLIENTS: Final = (
-    "connections/[^/]+|connections/[^/]+/channels|channels/[^/]+|"
-    "page/(pulsar/)?connections/[^/]+(/consumers/[^/]+)?"
+    "connections/[^/]+|connections/[^/]+/channels|channels/[^/]+|nodes/[^/]+(/memory)?"
 )
+_NUMBERED: Final = "page/pulsar/connections/[^/]+(/consumers/[^/]+)?|page/pulsar/transactions/[^/]+"
 _GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("GET", _LISTS, Kind.LIST),
     ("GET", "users/without-permissions", Kind.IN_ALL),
@@ -55,6 +68,13 @@ _GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("DELETE", "connections/username/[^/]+", Kind.EACH),
     ("GET", _CHECKS, Kind.CHECK),
     ("GET|DELETE", _CLIENTS, Kind.FOUND),
+    ("GET", "nodes", Kind.NODES),
+    ("GET", "page/topics", Kind.PAGE_ROWS),
+    ("GET", "page/connections", Kind.PAGE_CLIENTS),
+    ("GET", "page/transactions", Kind.PAGE_TRANSACTIONS),
+    ("GET", "page/delayed", Kind.PAGE_DELAYED),
+    ("GET", "page/node", Kind.PAGE_NODE),
+    ("GET|DELETE", _NUMBERED, Kind.NUMBERED),
 )
 """By method and path below ``/api``; the first that fits counts."""
 
@@ -113,6 +133,15 @@ def alarms(parts: Parts) -> dict[str, Any]:
                 found |= {name: value for name, value in said.items() if name.startswith(resource)}
     trims = [f"shard '{shard}': {why}" for shard, said in parts if (why := said["log_trim_alarm"])]
     return {**found, "log_trim_alarm": "; ".join(trims)}
+
+
+def nodes(parts: Parts) -> list[Any]:
+    """Those that lead, in the order of the shards; one that leads several once."""
+    found: dict[str, Any] = {}
+    for _, said in parts:
+        for each in said:
+            found.setdefault(f"{each['name']} {each['os_pid']}", each)
+    return list(found.values())
 
 
 def in_all(parts: Parts) -> list[Any]:

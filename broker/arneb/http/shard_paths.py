@@ -1,13 +1,15 @@
 """Shard paths: all that a shard's leader serves at ``/`` is served below ``/shards/NAME``, too.
 
 The rule: whoever wants one shard says so, and is answered by its leader alone, whichever node is
-asked; what is below is not understood.
+asked; what is below is not understood, but for a header that says so to what looks at all.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.http.management.page.watching import OF_ONE
 
 ROOT: Final = "/shards/"
 
@@ -32,5 +34,11 @@ class ShardPaths:
             return
         prefix = f"{ROOT}{name}"  # names of shards need no escapes
         raw = scope.get("raw_path") or path.encode()
-        asked = {**scope, "path": f"/{below}", "raw_path": raw.removeprefix(prefix.encode())}
+        headers = [*scope["headers"], (OF_ONE.encode(), name.encode())]
+        asked = {
+            **scope,
+            "headers": headers,
+            "path": f"/{below}",
+            "raw_path": raw.removeprefix(prefix.encode()),
+        }
         await leader(asked, receive, send)

@@ -45,6 +45,12 @@ PIECE_BYTES: Final = 64 * 1024
 GZIP_BYTES_MIN: Final = 1400
 """What is shorter is one packet anyway."""
 
+UNKNOWN: Final = (
+    "this shard's leader does not know the user of that session, who is known by another server or "
+    "by a token: expected a login by a header"
+)
+"""Not 401, at which the page would ask for a login again and again."""
+
 _ALWAYS: Final = {
     "cache-control": "no-cache",
     "vary": "accept, accept-encoding, origin",
@@ -88,18 +94,22 @@ class ManagementApp:
             for name, value in scope["headers"]
         }
         client, caller = scope.get("client"), self._caller
+        vouched = ""
         if caller is None and "authorization" not in headers:
             session = self._site.sessions.find(headers.get("cookie", ""))
             if session is not None:
                 scope[PRINCIPAL] = session.principal  # who did it, for the audit log
-            elif known := self._site.known(scope.get("extensions", {}).get(VOUCHED, "")):
-                caller = scope[PRINCIPAL] = known
+            elif vouched := scope.get("extensions", {}).get(VOUCHED, ""):
+                caller = scope[PRINCIPAL] = self._site.known(vouched)
         request = Request(
             scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),
             headers, client[0] if client else "", caller is not None or is_loopback(client), caller,
             scheme=scope["scheme"],
         )  # fmt: skip
-        reply = await answer(self._site, request)
+        if vouched and caller is None:
+            reply = refusal(Refused(403, "not_authorised", UNKNOWN))
+        else:
+            reply = await answer(self._site, request)
         if isinstance(reply.body, Watch):
             try:
                 await _stream(send, reply, reply.body)

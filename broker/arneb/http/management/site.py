@@ -34,6 +34,8 @@ from arneb_core.access.principals import Principal
 from arneb_core.access.records import GlobalParameter, User
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from arneb_pulsar.services.context import BrokerContext
 
 RABBITMQ_VERSION: Final = "3.13.7"
@@ -80,6 +82,9 @@ class Site:
     """Are changes recorded anywhere?"""
     membership: Callable[[], Document] | None = None
     """How this node does in its cluster, where there is one."""
+    everywhere: "Callable[[], ASGIApp | None]" = lambda: None
+    """What answers for all shards of a cluster, where this is the broker of the first of several.
+    """
     pause: Callable[[], Awaitable[None]] = between_pieces
     orders: Orders = field(default_factory=Orders)
     by_name: QueuesByName = field(default_factory=QueuesByName)

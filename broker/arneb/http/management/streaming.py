@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from arneb.http.management.answering import Request, answer
+from arneb.http.management.everywhere import asked_everywhere
 from arneb.http.management.page.watching import Watch, Watched
 from arneb.http.management.written import rendered
 
@@ -48,7 +49,11 @@ async def events(watch: Watch) -> AsyncGenerator[bytes, None]:
 
 
 async def _current(watch: Watch, watched: Watched) -> str:
+    everywhere = None if watch.is_of_one else watch.site.everywhere()
+
     async def make() -> str:
+        if everywhere is not None:
+            return await asked_everywhere(everywhere, watch, watched)
         request = Request(
             "GET", watched.raw_path, watched.query, address=watch.address,
             caller=watch.session.principal,
@@ -57,5 +62,5 @@ async def _current(watch: Watch, watched: Watched) -> str:
         body = b"".join([each async for each in rendered(reply.body)]).decode()
         return json.dumps({"status": reply.status})[:-1] + f', "body": {body}}}'
 
-    key = (watch.eyes, watched.raw_path, watched.query)
+    key = (watch.eyes, watched.raw_path, watched.query, "one" if watch.is_of_one else "all")
     return await watch.site.watchers.current(key, make)

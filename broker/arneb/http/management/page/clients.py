@@ -226,7 +226,8 @@ async def _list(site: Site, call: Call) -> Reply:
         else:
             found = _of_pulsar(site, client.source, parts.get(client.source.connection, 0))
         if found is not None:
-            found["noisy"] = is_noisy(flow(client), total, len(clients))
+            found["flow"] = flow(client)
+            found["noisy"] = is_noisy(found["flow"], total, len(clients))
         return found
 
     source = Source(
@@ -238,7 +239,7 @@ async def _list(site: Site, call: Call) -> Reply:
         of=("clients", eyes_of(call)),
         stamp=tuple(clients),
     )
-    return Reply(await listed(source, listing, site.pause))
+    return Reply({**await listed(source, listing, site.pause), "flow": total})
 
 
 def is_noisy(flow: float, total: float, clients: int) -> bool:

@@ -46,6 +46,9 @@ WATCHABLE: Final = tuple(
 """The routes that may be watched, word by word: figures, which are cheap to make each second,
 change nothing and say the same to all administrators. Messages and bindings are asked for once."""
 
+OF_ONE: Final = "x-arneb-shard"
+"""A header of what is asked for below the path of one shard: that is shown alone."""
+
 EVERY_ADMINISTRATOR: Final = ""
 """Administrators all see the same."""
 
@@ -68,6 +71,8 @@ class Watch:
     session: Session
     watched: tuple[Watched, ...]
     address: str
+    is_of_one: bool = False
+    """Of one shard of a cluster, though there may be several."""
 
     @property
     def eyes(self) -> str:
@@ -84,7 +89,7 @@ async def _watch(site: Site, call: Call) -> Reply:
         raise bad_request(f"expected 1 to {WATCHED_MAX} calls to watch, got {len(call.query)}")
     watched = tuple(_watched(name, text) for name, text in call.query.items())
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    body = Watch(site, session, watched, call.address)
+    body = Watch(site, session, watched, call.address, OF_ONE in call.headers)
     return Reply(body, headers=headers, kind="text/event-stream")
 
 
