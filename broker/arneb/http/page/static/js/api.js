@@ -64,6 +64,9 @@ export const remove = (path) => call("DELETE", path);
 /** A path of names, each encoded whole. @param {...string} names */
 export const path = (...names) => names.map(encodeURIComponent).join("/");
 
+/** What says whose it is, where each shard of a cluster counts by itself. @param {string | undefined} shard */
+export const ofShard = (shard) => (shard ? `?${query({ shard })}` : "");
+
 /** A query; what is undefined or empty is left out. @param {Record<string, unknown>} of */
 export function query(of) {
   const pairs = Object.entries(of).filter(([, value]) => value !== undefined && value !== "" && value !== null);

@@ -32,10 +32,10 @@ export function useMember(wanted, everyMs) {
   return member;
 }
 
-/** Everything that is known: the node's own part first, then that of the node that answers the page.
- * @param {any} member @param {any} leader what the leader says of itself @returns {any[]} */
-export function parts(member, leader) {
-  const known = [member, leader?.node === member?.node ? undefined : leader].filter(Boolean);
+/** Everything that is known: the node's own part first, then those of the nodes that lead.
+ * @param {any} member @param {any[]} leaders what they say of themselves @returns {any[]} */
+export function parts(member, leaders) {
+  const known = [member, ...leaders.filter((each) => each.node !== member?.node)].filter(Boolean);
   return known.flatMap((each) => each.shards.map((/** @type {any} */ shard) => ({ node: each.node, isHere: each === member, ...shard })));
 }
 

@@ -64,7 +64,8 @@ const MEMBERS = [
 export function Cluster({ node, member }) {
   // What the leader said last is no news while it says nothing.
   const isLive = useStreamState() === "live";
-  const rows = parts(member, isLive ? node?.cluster : undefined);
+  const leaders = node?.members ?? [node?.cluster].filter(Boolean);
+  const rows = parts(member, isLive ? leaders : []);
   const title = "Cluster";
   if (!rows.length) {
     const waits = node === undefined || node.cluster;
@@ -85,7 +86,7 @@ export function Cluster({ node, member }) {
         <dl class="facts">
           <dt>Clients carried</dt><dd>${count(here.carried)} to the node that leads</dd>
           ${ended.map((each) => html`<dt>${each.node} last ended</dt><dd class="break">${each.why}</dd>`)}
-          <dt>Others</dt><dd>Above are this node and the one that leads; open the page at another node to see how that one does. All other pages show what the leader says.</dd>
+          <dt>Others</dt><dd>Above are this node and those that lead; open the page at another node to see how that one does. All other pages show what leaders say.</dd>
         </dl>
       </section>
     </div>`;

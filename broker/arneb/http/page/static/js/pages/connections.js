@@ -2,7 +2,7 @@
 import { query } from "../api.js";
 import { age, bytes, count } from "../format.js";
 import { html } from "../html.js";
-import { Head, Waiting } from "../parts/head.js";
+import { Head, MissingShards, Waiting } from "../parts/head.js";
 import { Search } from "../parts/search.js";
 import { Pager, Table } from "../parts/table.js";
 import { change, to } from "../route.js";
@@ -11,7 +11,7 @@ import { useWatch } from "../stream.js";
 const PAGE_SIZE = 50;
 
 /** Where a connection leads. @param {any} row */
-const place = (row) => (row.number === null ? to("connections", row.name) : to("pulsar-connections", String(row.number)));
+const place = (row) => (row.number === null ? to("connections", row.name) : to("pulsar-connections", String(row.number), ...(row.shard ? [row.shard] : [])));
 
 /** @param {any} row */
 function holds(row) {
@@ -24,6 +24,7 @@ const COLUMNS = [
   { title: "Connection", sort: "name", head: true, kind: "break", show: (row) => html`<a href=${place(row)}>${row.shown_name}</a>${row.noisy && html` <span class="tag warn">noisy</span>`}` },
   { title: "User", sort: "user", show: (row) => row.user || html`<span class="quiet">nobody</span>` },
   { title: "Virtual host", sort: "vhost", kind: "aside", show: (row) => row.vhost },
+  { title: "Shard", kind: "aside", show: (row) => row.shard ?? "" },
   { title: "Protocol", sort: "protocol", kind: "aside nowrap", show: (row) => `${row.protocol}${row.secured ? ", TLS" : ""}` },
   { title: "State", sort: "state", show: (row) => html`<span class="tag ${row.state === "running" ? "good" : "warn"}">${row.state}</span>` },
   { title: "Holds", sort: "parts", number: true, kind: "aside", show: holds },
@@ -39,11 +40,13 @@ export function Connections({ options }) {
   const asked = query({ page, page_size: PAGE_SIZE, sort: order.sort, sort_reverse: order.reverse, name: options.name });
   const { list } = useWatch({ list: `page/connections?${asked}` });
   const shown = list?.status === 200 ? list.body : undefined;
+  const columns = shown?.items[0]?.shard ? COLUMNS : COLUMNS.filter((each) => each.title !== "Shard");
   return html`
     <${Head} title="Connections" text="Clients over AMQP and over Pulsar's protocol. One that moves most of all bytes is marked as noisy." />
     <${Search} name=${options.name} />
+    <${MissingShards} of=${shown} />
     ${!shown && html`<${Waiting} answer=${list} />`}
-    ${shown && html`<section class="card flush"><${Table} label="Connections" columns=${COLUMNS} rows=${shown.items} order=${order} id=${(/** @type {any} */ row) => place(row)} none=${options.name ? "No name fits." : "Nobody is connected."}
+    ${shown && html`<section class="card flush"><${Table} label="Connections" columns=${columns} rows=${shown.items} order=${order} id=${(/** @type {any} */ row) => place(row)} none=${options.name ? "No name fits." : "Nobody is connected."}
         onOrder=${(/** @type {string} */ sort, /** @type {boolean} */ reverse) => change({ sort, reverse: reverse ? "" : "no", page: "" })} /></section>
       <${Pager} page=${page} pages=${shown.page_count} total=${shown.filtered_count} of=${shown.filtered_count === 1 ? "connection" : "connections"} onPage=${(/** @type {number} */ to) => change({ page: to })} />`}`;
 }

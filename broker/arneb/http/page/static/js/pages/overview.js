@@ -79,6 +79,7 @@ export function Overview({ node }) {
         </dl>
       </section>
       ${node?.memory_bytes !== undefined && html`<${Machine} node=${node} commits=${commits} />`}
+      ${node?.leaders && html`<${Leaders} leaders=${node.leaders} />`}
       ${now.listeners && html`<${Ports} listeners=${now.listeners} />`}
     </div>`;
 }
@@ -100,12 +101,22 @@ function useCommits(node) {
 /** @param {number[]} of */
 const total = (of) => of.reduce((sum, each) => sum + each, 0);
 
+/** The nodes that lead, where a cluster has several shards. @param {{leaders: any[]}} of */
+function Leaders({ leaders }) {
+  return html`<section class="card" aria-label="Shards"><h2>Shards</h2>
+    <dl class="facts">
+      ${leaders.map((each) => html`<dt>${each.shard}</dt><dd>led by ${each.node}: memory ${bytes(each.memory_bytes)} of ${bytes(each.memory_limit_bytes)}, ${bytes(each.disk_free_bytes)} of disk free, store ${bytes(each.store_bytes)}</dd>`)}
+    </dl>
+  </section>`;
+}
+
 /** @param {any} of */
 function Machine({ node, commits }) {
-  return html`<section class="card"><h2>Machine</h2>
+  const isOne = !node.leaders;
+  return html`<section class="card"><h2>${isOne ? "Machine" : "All shards"}</h2>
     <dl class="facts">
-      <dt>Memory</dt><dd>${bytes(node.memory_bytes)} of ${bytes(node.memory_limit_bytes)}<${Meter} label="Memory" is=${node.memory_bytes} of=${node.memory_limit_bytes} /></dd>
-      <dt>Disk free</dt><dd>${bytes(node.disk_free_bytes)}, alarm below ${bytes(node.disk_free_min_bytes)}</dd>
+      ${isOne && html`<dt>Memory</dt><dd>${bytes(node.memory_bytes)} of ${bytes(node.memory_limit_bytes)}<${Meter} label="Memory" is=${node.memory_bytes} of=${node.memory_limit_bytes} /></dd>
+      <dt>Disk free</dt><dd>${bytes(node.disk_free_bytes)}, alarm below ${bytes(node.disk_free_min_bytes)}</dd>`}
       <dt>Store</dt><dd>${bytes(node.store_bytes)}</dd>
       <dt>Commits</dt><dd>${commits ? `${lasting(commits.mean_s)} each, ${short(commits.group)} messages together` : "none just now"}</dd>
       ${node.commit_failures_total > 0 && html`<dt>Failed commits</dt><dd>${count(node.commit_failures_total)}</dd>`}

@@ -1,5 +1,5 @@
 /** One connection of Pulsar's: its producers and consumers, and closing it or any consumer. */
-import { call, path } from "../api.js";
+import { call, ofShard, path } from "../api.js";
 import { age, bytes, count } from "../format.js";
 import { html, useState } from "../html.js";
 import { Dialog } from "../parts/dialog.js";
@@ -24,9 +24,9 @@ const PRODUCERS = [
 
 /** @param {{names: string[]}} of */
 export function PulsarConnection({ names }) {
-  const [number] = names;
+  const [number, shard] = names;
   const place = `page/pulsar/connections/${path(number ?? "")}`;
-  const { connection } = useWatch({ connection: place });
+  const { connection } = useWatch({ connection: `${place}${ofShard(shard)}` });
   const [asked, ask] = useState(/** @type {any} */ (null));
   const shown = connection?.status === 200 ? connection.body : undefined;
   if (!shown) return html`<${Head} title="Connection" /><${Waiting} answer=${connection} />`;
@@ -59,15 +59,15 @@ export function PulsarConnection({ names }) {
       <${Table} label="Producers" columns=${PRODUCERS} rows=${shown.producers} id=${(/** @type {any} */ each) => `${each.id}/${each.name}`} none="It produces nothing." /></section>
     <section class="card flush" aria-label="Consumers"><div class="card-head"><h2>Consumers</h2></div>
       <${Table} label="Consumers" columns=${consumers} rows=${shown.consumers} id=${(/** @type {any} */ each) => String(each.key)} none="It consumes nothing." /></section>
-    ${asked && html`<${CloseDialog} place=${place} consumer=${asked.key === undefined ? null : asked} onClose=${() => ask(null)} />`}`;
+    ${asked && html`<${CloseDialog} place=${place} shard=${shard} consumer=${asked.key === undefined ? null : asked} onClose=${() => ask(null)} />`}`;
 }
 
-/** @param {{place: string, consumer: any, onClose: () => void}} of */
-export function CloseDialog({ place, consumer, onClose }) {
+/** @param {{place: string, shard?: string, consumer: any, onClose: () => void}} of */
+export function CloseDialog({ place, shard, consumer, onClose }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const what = consumer ? `${place}/consumers/${consumer.key}` : place;
-    if ((await attempt(() => call("DELETE", what), "Closed.")) && !consumer) location.hash = to("connections");
+    if ((await attempt(() => call("DELETE", `${what}${ofShard(shard)}`), "Closed.")) && !consumer) location.hash = to("connections");
     onClose();
   };
   const what = consumer ? "consumer" : "connection";

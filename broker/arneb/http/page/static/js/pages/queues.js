@@ -3,7 +3,7 @@ import { path, put, query } from "../api.js";
 import { age, bytes, count, rate } from "../format.js";
 import { html, useEffect, useState } from "../html.js";
 import { Dialog } from "../parts/dialog.js";
-import { Head, Waiting } from "../parts/head.js";
+import { Head, MissingShards, Waiting } from "../parts/head.js";
 import { Search } from "../parts/search.js";
 import { Spark } from "../parts/spark.js";
 import { Pager, Table } from "../parts/table.js";
@@ -21,6 +21,7 @@ export const place = (row) => (row.vhost ? to("queues", row.vhost, row.name) : t
 const COLUMNS = [
   { title: "Name", sort: "name", head: true, kind: "break name", show: (row) => html`<${Name} row=${row} />` },
   { title: "Virtual host", sort: "vhost", kind: "aside", show: (row) => row.vhost },
+  { title: "Shard", kind: "aside", show: (row) => row.shard ?? "" },
   { title: "Type", sort: "type", kind: "aside", show: (row) => html`<span class="tag">${row.type}</span>` },
   { title: "Messages", sort: "messages", number: true, show: (row) => count(row.messages) },
   { title: "At consumers", sort: "unacknowledged", number: true, kind: "aside", show: (row) => count(row.unacknowledged) },
@@ -48,7 +49,8 @@ export function Queues({ options }) {
   const { list } = useWatch({ list: `page/topics${vhost ? `/${path(vhost)}` : ""}?${asked}` });
   const [making, setMaking] = useState(false);
   const vhosts = useVhosts();
-  const columns = vhosts.length > 1 ? COLUMNS : COLUMNS.filter((each) => each.title !== "Virtual host");
+  const hidden = [vhosts.length > 1 ? "" : "Virtual host", list?.body?.items?.[0]?.shard ? "" : "Shard"];
+  const columns = COLUMNS.filter((each) => !hidden.includes(each.title));
   const isGone = list?.status === 400 && page > 1;
   useEffect(() => {
     if (isGone) change({ page: "" });
@@ -59,6 +61,7 @@ export function Queues({ options }) {
       <button class="button first" onClick=${() => setMaking(true)}>New queue</button>
     <//>
     <${Filters} options=${options} />
+    <${MissingShards} of=${shown} />
     ${!shown && html`<${Waiting} answer=${list} />`}
     ${shown &&
     html`<section class="card flush" aria-label="Queues and topics">

@@ -1,9 +1,9 @@
 /** Transactions of both protocols: what is open, and what it holds until it ends. */
-import { call, path } from "../api.js";
+import { call, ofShard, path } from "../api.js";
 import { age, bytes, count, lasting } from "../format.js";
 import { html, useState } from "../html.js";
 import { Dialog } from "../parts/dialog.js";
-import { Head, Waiting } from "../parts/head.js";
+import { Head, MissingShards, Waiting } from "../parts/head.js";
 import { Table } from "../parts/table.js";
 import { to } from "../route.js";
 import { attempt } from "../said.js";
@@ -36,16 +36,18 @@ export function Transactions({ user }) {
   const [asked, ask] = useState(/** @type {any} */ (null));
   const shown = list?.status === 200 ? list.body : undefined;
   const abort = { title: "", show: (/** @type {any} */ row) => html`<button class="button plain" aria-label=${`Abort ${row.id}`} onClick=${() => ask(row)}>Abort</button>` };
-  const columns = user.is_administrator ? [...PULSAR, abort] : PULSAR;
+  const shard = { title: "Shard", kind: "aside", show: (/** @type {any} */ row) => row.shard };
+  const columns = [...PULSAR, ...(shown?.pulsar[0]?.shard ? [shard] : []), ...(user.is_administrator ? [abort] : [])];
   const more = (/** @type {number} */ total, /** @type {any[]} */ rows) => total > rows.length && html`<p class="quiet small card-head">${count(rows.length)} of ${count(total)} are shown.</p>`;
   return html`
     <${Head} title="Transactions" text="What is open, and what it holds until it ends." />
+    <${MissingShards} of=${shown} />
     ${!shown && html`<${Waiting} answer=${list} />`}
     ${shown && html`
       <section class="card flush" aria-label="AMQP"><div class="card-head"><h2>AMQP</h2><p class="quiet small">Channels that commit by tx.commit.</p></div>
         <${Table} label="Transactions of AMQP" columns=${AMQP} rows=${shown.amqp} id=${(/** @type {any} */ row) => row.name} none="No channel has a transaction." />${more(shown.amqp_total, shown.amqp)}</section>
       <section class="card flush" aria-label="Pulsar"><div class="card-head"><h2>Pulsar</h2><p class="quiet small">The oldest first.</p></div>
-        <${Table} label="Transactions of Pulsar" columns=${columns} rows=${shown.pulsar} id=${(/** @type {any} */ row) => row.id} none="No transaction is open." />${more(shown.pulsar_total, shown.pulsar)}</section>`}
+        <${Table} label="Transactions of Pulsar" columns=${columns} rows=${shown.pulsar} id=${(/** @type {any} */ row) => `${row.shard} ${row.id}`} none="No transaction is open." />${more(shown.pulsar_total, shown.pulsar)}</section>`}
     ${asked && html`<${AbortDialog} transaction=${asked} onClose=${() => ask(null)} />`}`;
 }
 
@@ -53,7 +55,7 @@ export function Transactions({ user }) {
 function AbortDialog({ transaction, onClose }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    await attempt(() => call("DELETE", `page/pulsar/transactions/${path(transaction.number)}`), "Aborted.");
+    await attempt(() => call("DELETE", `page/pulsar/transactions/${path(transaction.number)}${ofShard(transaction.shard)}`), "Aborted.");
     onClose();
   };
   return html`<${Dialog} title="Abort this transaction?" onClose=${onClose}>

@@ -20,6 +20,13 @@ export function Waiting({ answer }) {
   return html`<div class="notice warn"><span class="strong">Nothing to show</span>${text}</div>`;
 }
 
+/** Which shards of a cluster nobody leads at the moment, so that nothing of theirs stands here. @param {{of: any}} of */
+export function MissingShards({ of }) {
+  const missing = of?.missing ?? [];
+  const name = missing.length > 1 ? "shards" : "shard";
+  return missing.length > 0 && html`<p class="notice warn" role="status"><span class="strong">Not everything stands here</span>Nobody answers for ${name} ${missing.join(" and ")} at the moment.</p>`;
+}
+
 /** A few figures side by side. @param {{figures: {title: string, value: any, more?: any, dot?: string}[]}} of */
 export function Figures({ figures }) {
   return html`<dl class="figures">
