@@ -7,6 +7,7 @@ time. Nothing of the cluster is known here, which is the one that has such a bro
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
     from arneb.http.server import HttpServer
     from arneb_amqp.server.admitted import Admitting
+    from arneb_amqp.topology.topology import Topology
     from arneb_core.access.belonging import Belonging
     from arneb_core.access.catalogue import Catalogue
     from arneb_core.access.seed import Seed
     from arneb_pulsar.server import PulsarServer
+    from arneb_pulsar.services.context import BrokerContext
 
 GOODBYE_S: Final = 0.3
 """How long clients of AMQP that were told to go are waited for. Another node waits for the end of
@@ -55,6 +58,17 @@ class Share(Protocol):
 
     async def begin(self, catalogue: "Catalogue", nursery: trio.Nursery) -> None:
         """Have whoever is known elsewhere known here, and from now on."""
+        ...
+
+    async def begin_tenants(self, context: "BrokerContext", nursery: trio.Nursery) -> None:
+        """The same of tenants of Pulsar's, and of what else is no namespace's."""
+        ...
+
+    async def load_definitions(
+        self, catalogue: "Catalogue", topology: "Topology", path: Path
+    ) -> None:
+        """Take in what of the settings' definitions is this broker's. Raises
+        :class:`ValueError`."""
         ...
 
 

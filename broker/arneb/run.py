@@ -65,6 +65,8 @@ async def serve_all(
                 await _trace(shared, stack)
             if not listeners.by_name.keys().isdisjoint(PULSARS):
                 await _know_transactions(shared)
+                if handed is not None:
+                    await handed.share.begin_tenants(shared.pulsar.context, nursery)
             await shared.alarms.look()
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
@@ -142,10 +144,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     config = shared.config.amqp
     shared.topology = await Topology.open(shared.core, shared.catalogue, config)
     shared.topology.events.node = node_name()
-    if (path := shared.config.load_definitions) != NO_FILE:
-        from arneb.http.management.importing import load_definitions
-
-        await load_definitions(shared.catalogue, shared.topology, path)
+    await _load_definitions(shared)
     shared.start_shovels()
     if shared.tracing is not None:
         shared.tracing.see(shared.topology)
@@ -162,6 +161,18 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         goodbye_s=GOODBYE_S if shared.handed is None else shared.handed.goodbye_s,
         task_status=task_status,
     )
+
+
+async def _load_definitions(shared: Shared) -> None:
+    if (path := shared.config.load_definitions) == NO_FILE:
+        return
+    from arneb.http.management.importing import load_definitions
+
+    assert shared.topology is not None, "there is a topology where AMQP is served"
+    if shared.handed is None:
+        await load_definitions(shared.catalogue, shared.topology, path)
+        return
+    await shared.handed.share.load_definitions(shared.catalogue, shared.topology, path)
 
 
 async def _serve_amqp_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -255,6 +266,10 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     if secured := by_name.get("http-pulsar-tls"):
         by_tls = ByTls(secured, shared.certificates.handshakes("http_pulsar").secure)
     listeners = by_name.get("http-pulsar", ())
+    if shared.handed is not None:
+        from arneb.http.caught_up import PULSAR_PATHS, CaughtUp
+
+        app = CaughtUp(app, shared.handed.share.catch_up, PULSAR_PATHS)
     audited = shared.leased(Audited(app, shared.node.audit, "http-pulsar"), OWN_PULSAR_PATHS)
     serving = shared.serving("http-pulsar")
     await serve_http(

@@ -8,7 +8,7 @@ import pytest
 
 from arneb.cluster_settings import ClusterPulsarTable, ClusterTable
 from arneb.clustered.shards import config_of, division_of, other_shards
-from arneb.config import Config
+from arneb.config import Config, ConfigInvalid, load_config
 from arneb.shard_settings import ClusterShardTable, check_shards, directories_of, directory_of
 
 AUDIT = ClusterShardTable("audit", vhosts=("audit", "a b"), tenants=("books",))
@@ -73,3 +73,23 @@ def test_each_shard_has_its_own_directory_topic_and_order_of_nodes(tmp_path: Pat
     of_audit.data_dir.mkdir(parents=True)
     assert list(directories_of(tmp_path)) == [tmp_path, of_audit.data_dir]
     assert not other_shards(cluster)
+
+
+def test_shards_are_read_from_the_file_and_judged_there(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s" * 32)
+    head = (
+        '[cluster]\nnode = "n1"\n[cluster.pulsar]\nurl = "pulsar://a:1"\n'
+        'admin_url = "http://a:2"\n[cluster.internal]\nsecret_file = "secret"\n'
+    )
+    path = tmp_path / "arneb.toml"
+    one = '[[cluster.shards]]\nname = "audit"\nvhosts = ["audit"]\nprefer = ["n1"]\n'
+    path.write_text(head + one)
+    [found] = other_shards(load_config(path).cluster)
+    assert found == ClusterShardTable("audit", vhosts=("audit",), prefer=("n1",))
+    for wrong, said in (
+        (one.replace('"audit"\n', '"main"\n', 1), "another name for each, got 'main' twice"),
+        (one + one.replace('"audit"\n', '"b"\n', 1), "got it in 'audit' and in 'b'"),
+    ):
+        path.write_text(head + wrong)
+        with pytest.raises(ConfigInvalid, match=said):
+            load_config(path)

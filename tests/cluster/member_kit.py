@@ -74,6 +74,8 @@ class OneNode:
         self.extra = extra
         self.own = ""
         """Keys of ``[cluster]`` itself."""
+        self.first = ""
+        """Keys before all tables."""
         self.said: list[str] = []
         self.node: Node | None = None
         self.ports: dict[str, int] = {}
@@ -93,8 +95,8 @@ class OneNode:
             )
         )  # fmt: skip
         (path / "arneb.toml").write_text(
-            f'data_dir = "data"\n{listen}secret_file = "secret"\n[cluster]\nnode = "{self.name}"\n'
-            f"{self.own}"
+            f'data_dir = "data"\n{self.first}{listen}secret_file = "secret"\n'
+            f'[cluster]\nnode = "{self.name}"\n{self.own}'
             f'[cluster.pulsar]\nurl = "{service.broker.url}"\n'
             f'admin_url = "{service.admin_url}"\n{self.extra}'
         )
@@ -277,13 +279,16 @@ async def cluster_of(
     start: bool = True,
     shards: Sequence[ClusterShardTable] = (),
     own: str = "",
+    settings: str = "",
 ) -> AsyncIterator[Cluster]:
-    """Nodes that run. ``shards``: those beside the first. ``own``: keys of ``[cluster]``."""
-    monkeypatch.setattr(member, "other_shards", lambda _: shards)
+    """Nodes that run. ``shards``: those beside the first, or ``settings`` says them. ``own``: keys
+    of ``[cluster]``."""
+    if not settings:
+        monkeypatch.setattr(member, "other_shards", lambda _: shards)
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
         cluster = Cluster(path, service, nursery, count)
         for each in cluster.nodes:
-            each.own = own
+            each.own, each.extra = own, settings
         if start:
             cluster.start()
         yield cluster

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import trio
 
+from arneb.clustered.copied_tenants import CopiedTenants
 from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.leading import Leading, MemberNode
@@ -71,7 +72,8 @@ class Part:
         self.users = FollowedUsers(replica)
         """As the directory has them."""
         self.copied = None if first is None else CopiedUsers(first)
-        share = Share(leaders.division, name, vhosts, self.copied)
+        self._tenants = None if first is None else CopiedTenants(first)
+        share = Share(leaders.division, name, vhosts, self.copied, self._tenants)
         self.handed = HandedOver(
             settings.node, placements_of(leaders, name), Admitting(), figures, membership, share,
             collecting=collecting,
@@ -167,6 +169,8 @@ class Part:
             self.handed.pulsar = None
             if self.copied is not None:
                 self.copied.end()
+            if self._tenants is not None:
+                self._tenants.end()
             leading.end()
             self._say(f"{node} serves {name} no more")
             self.left.set()

@@ -40,6 +40,7 @@ from arneb.config import Config
 from arneb.data.writing import LARGE
 from arneb.handed import HandedOver
 from arneb.http.gathered import Gathered
+from arneb.http.gathered_pulsar import GatheredPulsar
 from arneb.http.limits import HttpLimits
 from arneb.http.management.app import LARGER
 from arneb.http.prefixed import Prefixed
@@ -258,11 +259,19 @@ class Ports:
             self.figures, authenticator, self._is_super,
             open_metrics=config.http_pulsar.open_metrics,
         )  # fmt: skip
-        pulsar = Routed(
-            self._with_metrics(OwnPort(self._handed, HTTP_PULSAR, pulsar_own), HTTP_PULSAR),
-            self._leaders, pulsar_target,
-            lambda told: told.http_pulsar, self._http[HTTP_PULSAR].ask,
-        )  # fmt: skip
+        own_port = self._with_metrics(OwnPort(self._handed, HTTP_PULSAR, pulsar_own), HTTP_PULSAR)
+
+        def routed_pulsar(target: TargetOf) -> Routed:
+            return Routed(
+                own_port, self._leaders, target, lambda told: told.http_pulsar,
+                self._http[HTTP_PULSAR].ask,
+            )  # fmt: skip
+
+        pulsar: ASGIApp = routed_pulsar(pulsar_target)
+        if self._leaders.division.is_divided:
+            askers = {each: routed_pulsar(_all_of(each)) for each in self._parts}
+            shard_of = self._leaders.division.shard_of
+            pulsar = GatheredPulsar(list(self._parts), shard_of, askers.__getitem__, pulsar)
         await self._serve_port(nursery, HTTP_PULSAR, pulsar, config.http_pulsar)
         metrics = self._with_metrics(
             OwnPort(self._handed, "metrics", following_metrics_app(self.figures)), "metrics"

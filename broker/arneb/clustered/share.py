@@ -7,12 +7,17 @@ silently in none.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import trio
 
+from arneb.clustered.copied_tenants import CopiedTenants
 from arneb.clustered.copied_users import CopiedUsers
+from arneb.clustered.own_definitions import OwnDefinitions
 from arneb.http.caught_up import UsersUnknown
+from arneb_amqp.topology.topology import Topology
 from arneb_cluster.routing.division import Division
 from arneb_cluster.routing.leaders import Leaders
 from arneb_core.access.belonging import Belonging
@@ -23,6 +28,7 @@ from arneb_core.access.seed import Seed
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.placement import NOBODY, Elsewhere, Placement, Placements
 from arneb_core.api.supervision import supervise
+from arneb_pulsar.services.context import BrokerContext
 
 _SCHEMES: Final = ("persistent", "non-persistent")
 
@@ -36,13 +42,17 @@ class Share:
         shard: str,
         vhosts: tuple[str, ...] = (),
         users: CopiedUsers | None = None,
+        tenants: CopiedTenants | None = None,
     ) -> None:
-        """``vhosts``: those that the settings say to be in it. ``users``: of another shard than the
-        first."""
+        """``vhosts``: those that the settings say to be in it. ``users``, ``tenants``: of another
+        shard than the first."""
         self._division = division
         self._shard = shard
         self._vhosts = vhosts
         self._users = users
+        self._tenants = tenants
+        self._nursery: trio.Nursery | None = None
+        """Of the broker that there is."""
 
     def __repr__(self) -> str:
         return f"<Share of {self._shard}>"
@@ -89,12 +99,30 @@ class Share:
         """Know whoever was made elsewhere before this was asked. Raises :class:`.UsersUnknown`."""
         if self._users is not None:
             await self._users.catch_up()
+        if self._tenants is not None:
+            await self._tenants.copy()
 
     async def begin(self, catalogue: Catalogue, nursery: trio.Nursery) -> None:
         """Have whoever is known known here, and from now on."""
+        self._nursery = nursery
         if (users := self._users) is not None:
             await users.begin(catalogue)
             nursery.start_soon(supervise, f"copying users to {self._shard}", users.follow)
+
+    async def begin_tenants(self, context: BrokerContext, nursery: trio.Nursery) -> None:
+        """Have the tenants known here that were made elsewhere, and from now on."""
+        if (tenants := self._tenants) is not None:
+            await tenants.begin(context)
+            nursery.start_soon(supervise, f"copying tenants to {self._shard}", tenants.follow)
+
+    async def load_definitions(self, catalogue: Catalogue, topology: Topology, path: Path) -> None:
+        """Take in what of the settings' definitions is in it. Raises :class:`ValueError`."""
+        own = OwnDefinitions(self._division, self._shard)
+        await own.load(catalogue, topology, path)
+        assert self._nursery is not None, "it was begun with"
+        self._nursery.start_soon(
+            supervise, f"definitions of {self._shard}", partial(own.grant_late, catalogue, topology)
+        )
 
 
 class OwnPlacements:

@@ -1,8 +1,8 @@
 """Caught up: what is granted to users is handled when all users are known who were made before.
 
 The rule: whoever was told that a user was made may say at once what that user may do, wherever it
-is said. A broker that has its users from elsewhere asks for them first; all other requests do not
-wait.
+is said; so it is with a tenant and its namespaces. A broker that has its users from elsewhere asks
+for them first; all other requests do not wait.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,6 +19,8 @@ WAIT_S: Final = 5.0
 PATHS: Final = tuple(
     f"/api/{each}" for each in ("permissions/", "topic-permissions/", "definitions")
 )
+PULSAR_PATHS: Final = ("/admin/v2/namespaces/",)
+"""Of Pulsar's admin API: a namespace needs its tenant, and what is said of one may name a group."""
 READING: Final = ("GET", "HEAD", "OPTIONS")
 
 
@@ -29,8 +31,15 @@ class UsersUnknown(Exception):
 class CaughtUp:
     """An application of a broker that has a copy of the users."""
 
-    def __init__(self, inside: ASGIApp, catch_up: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        inside: ASGIApp,
+        catch_up: Callable[[], Awaitable[None]],
+        paths: tuple[str, ...] = PATHS,
+    ) -> None:
+        """``paths``: what those begin with that wait."""
         self._inside = inside
+        self._paths = paths
         self._catch_up = catch_up
 
     def __repr__(self) -> str:
@@ -41,7 +50,7 @@ class CaughtUp:
         if (
             scope["type"] == "http"
             and scope["method"] not in READING
-            and path_of(scope).startswith(PATHS)
+            and path_of(scope).startswith(self._paths)
         ):
             why = "the users cannot be asked for at the moment"
             with trio.move_on_after(WAIT_S):

@@ -103,17 +103,17 @@ class Gathered:
                 await self._one(scope, receive, send)
                 return
             if kind is Kind.FILE:
-                answer = await self._take_in(scope, await _body(receive))
+                answer = await self._take_in(scope, await body_of(receive))
             elif kind in (Kind.FOUND, Kind.EACH, Kind.CHECK):
-                answer = await self._one_after_the_other(kind, scope, await _body(receive))
+                answer = await self._one_after_the_other(kind, scope, await body_of(receive))
             elif kind is Kind.NUMBERED:
-                await _body(receive)
+                await body_of(receive)
                 raise bad_request("expected ?shard=NAME: each shard counts by itself")
             else:
                 answer = await self._gather(kind, scope)
         except Refused as refused:
             said = {"error": refused.error, "reason": refused.reason}
-            answer = _json(said, refused.status)
+            answer = json_answer(said, refused.status)
         headers = [*answer.headers, (b"content-length", str(len(answer.body)).encode())]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else answer.body
@@ -143,7 +143,7 @@ class Gathered:
         listing = listing_of(query)
         rest = {name: value for name, value in query.items() if name not in CUT_LAST}
         if kind in PAGED and listing.page is not None:
-            sought = {name: query[name] for name in SOUGHT if name in query}
+            sought: dict[str, str] = {name: query[name] for name in SOUGHT if name in query}
             return await self._page(kind, scope, {**rest, **sought}, listing)
         gathering = _Gathering(kind)
         for shard in self._shards:
@@ -156,14 +156,14 @@ class Gathered:
         if kind is Kind.LIST:
             documents = [each for _, said in parts for each in said]
             source: Source[Any] = Source(documents, lambda each: each, order_of)
-            return _json(await listed(source, listing, between_pieces))
+            return json_answer(await listed(source, listing, between_pieces))
         if kind is Kind.NODES:
-            return _json([narrowed(each, listing.columns) for each in nodes(parts)])
+            return json_answer([narrowed(each, listing.columns) for each in nodes(parts)])
         if kind is Kind.PAGE_NODE:
-            return _json(node(parts, gathering.missing))
+            return json_answer(node(parts, gathering.missing))
         if kind is Kind.PAGE_TRANSACTIONS:
-            return _json(with_missing(transactions, parts, gathering.missing))
-        return _json(JOINS[kind](parts))
+            return json_answer(with_missing(transactions, parts, gathering.missing))
+        return json_answer(JOINS[kind](parts))
 
     async def _page(
         self, kind: Kind, scope: Scope, query: Mapping[str, str], listing: Listing
@@ -189,12 +189,12 @@ class Gathered:
         if (refusal := gathering.refusal) is not None:
             return refusal
         if kind is Kind.LIST:
-            return _json(await merged(found, listing, OTHERS))
+            return json_answer(await merged(found, listing, OTHERS))
         if kind is Kind.PAGE_CLIENTS:
             judge_noise(found)
         order = CLIENTS if kind is Kind.PAGE_CLIENTS else ROWS
         shown = await merged([named(each) for each in found], listing, order)
-        return _json({**shown, "missing": sorted(gathering.missing)})
+        return json_answer({**shown, "missing": sorted(gathering.missing)})
 
     async def _take_in(self, scope: Scope, body: bytes) -> Answer:
         """Have each shard take in its part, the first one's, which has the users, first."""
@@ -222,34 +222,46 @@ class Gathered:
         query: str | None = None,
         body: bytes = b"",
     ) -> Answer:
-        headers = [each for each in scope["headers"] if each[0].lower() not in NOT_PASSED]
-        if body:
-            headers += [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-            ]
-        asked = {**scope, "headers": headers}
-        if scope["method"] == "HEAD":
-            asked["method"] = "GET"
-        if path is not None:
-            asked |= {"path": path, "raw_path": path.encode()}
-        if query is not None:
-            asked["query_string"] = query.encode("latin-1")
-        head: list[Message] = []
-        said = bytearray()
+        return await asked(self._leader_of(shard), scope, path=path, query=query, body=body)
 
-        async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
 
-        async def take(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                head.append(message)
-            elif len(said) <= HELD_BYTES_MAX:
-                said.extend(message.get("body", b""))
+async def asked(
+    leader: ASGIApp,
+    scope: Scope,
+    *,
+    path: str | None = None,
+    query: str | None = None,
+    body: bytes = b"",
+) -> Answer:
+    """What a leader answers to a request, or to one with another path or query."""
+    headers = [each for each in scope["headers"] if each[0].lower() not in NOT_PASSED]
+    if body:
+        headers += [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+    wanted = {**scope, "headers": headers}
+    if scope["method"] == "HEAD":
+        wanted["method"] = "GET"
+    if path is not None:
+        wanted |= {"path": path, "raw_path": path.encode()}
+    if query is not None:
+        wanted["query_string"] = query.encode("latin-1")
+    head: list[Message] = []
+    said = bytearray()
 
-        await self._leader_of(shard)(asked, receive, take)
-        kept = [each for each in head[0]["headers"] if each[0].lower() != b"content-length"]
-        return Answer(head[0]["status"], kept, bytes(said))
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def take(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            head.append(message)
+        elif len(said) <= HELD_BYTES_MAX:
+            said.extend(message.get("body", b""))
+
+    await leader(wanted, receive, take)
+    kept = [each for each in head[0]["headers"] if each[0].lower() != b"content-length"]
+    return Answer(head[0]["status"], kept, bytes(said))
 
 
 class _Gathering:
@@ -281,8 +293,8 @@ class _Gathering:
     def take(self, shard: str, answer: Answer) -> Any:
         """What a leader has said; None: nothing that counts. Raises 400 for too much."""
         if not answer.is_good:
+            answer = of_shard(answer, shard)
             if answer.status == UNAVAILABLE:
-                answer = _of_shard(answer, shard)
                 self.missing[shard] = _reason_in(answer)
             self._refusal = answer
             return None
@@ -328,14 +340,16 @@ def _in_part(answer: Answer, shard: str, done: Sequence[str]) -> Answer:
     text = f"shard '{shard}': {_reason_in(answer)}"
     if done:
         text += f"; shard {' and '.join(repr(each) for each in done)} has taken in its part"
-    return _json({"error": "bad_request", "reason": text}, answer.status)
+    return json_answer({"error": "bad_request", "reason": text}, answer.status)
 
 
-def _of_shard(answer: Answer, shard: str) -> Answer:
-    """The same, and whose answer it is."""
+def of_shard(answer: Answer, shard: str) -> Answer:
+    """The same, and whose it is, if nobody could give one."""
+    if answer.status != UNAVAILABLE:
+        return answer
     said = {"error": "unavailable", "reason": f"shard '{shard}': {_reason_in(answer)}"}
     headers = [each for each in answer.headers if each[0].lower() == b"retry-after"]
-    found = _json(said, answer.status)
+    found = json_answer(said, answer.status)
     return Answer(found.status, [*found.headers, *headers], found.body)
 
 
@@ -346,12 +360,14 @@ def _reason_in(answer: Answer) -> str:
         return f"status {answer.status}"
 
 
-def _json(said: Any, status: int = 200) -> Answer:
+def json_answer(said: Any, status: int = 200) -> Answer:
+    """One that is made here."""
     headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache")]
     return Answer(status, headers, json.dumps(said).encode())
 
 
-async def _body(receive: Receive) -> bytes:
+async def body_of(receive: Receive) -> bytes:
+    """All that a request brings."""
     body, more = bytearray(), True
     while more:
         message = await receive()

@@ -46,6 +46,16 @@ OF_NAMESPACES: Final = frozenset({"namespaces", "persistent", "non-persistent", 
 """Kinds of Pulsar's admin API whose paths go on with tenant and namespace."""
 
 
+OF_TOPICS: Final = frozenset(
+    {
+        "transactionBufferStats", "transactionBufferInternalStats", "transactionInBufferStats",
+        "pendingAckStats", "pendingAckInternalStats", "transactionInPendingAckStats",
+        "positionStatsInPendingAck",
+    }
+)  # fmt: skip
+"""The same below ``transactions``: all else there is the coordinator's, the first shard's."""
+
+
 def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:
     """Of the management API, the page and the data API; ``namespace_of``: that of a vhost."""
     if path in OWN_PATHS:
@@ -56,7 +66,7 @@ def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:
         case ["api", "shovels", "vhost", vhost, *_] | ["api", "parameters", _, vhost, *_]:
             pass
         case ["api", "page", "topic", topic, *_]:
-            return Target(Way.ASKED, _namespace_in(unquote(topic)))
+            return Target(Way.ASKED, namespace_in(unquote(topic)))
         case ["api", "page", kind, vhost, *_] if kind in OF_VHOSTS_ON_THE_PAGE:
             pass
         case ["api", kind, vhost, *_] if kind in OF_VHOSTS:
@@ -73,14 +83,14 @@ def pulsar_target(path: str) -> Target:
     match _parts(path):
         case ["admin", _, kind, tenant, namespace, *_] if kind in OF_NAMESPACES:
             return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
-        case ["admin", _, "tenants" | "namespaces", tenant]:
-            return Target(Way.SENT, f"{unquote(tenant)}/")
+        case ["admin", _, "transactions", kind, tenant, namespace, _, *_] if kind in OF_TOPICS:
+            return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
         case ["lookup", _, "topic", _, tenant, namespace, *_]:
             return Target(Way.SENT, unquote(f"{tenant}/{namespace}"))
     return Target(Way.SENT)
 
 
-def _namespace_in(topic: str) -> str:
+def namespace_in(topic: str) -> str:
     """Of a topic by its name, complete or as it is kept."""
     match topic.rpartition("://")[2].split("/"):
         case [tenant, namespace, _, *_]:

@@ -6,18 +6,19 @@ others are, and the answer says which. Shovels come last, for they would make th
 need, and otherwise than the file says.
 """
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from arneb.http.management.calls import Refused, bad_request
-from arneb.http.management.definitions_file import Definitions, definitions_in
+from arneb.http.management.definitions_file import BRACKETS_MAX, Definitions, definitions_in
 from arneb.http.management.vhosts import grant_all
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import Binding, Exchange
@@ -31,6 +32,7 @@ from arneb_core.access.edits import Edit
 from arneb_core.access.errors import AccessError
 from arneb_core.access.passwords import PasswordHash
 from arneb_core.api.errors import CoreError
+from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.waiting import TOGETHER_MAX
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -160,9 +162,15 @@ class _Making:
                 await vhost.exchanges.bind(binding, NO_CONNECTION)
 
 
-async def load_definitions(catalogue: Catalogue, topology: Topology, path: Path) -> int:
-    """Take in a file, or all files ``*.json`` of a directory in the order of their names; how many
-    those were. Raises :class:`ValueError` that names the file."""
+Part = Callable[[dict[str, Any]], dict[str, Any]]
+"""What of a file is to be taken in."""
+
+
+async def load_definitions(
+    catalogue: Catalogue, topology: Topology, path: Path, part: Part | None = None
+) -> int:
+    """Take in a file, or all files ``*.json`` of a directory in the order of their names, or of
+    each a part; how many those were. Raises :class:`ValueError` that names the file."""
     where = trio.Path(path)
     try:
         files = [where]
@@ -171,6 +179,8 @@ async def load_definitions(catalogue: Catalogue, topology: Topology, path: Path)
         for file in files:
             where = file
             data = await file.read_bytes()
+            if part is not None:
+                data = await trio.to_thread.run_sync(_cut, data, part)
             read = await trio.to_thread.run_sync(definitions_in, data, None)
             await take_in(catalogue, topology, read)
     except Refused as refused:
@@ -178,3 +188,12 @@ async def load_definitions(catalogue: Catalogue, topology: Topology, path: Path)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
     return len(files)
+
+
+def _cut(data: bytes, part: Part) -> bytes:
+    """What is no document is for whoever reads it to refuse."""
+    try:
+        document = parse_json(data, brackets_max=BRACKETS_MAX)
+    except InvalidJson:
+        return data
+    return json.dumps(part(document)).encode() if isinstance(document, dict) else data

@@ -1,0 +1,120 @@
+"""Copied tenants: what Pulsar's administrators have said of no namespace, at the broker of another
+shard than the first: tenants, clusters, resource groups, and settings that were changed.
+
+The rule: the first shard's leader alone changes them. What is copied is what this node's directory
+of the first shard has: before anybody is let in, whenever that changes, and before a namespace is
+made, so that a tenant that was made once is there for namespaces in any shard.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from arneb.clustered.copied_users import FirstShard
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.dynamic_settings import SETTINGS
+from arneb_pulsar.services.namespaces import CLUSTERS, TENANTS
+from arneb_pulsar.services.resource_groups import KEYS as GROUPS
+
+COPIED: Final = (TENANTS, CLUSTERS, GROUPS, SETTINGS)
+"""What the keys of the rows begin with."""
+
+Rows = Mapping[str, Mapping[str, bytes]]
+"""By those, and by their names."""
+
+
+class CopiedTenants:
+    """Copies at the brokers of one shard, one after the other."""
+
+    def __init__(self, first: FirstShard) -> None:
+        self._first = first
+        self._context: BrokerContext | None = None
+        """Of the broker that there is."""
+        self._copying = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<CopiedTenants of {self._first!r}, {'copies' if self._context else 'rests'}>"
+
+    async def begin(self, context: BrokerContext) -> None:
+        """Copy from now on: at once what is known, and then what :meth:`follow` is run for."""
+        self._context = context
+        await self.copy()
+
+    async def follow(self) -> None:
+        """Copy whatever changes, until cancelled."""
+        first = self._first
+        while True:
+            changes = first.replica.metadata_changes
+            await self.copy()
+            await first.metadata_other_than(changes)
+
+    def end(self) -> None:
+        """Its broker is no more."""
+        self._context = None
+
+    async def copy(self) -> None:
+        """What this node's directory has now."""
+        async with self._copying:
+            wanted = await trio.to_thread.run_sync(_read, self._first)
+            if (context := self._context) is None:
+                return
+            have = {prefix: _named(context.core.metadata(prefix), prefix) for prefix in COPIED}
+            for prefix in COPIED:
+                for change in _changes(context, prefix, wanted[prefix], have[prefix]):
+                    await change()
+            if _documents(wanted[TENANTS]) != _documents(have[TENANTS]):
+                await context.rights.look()  # administrators may be fewer
+
+
+def _read(first: FirstShard) -> Rows:
+    return {prefix: _named(first.replica.metadata(prefix), prefix) for prefix in COPIED}
+
+
+def _named(rows: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
+    return {key.removeprefix(prefix): value for key, value in rows.items()}
+
+
+def _documents(rows: Mapping[str, bytes]) -> dict[str, Any]:
+    return {name: json.loads(value) for name, value in rows.items()}
+
+
+def _changes(
+    context: BrokerContext, prefix: str, wanted: Mapping[str, bytes], have: Mapping[str, bytes]
+) -> list[Callable[[], Awaitable[None]]]:
+    """What makes one of the other."""
+    put, drop = _keeping(context, prefix)
+    changed = [partial(put, name, raw) for name, raw in wanted.items() if have.get(name) != raw]
+    return [*changed, *(partial(drop, name) for name in have if name not in wanted)]
+
+
+def _keeping(
+    context: BrokerContext, prefix: str
+) -> tuple[Callable[[str, bytes], Awaitable[None]], Callable[[str], Awaitable[None]]]:
+    registry, groups, settings = context.namespaces, context.resource_groups, context.settings
+
+    async def put(name: str, raw: bytes) -> None:
+        match prefix:
+            case p if p == TENANTS:
+                await registry.put_tenant(name, json.loads(raw))
+            case p if p == CLUSTERS:
+                await registry.put_cluster(name, json.loads(raw))
+            case p if p == GROUPS:
+                await groups.put(name, json.loads(raw))
+            case _:
+                await settings.put(name, raw.decode())
+
+    async def drop(name: str) -> None:
+        match prefix:
+            case p if p == TENANTS:
+                await registry.drop_tenant(name)
+            case p if p == CLUSTERS:
+                await registry.put_cluster(name, None)
+            case p if p == GROUPS:
+                await groups.drop(name)
+            case _:
+                await settings.drop(name)
+
+    return put, drop

@@ -1,0 +1,103 @@
+"""Own definitions: what of the settings' file of definitions one shard's leader takes in.
+
+The rule: users and what else is no vhost's are the first shard's. Another takes in what is of its
+vhosts; what a user is granted there who is not known yet, because the first shard's leader has not
+taken the file in so far, is granted when that user is there. A user who does not come is named in
+the log, and nothing else waits.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from arneb.http.gathering import cut
+from arneb.http.management.calls import Refused
+from arneb.http.management.definitions_file import definitions_in
+from arneb.http.management.importing import load_definitions, take_in
+from arneb_amqp.topology.topology import Topology
+from arneb_cluster.routing.division import Division
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.records import User
+
+LOGGER: Final = logging.getLogger(__name__)
+
+WAIT_S: Final = 60.0
+"""In which the first shard's leader begins to serve, if there is one."""
+
+GRANTS: Final = ("permissions", "topic_permissions")
+
+
+class OwnDefinitions:
+    """The definitions of one shard, for one broker of it."""
+
+    def __init__(self, division: Division, shard: str) -> None:
+        self._division = division
+        self._shard = shard
+        self._late: dict[str, list[Mapping[str, Any]]] = {each: [] for each in GRANTS}
+        """What is granted to users who are not known."""
+
+    def __repr__(self) -> str:
+        return f"<OwnDefinitions of {self._shard}, {sum(map(len, self._late.values()))} late>"
+
+    async def load(self, catalogue: Catalogue, topology: Topology, path: Path) -> None:
+        """Take in what is this shard's and can be now. Raises :class:`ValueError`."""
+
+        def part(document: dict[str, Any]) -> dict[str, Any]:
+            return self._part(document, catalogue)
+
+        await load_definitions(catalogue, topology, path, part)
+
+    def _part(self, document: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+        division, shard = self._division, self._shard
+        found = cut(document, (division.first, shard), division.shard_of).get(shard, {})
+        if shard == division.first:
+            return found
+        for kind, late in self._late.items():
+            if not isinstance(rows := found.get(kind), list):
+                continue
+            known = [each for each in rows if _is_known(each, catalogue)]
+            late += [each for each in rows if not _is_known(each, catalogue)]
+            found[kind] = known
+        return found
+
+    async def grant_late(self, catalogue: Catalogue, topology: Topology) -> None:
+        """Grant what is left to whoever comes to be known, for a while."""
+        changed = trio.Event()
+
+        def look(_: object) -> None:
+            changed.set()
+
+        catalogue.watch(look)
+        with trio.move_on_after(WAIT_S):
+            while any(self._late.values()):
+                changed = trio.Event()
+                await self._grant(catalogue, topology)
+                if any(self._late.values()):
+                    await changed.wait()
+        for user in sorted({str(row["user"]) for rows in self._late.values() for row in rows}):
+            LOGGER.warning(
+                "shard %s: what the definitions grant to user '%s' was left out: there is none",
+                self._shard, user,
+            )  # fmt: skip
+
+    async def _grant(self, catalogue: Catalogue, topology: Topology) -> None:
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for kind, rows in self._late.items():
+            found[kind] = [each for each in rows if _is_known(each, catalogue)]
+            self._late[kind] = [each for each in rows if not _is_known(each, catalogue)]
+        if any(found.values()):
+            definitions = definitions_in(json.dumps(found).encode(), None)
+            try:
+                await take_in(catalogue, topology, definitions)
+            except Refused as refused:  # as when the vhost was removed meanwhile
+                LOGGER.warning("shard %s: definitions: %s", self._shard, refused.reason)
+
+
+def _is_known(row: Any, catalogue: Catalogue) -> bool:
+    """What has no user's name is for whoever takes it in to refuse."""
+    user = row.get("user") if isinstance(row, dict) else None
+    return not isinstance(user, str) or catalogue.get(User, user) is not None
