@@ -178,9 +178,9 @@ class AmqpConfig:
     vhosts_max: int = -1
     """The most virtual hosts; -1 = no limit."""
     connections_max: int = -1
-    """The most connections of AMQP; -1 = no limit."""
+    """The most connections of AMQP at a node; -1 = no limit."""
     node_channels_max: int = -1
-    """The most channels on all connections together; -1 = no limit."""
+    """The most channels on all connections of a node together; -1 = no limit."""
     channel_consumers_max: int = -1
     """The most consumers of a channel; -1 = no limit."""
     queues_max: int = -1

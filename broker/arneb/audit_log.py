@@ -17,6 +17,7 @@ from typing import Any, Final
 import trio
 
 from arneb.log_lines import utc_time
+from arneb.shard_label import shard_label
 from arneb.tls import NO_FILE
 from arneb_core.api.clock import wall_clock_ms
 
@@ -66,7 +67,7 @@ class AuditRecord:
     """What was sent, as far as it is shown."""
 
     def line(self, now_ms: int) -> str:
-        """As it is written."""
+        """As it is written, with the shard that it was done in, where there are several."""
         found = {
             "time": utc_time(now_ms / 1000),
             "user": self.user,
@@ -77,6 +78,8 @@ class AuditRecord:
             "status": self.status,
             "fields": self.fields,
         }
+        if label := shard_label():
+            found["shard"] = label
         return json.dumps(found, ensure_ascii=True)
 
 

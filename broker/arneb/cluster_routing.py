@@ -15,6 +15,7 @@ import trio
 
 from arneb.http.asked import Asker
 from arneb.http.server import HttpServer
+from arneb.shard_label import labelled_shard
 from arneb_amqp.server.admission_document import BadAdmission, decode_admission
 from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.server.reception import ReceivedClient
@@ -38,6 +39,11 @@ HTTP_PULSAR: Final = "http-pulsar"
 """The kinds of clients at the internal port."""
 
 
+def _unlabelled(_: str) -> str:
+    """Of a cluster with one shard."""
+    return ""
+
+
 class AmqpClients:
     """Clients of AMQP that this node serves: those that came here, and those that others bring."""
 
@@ -47,13 +53,15 @@ class AmqpClients:
         placements: Placements,
         namespace_of: Callable[[str], str],
         admitting_of: Callable[[str], Admitting],
+        label_of: Callable[[str], str] = _unlabelled,
     ) -> None:
         """``namespace_of``: that of a vhost. ``admitting_of``: the way in of the broker that has a
-        namespace."""
+        namespace. ``label_of``: its shard, as logs name it."""
         self._node = node
         self._placements = placements
         self._namespace_of = namespace_of
         self._admitting_of = admitting_of
+        self._label_of = label_of
         self.clients = Clients(AMQP, Kind.FRAMED, self._where_to, self._serve_here)
 
     def __repr__(self) -> str:
@@ -73,7 +81,8 @@ class AmqpClients:
 
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             try:
-                await admitting.admit(admission, remote, sock, records, early)
+                with labelled_shard(self._label_of(namespace)):
+                    await admitting.admit(admission, remote, sock, records, early)
             except NotServed:  # it has stopped since
                 sock.close()
 
@@ -86,7 +95,8 @@ class AmqpClients:
         admitting = self._way_in(namespace)
         sock, records = await client.hand_over()
         try:
-            await admitting.admit(client.admission, client.remote, sock, records, client.unread)
+            with labelled_shard(self._label_of(namespace)):
+                await admitting.admit(client.admission, client.remote, sock, records, client.unread)
         except NotServed:  # it has stopped since
             sock.close()
 
@@ -193,13 +203,15 @@ class PulsarClients:
         server_of: Callable[[str], PulsarServer | None],
         *,
         must_prove: bool,
+        label_of: Callable[[str], str] = _unlabelled,
     ) -> None:
         """``server_of``: that of the broker of a namespace, while there is one. ``must_prove``:
-        clients prove who they are."""
+        clients prove who they are. ``label_of``: its shard, as logs name it."""
         self._addresses = addresses
         self._placements = placements
         self._server_of = server_of
         self._must_prove = must_prove
+        self._label_of = label_of
         self.clients = Clients(PULSAR, Kind.PLAIN, self._where_to, self._serve_here)
 
     def __repr__(self) -> str:
@@ -236,7 +248,8 @@ class PulsarClients:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
             try:
                 arrival = Arrival(stream, service_url, address, shown)
-                await server.take(arrival, told, through=bool(through))
+                with labelled_shard(self._label_of(request.namespace)):
+                    await server.take(arrival, told, through=bool(through))
             except NotServed:  # it has stopped since
                 await trio.aclose_forcefully(stream)
 
@@ -249,7 +262,8 @@ class PulsarClients:
         arrival, told = client.arrival, client.told
         if client.unread:
             arrival = replace(arrival, stream=_ReadBefore(arrival.stream, client.unread))
-        await self._own_server(namespace).take(arrival, told, through=bool(told))
+        with labelled_shard(self._label_of(namespace)):
+            await self._own_server(namespace).take(arrival, told, through=bool(told))
 
     def _own_server(self, namespace: str) -> PulsarServer:
         node = self._addresses.node
@@ -270,13 +284,15 @@ class HttpClients:
         placements: Placements,
         server_of: Callable[[str], HttpServer | None],
         kind: str = HTTP,
+        label_of: Callable[[str], str] = _unlabelled,
     ) -> None:
         """``server_of``: that of the broker of a namespace, while there is one. ``kind``: which of
-        the ports it is."""
+        the ports it is. ``label_of``: its shard, as logs name it."""
         self._kind = kind
         self._settings = settings
         self._placements = placements
         self._server_of = server_of
+        self._label_of = label_of
 
     def __repr__(self) -> str:
         return f"<HttpClients of {self._settings.node}>"
@@ -305,6 +321,7 @@ class HttpClients:
 
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
-            await server.handle(stream, (client, None), str(scheme), vouched=vouched)
+            with labelled_shard(self._label_of(request.namespace)):
+                await server.handle(stream, (client, None), str(scheme), vouched=vouched)
 
         return serve

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from arneb.http.server import HttpServer
     from arneb_amqp.server.admitted import Admitting
+    from arneb_amqp.server.occupancy import Occupancy
     from arneb_amqp.topology.topology import Topology
     from arneb_core.access.belonging import Belonging
     from arneb_core.access.catalogue import Catalogue
@@ -90,6 +91,10 @@ class HandedOver:
     """What of everything the broker has."""
     collecting: trio.Lock = field(default_factory=trio.Lock)
     """Of whoever looks for garbage in this process, where there can be several brokers."""
+    occupancy: "list[Occupancy]" = field(default_factory=list)
+    """Who is in by AMQP, at each broker of this node."""
+    label: str = ""
+    """The shard's name as logs have it, where there are several."""
     goodbye_s: float = GOODBYE_S
     pulsar: "PulsarServer | None" = None
     everywhere: "ASGIApp | None" = None

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from arneb.shard_label import shard_label
 from arneb.visible import visible
 
 TEXT_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -48,15 +49,19 @@ class LogFormat(Enum):
 
 
 class VisibleFormatter(logging.Formatter):
-    """The lines of a traceback stay lines."""
+    """The lines of a traceback stay lines. Where there are several shards, the one that it is about
+    stands before the message."""
 
     def format(self, record: logging.LogRecord) -> str:
+        if label := shard_label():
+            said = {"msg": f"shard {label}: {record.getMessage()}", "args": ()}
+            record = logging.makeLogRecord({**vars(record), **said})  # others have it, too
         return "\n".join(map(visible, super().format(record).split("\n")))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record: ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message`` and,
-    where there is one, ``exception`` with the whole traceback."""
+    """One JSON object a record: ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``; where
+    there is one, ``exception`` with the whole traceback, and where there are several, ``shard``."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -65,6 +70,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if label := shard_label():
+            fields["shard"] = label
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         if record.stack_info:

@@ -159,6 +159,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         roster=shared.roster,
         admitting=None if shared.handed is None else shared.handed.admitting,
         goodbye_s=GOODBYE_S if shared.handed is None else shared.handed.goodbye_s,
+        node=None if shared.handed is None else shared.handed.occupancy,
         task_status=task_status,
     )
 

@@ -19,25 +19,25 @@ STOP_WITHIN_S: Final = 6.0
 NAMESPACE: Final = "public/arneb"
 
 SETTINGS: Final = """data_dir = "data"
-[amqp]
+{before}[amqp]
 listen = "127.0.0.1:{amqp}"
 [pulsar]
-listen = "off"
+listen = "{pulsar}"
 [http]
 listen = "127.0.0.1:{http}"
 open_metrics = true
 [http_pulsar]
-listen = "off"
+listen = "{http_pulsar}"
 [cluster]
 node = "{node}"
-[cluster.pulsar]
+{own}[cluster.pulsar]
 url = "{url}"
 admin_url = "{admin_url}"
 namespace = "{namespace}"
 [cluster.internal]
 listen = "127.0.0.1:{internal}"
 secret_file = "secret"
-"""
+{after}"""
 
 
 class DemoFailed(Exception):
@@ -47,7 +47,22 @@ class DemoFailed(Exception):
 class NodeProcess:
     """One node, started again whenever it was killed, at the same ports."""
 
-    def __init__(self, name: str, directory: Path, url: str, admin_url: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        url: str,
+        admin_url: str,
+        *,
+        before: str = "",
+        own: str = "",
+        after: str = "",
+        with_pulsar: bool = False,
+    ) -> None:
+        """``before``: keys before all tables; ``own``: those of ``[cluster]``; ``after``: more
+        tables. ``with_pulsar``: clients of Pulsar's are served, too."""
+        self._more = {"before": before, "own": own, "after": after}
+        self._with_pulsar = with_pulsar
         self.name = name
         self.directory = directory / name
         self.directory.mkdir()
@@ -72,9 +87,16 @@ class NodeProcess:
     def start(self) -> None:
         """Start it; it is not ready when this returns."""
         ports = {name: self.ports.get(name, 0) for name in ("amqp", "http", "internal")}
+        pulsars = {
+            name.replace("-", "_"): f"127.0.0.1:{self.ports.get(name, 0)}"
+            if self._with_pulsar
+            else "off"
+            for name in ("pulsar", "http-pulsar")
+        }
         settings = SETTINGS.format(
-            node=self.name, url=self._url, admin_url=self._admin_url, namespace=NAMESPACE, **ports
-        )
+            node=self.name, url=self._url, admin_url=self._admin_url, namespace=NAMESPACE,
+            **ports, **pulsars, **self._more,
+        )  # fmt: skip
         (self.directory / "arneb.toml").write_text(settings)
         self.lines.clear()
         with (self.directory / "log").open("a") as log:
@@ -109,13 +131,14 @@ class NodeProcess:
             self._process.kill()
             self._process.wait()
 
-    def figure(self, name: str) -> int:
-        """One of its metrics of the cluster; -1 while it does not say."""
+    def figure(self, name: str, labels: str = "") -> int:
+        """One of its metrics of the cluster, with these labels among others; -1 while it does not
+        say."""
         try:
             text = httpx.get(f"http://127.0.0.1:{self.ports['http']}/metrics", timeout=2).text
         except (httpx.HTTPError, KeyError):
             return -1
-        found = re.search(rf"^arneb_cluster_{name}{{.*}} (\S+)$", text, re.MULTILINE)
+        found = re.search(rf"^arneb_cluster_{name}{{.*{labels}.*}} (\S+)$", text, re.MULTILINE)
         return int(float(found[1])) if found else -1
 
     def _read(self, process: "subprocess.Popen[str]") -> None:

@@ -6,7 +6,7 @@ import sys
 from conformance.cluster_demo.publisher import QUEUE
 
 
-def main(data_dir: str, found: str) -> None:
+def main(data_dir: str, found: str, topic: str = QUEUE) -> None:
     """Write all bodies, one a line, and print how many there are and how many differ."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
@@ -18,7 +18,7 @@ def main(data_dir: str, found: str) -> None:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    log = spark.read.format("arneb").option("path", data_dir).option("topic", QUEUE).load()
+    log = spark.read.format("arneb").option("path", data_dir).option("topic", topic).load()
     bodies = log.select(f.col("value").cast("string").alias("body"))
     row = bodies.agg(f.count("*").alias("n"), f.countDistinct("body").alias("differ")).first()
     assert row is not None

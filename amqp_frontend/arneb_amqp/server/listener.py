@@ -135,6 +135,7 @@ async def serve_amqp(
     roster: Roster | None = None,
     admitting: Admitting | None = None,
     goodbye_s: float = GOODBYE_S,
+    node: list[Occupancy] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
@@ -145,6 +146,7 @@ async def serve_amqp(
     settings and the store say. While something is short in ``resource_alarms``, connections that
     publish are not read any more. ``roster`` is where its connections stand, for whoever wants to
     look at them, and ``admitting`` the way in for clients whose handshake was had elsewhere.
+    ``node`` has the occupancy of every broker of this node, if there can be several.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about ``goodbye_s``. The listeners stay the
     caller's to close.
@@ -156,7 +158,7 @@ async def serve_amqp(
     catalogue = topology.catalogue
     if authority is None:
         authority = Authority([InternalBackend(catalogue.tables)], changing.is_loopback_only)
-    occupancy = Occupancy(catalogue.tables, settings)
+    occupancy = Occupancy(catalogue.tables, settings, node)
     roster = Roster() if roster is None else roster
     roster.occupancy = occupancy
     entrance = Entrance(authority, topology, settings, occupancy)
@@ -191,5 +193,6 @@ async def serve_amqp(
                 admitting.close()
             with trio.CancelScope(shield=True):
                 await server.say_goodbye()
+                occupancy.end()
                 nursery.cancel_scope.cancel()
     raise AssertionError("serve_listeners never returns")

@@ -27,9 +27,15 @@ class Place:
 
 
 class Occupancy:
-    """Who is in, on this node. Invariant: the counts are those of ``places``, and of channels."""
+    """Who is in, at one broker. Invariant: the counts are those of ``places``, and of channels."""
 
-    def __init__(self, tables: Tables, config: AmqpConfig) -> None:
+    def __init__(
+        self, tables: Tables, config: AmqpConfig, node: "list[Occupancy] | None" = None
+    ) -> None:
+        """``node``: that of every broker of this node, where there can be several; limits of a node
+        are of them together."""
+        self._node = [] if node is None else node
+        self._node.append(self)
         self._tables = tables
         self._config = config
         self.places: dict[ConnectionId, Place] = {}
@@ -40,13 +46,12 @@ class Occupancy:
         """Since the broker started."""
 
     def __repr__(self) -> str:
-        channels = self._channels.total()
-        return f"<Occupancy of {len(self.places)} connections, {channels} channels>"
+        return f"<Occupancy of {len(self.places)} connections, {self.channels} channels>"
 
     def check_node(self) -> None:
         """Raises 530 when the node takes no more connections."""
         most = self._config.connections_max
-        if 0 <= most <= len(self.places):
+        if 0 <= most <= sum(len(each.places) for each in self._node):
             raise refused(f"connection refused: node connection limit ({most}) is reached")
 
     def check_place(self, place: Place) -> None:
@@ -77,7 +82,16 @@ class Occupancy:
             _less(self._users, place.user)
             _less(self._vhosts, place.vhost)
 
+    def end(self) -> None:
+        """Its broker is no more."""
+        self._node.remove(self)
+
     # Channels
+
+    @property
+    def channels(self) -> int:
+        """So many are open."""
+        return self._channels.total()
 
     def opening(self, user: str) -> None:
         """One more channel is about to be opened. Raises 530 if there may be no more."""
@@ -89,7 +103,7 @@ class Occupancy:
                 NO_METHOD,
             )
         most = self._config.node_channels_max
-        if 0 <= most <= self._channels.total():
+        if 0 <= most <= sum(each.channels for each in self._node):
             raise not_allowed(
                 f"number of channels opened on node '{self._config.cluster_name}' has reached the "
                 f"maximum allowed limit of ({most})",

@@ -85,12 +85,12 @@ def _changes(
     context: BrokerContext, prefix: str, wanted: Mapping[str, bytes], have: Mapping[str, bytes]
 ) -> list[Callable[[], Awaitable[None]]]:
     """What makes one of the other."""
-    put, drop = _keeping(context, prefix)
+    put, drop = _editor_of(context, prefix)
     changed = [partial(put, name, raw) for name, raw in wanted.items() if have.get(name) != raw]
     return [*changed, *(partial(drop, name) for name in have if name not in wanted)]
 
 
-def _keeping(
+def _editor_of(
     context: BrokerContext, prefix: str
 ) -> tuple[Callable[[str, bytes], Awaitable[None]], Callable[[str], Awaitable[None]]]:
     registry, groups, settings = context.namespaces, context.resource_groups, context.settings

@@ -33,6 +33,7 @@ from arneb.config import Config
 from arneb.garbage import thaw
 from arneb.listeners import Listeners
 from arneb.shared import Say, Shared
+from arneb_amqp.server.occupancy import Occupancy
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
 from arneb_cluster.routing.leaders import Leaders
@@ -103,13 +104,15 @@ class Member:
         without, collecting = self._listeners.without_sockets(INTERNAL), trio.Lock()
         wanted = [(config, ()), *((config_of(config, each), each.vhosts) for each in self._others)]
         parts: list[Part] = []
+        occupancy: list[Occupancy] = []
         for each, vhosts in wanted:
             settings = _settings_of(each, told)
             replica = await directories.open(each.data_dir.absolute(), settings)
             stack.callback(replica.store.close)
             made = Part(
                 each, settings, client, replica, self._leaders, without, self._node, self._say,
-                self._figures, self._membership, collecting, parts[0] if parts else None, vhosts,
+                self._figures, self._membership, collecting, occupancy,
+                parts[0] if parts else None, vhosts,
             )  # fmt: skip
             parts.append(made)
         return parts

@@ -21,6 +21,7 @@ from arneb.http.rules import HEALTH as HEALTH_RULE
 from arneb.http.rules import MONITORING, Endpoint, RuledRoute
 from arneb.http.targets import MEMBER_PATH
 from arneb.metrics.text import CONTENT_TYPE
+from arneb.shard_label import labelled_shard
 from arneb_core.access.authority import Authority
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.services.authenticator import Authenticator
@@ -50,7 +51,8 @@ class OwnPort:
         handed = self._handed_of(scope.get(NAMESPACE, EVERYTHING_ELSE))
         server = handed.http.get(self._name)
         app = self._following if server is None else server.app
-        await app(scope, receive, send)
+        with labelled_shard("" if server is None else handed.label):
+            await app(scope, receive, send)
 
 
 def following_app(

@@ -22,8 +22,10 @@ from arneb.http.caught_up import UsersUnknown
 from arneb.listeners import Listeners
 from arneb.opening import taking_over
 from arneb.run import serve_all
+from arneb.shard_label import labelled_shard
 from arneb.shared import Say
 from arneb_amqp.server.admitted import Admitting
+from arneb_amqp.server.occupancy import Occupancy
 from arneb_cluster.copies.source import CopySource
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.successor import NoSuccessor, successor_of
@@ -59,6 +61,7 @@ class Part:
         figures: Callable[[], str],
         membership: Callable[[], dict[str, Any]],
         collecting: trio.Lock,
+        occupancy: list[Occupancy],
         first: "Part | None" = None,
         vhosts: tuple[str, ...] = (),
     ) -> None:
@@ -76,7 +79,8 @@ class Part:
         share = Share(leaders.division, name, vhosts, self.copied, self._tenants)
         self.handed = HandedOver(
             settings.node, placements_of(leaders, name), Admitting(), figures, membership, share,
-            collecting=collecting,
+            collecting=collecting, occupancy=occupancy,
+            label=name if leaders.division.is_divided else "",
         )  # fmt: skip
         self.shard = Shard(
             client, settings, replica, self._lead, placed=partial(leaders.say, name),
@@ -101,14 +105,16 @@ class Part:
 
     async def run(self) -> None:
         """Take part until cancelled. Raises :class:`.StartAgain` when a copy is needed."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.shard.run)
-            nursery.start_soon(self._start_again_for_a_copy)
-            nursery.start_soon(self.source.run)
+        with labelled_shard(self.handed.label):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.shard.run)
+                nursery.start_soon(self._start_again_for_a_copy)
+                nursery.start_soon(self.source.run)
 
     async def follow_users(self) -> None:
         """Know those of the directory, until cancelled."""
-        await supervise(f"the users of {self.name}", self.users.run)
+        with labelled_shard(self.handed.label):
+            await supervise(f"the users of {self.name}", self.users.run)
 
     async def resign(self) -> None:
         """Hand on what this node leads, as far as that is possible in time: to the node that has
@@ -163,7 +169,7 @@ class Part:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(end_if_broken, core, self._say)
                 await serve_all(
-                    core, self._config, self._listeners, self._say, leading, self.handed
+                    core, self._config, self._listeners, self._say_of_it, leading, self.handed
                 )
         finally:
             self.handed.pulsar = None
@@ -174,6 +180,11 @@ class Part:
             leading.end()
             self._say(f"{node} serves {name} no more")
             self.left.set()
+
+    def _say_of_it(self, line: str) -> None:
+        """One line of its broker's."""
+        label = self.handed.label
+        self._say(f"{label}: {line}" if label else line)
 
     async def _start_again_for_a_copy(self) -> None:
         """A start asks what a directory lacks, and takes a copy before anything is served."""

@@ -135,13 +135,20 @@ class Ports:
             leaders,
             self._namespace_of,
             lambda wanted: self._handed(wanted).admitting,
+            self._label_of,
         )
         must_prove = bool(config.pulsar.authentication.methods)
         self._pulsar = PulsarClients(
-            addresses, leaders, lambda wanted: self._handed(wanted).pulsar, must_prove=must_prove
+            addresses,
+            leaders,
+            lambda wanted: self._handed(wanted).pulsar,
+            must_prove=must_prove,
+            label_of=self._label_of,
         )
         self._http = {
-            name: HttpClients(settings, leaders, partial(self._http_server, name), name)
+            name: HttpClients(
+                settings, leaders, partial(self._http_server, name), name, self._label_of
+            )
             for name in (HTTP, HTTP_PULSAR)
         }
         of_nodes: dict[str, Served] = {COPY: Sources(parts), HAND_OVER: hand_overs}
@@ -297,6 +304,9 @@ class Ports:
     def _handed(self, namespace: str) -> HandedOver:
         """The ways into this node's broker of a namespace."""
         return self._parts[self._leaders.division.shard_of(namespace)].handed
+
+    def _label_of(self, namespace: str) -> str:
+        return self._handed(namespace).label
 
     def _with_metrics(self, app: ASGIApp, name: str) -> ASGIApp:
         """Those of every broker here, if there can be several."""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.gathered import Gathered
 from arneb.http.routed import Target, path_of, unavailable
+from arneb.shard_label import labelled_shard
 from arneb.shared import Shared
 from arneb_cluster.routing.leaders import Leaders
 from arneb_core.api.placement import Elsewhere
@@ -51,7 +52,8 @@ class Trusted:
     async def _ask(self, shard: str, scope: Scope, receive: Receive, send: Send) -> None:
         broker = self._brokers().get(shard)
         if broker is not None:
-            await broker.api.trusted(scope, receive, send)
+            with labelled_shard(shard):
+                await broker.api.trusted(scope, receive, send)
             return
         found = self._leaders.of_shard(shard)
         where = "nobody leads it"

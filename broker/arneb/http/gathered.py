@@ -347,7 +347,11 @@ def of_shard(answer: Answer, shard: str) -> Answer:
     """The same, and whose it is, if nobody could give one."""
     if answer.status != UNAVAILABLE:
         return answer
-    said = {"error": "unavailable", "reason": f"shard '{shard}': {_reason_in(answer)}"}
+    reason, named = _reason_in(answer), f"shard '{shard}'"
+    said = {
+        "error": "unavailable",
+        "reason": reason if reason.startswith(named) else f"{named}: {reason}",
+    }
     headers = [each for each in answer.headers if each[0].lower() == b"retry-after"]
     found = json_answer(said, answer.status)
     return Answer(found.status, [*found.headers, *headers], found.body)
