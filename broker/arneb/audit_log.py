@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 
 from arneb.log_lines import utc_time
-from arneb.shard_label import shard_label
+from arneb.shard_label import labelled_shard, shard_label
 from arneb.tls import NO_FILE
 from arneb_core.api.clock import wall_clock_ms
 
@@ -116,7 +116,8 @@ class AuditLog:
     async def record(self, record: AuditRecord) -> None:
         """Keep one record. An error of the disk is logged: the action has happened."""
         line = record.line(wall_clock_ms())
-        LOGGER.info("%s", line)
+        with labelled_shard(""):  # it is in the record
+            LOGGER.info("%s", line)
         if self._path == NO_FILE:
             return
         with trio.CancelScope(shield=True):

@@ -239,6 +239,7 @@ class Story:
     def pulsar_clients(self) -> None:
         """The official client, by the service URL of each node."""
         names = "persistent://public/default/p", "persistent://books/old/p"
+        self.admin("PUT", "tenants/books", 204)  # at the first shard's leader, and there at once
         self.admin("PUT", "namespaces/books/old", 204)
         for node in self.nodes:
             log = pulsar.FileLogger(pulsar.LoggerLevel.Error, str(self.directory / "pulsar.log"))
@@ -257,7 +258,7 @@ class Story:
     def admin(self, method: str, path: str, status: int) -> Any:
         """Ask Pulsar's admin API of the third node."""
         url = f"http://127.0.0.1:{self.nodes[2].ports['http-pulsar']}/admin/v2/{path}"
-        answer = self.http.request(method, url)
+        answer = self.http.request(method, url, json={} if method == "PUT" else None)
         expect(f"{method} {path}", status, answer.status_code)
         return answer.json() if answer.content else None
 
