@@ -233,9 +233,16 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "messages in chunks with other keys are taken for one",
         CORE + "dispatch/groups.py",
-        "    return [hint and hint * SLOTS + slot for",
-        "    return [hint and hint * SLOTS + 1 for",
+        "_number(entry, hint) * SLOTS + slot\n",
+        "_number(entry, hint) * SLOTS + 1\n",
         KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "two messages in chunks whose hints agree are taken for one where keys move",
+        CORE + "dispatch/groups.py",
+        "        hint and _number(entry, hint) * SLOTS + slot\n",
+        "        hint and hint * SLOTS + slot\n",
+        ("tests/pulsar_frontend/packing/test_groups.py",),
     ),
     Mutant(
         "chunks in a log that is opened go by their key alone",

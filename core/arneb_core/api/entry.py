@@ -44,6 +44,7 @@ HEADER_REST: Final = Struct(">QQIHH")
 the first is the same, and of all that go one way the second."""
 assert HEADER_START.size + HEADER_REST.size == HEADER_BYTES
 
+ORIGIN_OFFSET: Final = 1
 PRIORITY_OFFSET: Final = 2
 PRIORITY_SHIFT: Final = 8
 PRIORITY_MAX: Final = 255

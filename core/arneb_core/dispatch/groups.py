@@ -1,20 +1,34 @@
 """Groups: entries that mean nothing without one another, as the chunks of a message.
 
-The rule: an entry's header says that it is grouped, and a *hint* which others it belongs to. Among
-entries that go by key a group is one of its slot: hint and slot make its number, and messages whose
-keys differ never share one.
+The rule: an entry's header says that it is grouped, and a *hint* which others it belongs to. Hints
+have 16 bits, and two messages may share one. That is enough where no order is kept; among entries
+that go by key it would have a message pass others of its key, so there the message is named by the
+codec of its origin. A group is one of its slot: messages whose keys differ never share one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
-from arneb_core.api.entry import FLAGS_OFFSET, HINT, HINT_OFFSET, EntryFlag
+from arneb_core.api.codec import Part, PartCodec, codecs
+from arneb_core.api.entry import (
+    FLAGS_OFFSET,
+    HINT,
+    HINT_OFFSET,
+    ORIGIN_OFFSET,
+    EntryFlag,
+    Origin,
+)
 from arneb_core.api.position import Position
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS
 
 GROUPED: Final = int(EntryFlag.GROUPED)
+
+HINTS: Final = 1 << 16
+NAMES: Final = 1 << 60
+"""A name counts by so much of its hash: no two of a subscription will ever agree."""
 
 
 def hints_of(entries: Iterable[bytes]) -> list[int]:
@@ -25,17 +39,34 @@ def hints_of(entries: Iterable[bytes]) -> list[int]:
     ]
 
 
-def groups_of(entries: Iterable[bytes], slots: Sequence[int]) -> list[int] | None:
+def groups_of(entries: Sequence[bytes], slots: Sequence[int]) -> list[int] | None:
     """The groups of entries with these slots, 0 = none; None when no entry has any."""
     hints = hints_of(entries)
     if not any(hints):
         return None
-    return [hint and hint * SLOTS + slot for hint, slot in zip(hints, slots, strict=True)]
+    return [
+        hint and _number(entry, hint) * SLOTS + slot
+        for entry, hint, slot in zip(entries, hints, slots, strict=True)
+    ]
 
 
 def slot_of(line: int) -> int:
     """The slot of a group; a slot is its own."""
     return line % SLOTS
+
+
+def _number(entry: bytes, hint: int) -> int:
+    """What tells the message that the entry is a part of from all others: its name, or, of one that
+    cannot be read, the hint."""
+    part_of = _reader_of_parts(entry[ORIGIN_OFFSET])
+    part = None if part_of is None else part_of(entry)
+    return hint if part is None else HINTS + hash(part.message) % NAMES
+
+
+@cache
+def _reader_of_parts(origin: int) -> Callable[[bytes], Part | None] | None:
+    codec = codecs().get(Origin(origin))
+    return codec.part_of if isinstance(codec, PartCodec) else None
 
 
 class HeldGroups:
