@@ -40,14 +40,16 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "what waits behind a batch that failed is stored, and the batch then taken for a duplicate",
         PULSAR + "services/deduplication.py",
-        "        for owner, run, offset in batch.runs:\n"
-        "            owner.appended(run, error, Position(first + offset))\n"
+        "        for held, offset in batch.runs:\n"
+        "            held.owner.appended(held.run, error, Position(first + offset))\n"
+        "            if held.expected is not None:\n"
+        "                held.expected.end_one()\n"
         "        self._flying = False\n",
         "        self._flying = False\n"
         "        if self._held:\n"
         "            self._fly()\n"
-        "        for owner, run, offset in batch.runs:\n"
-        "            owner.appended(run, error, Position(first + offset))\n"
+        "        for held, offset in batch.runs:\n"
+        "            held.owner.appended(held.run, error, Position(first + offset))\n"
         "        if self._flying:\n"
         "            return\n",
         DEDUPLICATION_TESTS,

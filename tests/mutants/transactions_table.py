@@ -22,6 +22,20 @@ MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",
 
 TRANSACTION_MUTANTS: Final = (
     Mutant(
+        "a run that waits to be told from duplicates is not waited for by its transaction's end",
+        PULSAR + "services/deduplication.py",
+        "_Held(owner, run, self._expected(owner, run))",
+        "_Held(owner, run, None)",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "what was sent behind a transaction's end is stored with what waited before it",
+        PULSAR + "services/deduplication.py",
+        "        mine = wanted, held.owner.caller, held.expected\n",
+        "        mine = wanted, held.owner.caller, batch.expected\n",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
         "what a transaction acknowledged is delivered after a restart",
         CORE + "subscription/sources/backlog.py",
         "        if withheld := self.withheld:\n",

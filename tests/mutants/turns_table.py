@@ -536,6 +536,13 @@ TURNS_MUTANTS: Final = (
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(
+        "a log that may be cut behind the cutting of a turn waits for something else to happen",
+        "core/arneb_core/engine/steps.py",
+        "self._completed or self._trimmable or (self",
+        "self._completed or (self",
+        ("tests/core/engine/test_turns_alone.py",),
+    ),
+    Mutant(
         "what is not done at the end of a turn is forgotten",
         "core/arneb_core/engine/steps.py",
         "                if more or not self._committer.is_idle:\n",

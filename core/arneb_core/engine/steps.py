@@ -77,7 +77,7 @@ class Steps:
     @property
     def has_more(self) -> bool:
         """There is something to do at once."""
-        return bool(self._completed or (self._ready and self.lease.holds))
+        return bool(self._completed or self._trimmable or (self._ready and self.lease.holds))
 
     def after_dispatch(self, back: Callable[[], None]) -> bool:
         """Have ``back`` called behind the deliveries that are ready; see the interface."""

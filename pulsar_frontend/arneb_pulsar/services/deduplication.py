@@ -21,6 +21,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.producers.sequences import Reach, Sequences
 from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.open_transaction import OpenTransaction
 from arneb_pulsar.services.producers import (
     ProducerOwner,
     ProducerRegistry,
@@ -29,7 +30,7 @@ from arneb_pulsar.services.producers import (
 )
 from arneb_pulsar.services.transactions import Transactions
 from arneb_pulsar.session.effects import AppendRun, ProducerKey
-from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.errors import Failure, RequestRefused
 from arneb_pulsar.session.pending_sends import PendingSends
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.checksum import split_body
@@ -44,20 +45,35 @@ HELD_BYTES_MAX: Final = 4 * 1024 * 1024
 GONE: Final = Failure(pb.PersistenceError, "The producer is gone")
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A run that waits for its turn."""
+
+    owner: ProducerOwner
+    run: AppendRun
+    expected: OpenTransaction | None
+    """What it is sent in, and does not end before it is stored, or is not."""
+
+    def __repr__(self) -> str:
+        return f"<_Held of {len(self.run.entries)} entries>"
+
+
 @dataclass(slots=True)
 class _Batch:
     """What goes into one commit."""
 
-    entries: list[bytes] = field(default_factory=list)
-    messages: int = 0
-    reaches: dict[str, int] = field(default_factory=dict)
-    """The highest number by producer."""
     transaction: TransactionId | None = None
     """All of it is part of that, or nothing is part of any."""
     caller: Caller = NOBODY
     """Who sends, in a transaction."""
-    runs: list[tuple[ProducerOwner, AppendRun, int]] = field(default_factory=list)
-    """Whose it is, with the place of its first entry in the batch."""
+    expected: OpenTransaction | None = None
+    """That one, if it was open when all of these came."""
+    entries: list[bytes] = field(default_factory=list)
+    messages: int = 0
+    reaches: dict[str, int] = field(default_factory=dict)
+    """The highest number by producer."""
+    runs: list[tuple[_Held, int]] = field(default_factory=list)
+    """With the place of its first entry in the batch."""
 
     def __repr__(self) -> str:
         return f"<_Batch of {len(self.entries)} entries from {len(self.runs)} runs>"
@@ -70,7 +86,7 @@ class Deduplication:
         self._registry = registry
         self._topic = topic
         self._sequences = sequences
-        self._held: deque[tuple[ProducerOwner, AppendRun]] = deque()
+        self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._flying = False
         self._settled: list[Callable[[], None]] = []
@@ -84,7 +100,7 @@ class Deduplication:
 
     def append(self, owner: ProducerOwner, run: AppendRun) -> None:
         """Store the run except for what is stored already; its connection is told in the end."""
-        self._held.append((owner, run))
+        self._held.append(_Held(owner, run, self._expected(owner, run)))
         size = sum(map(len, run.entries))
         self._held_bytes += size
         self._registry.held_bytes += size
@@ -112,14 +128,14 @@ class Deduplication:
     # Inside
 
     def _fly(self) -> None:
-        first_owner, first = self._held[0]
-        batch = _Batch(transaction=first.transaction, caller=first_owner.caller)
+        first = self._held[0]
+        batch = _Batch(first.run.transaction, first.owner.caller, first.expected)
         size = 0
-        while self._held and self._goes_with(batch, *self._held[0]):
-            owner, run = self._held.popleft()
-            size += sum(map(len, run.entries))
-            batch.runs.append((owner, run, len(batch.entries)))
-            self._sort_run(owner, run, batch)
+        while self._held and self._goes_with(batch, self._held[0]):
+            held = self._held.popleft()
+            size += sum(map(len, held.run.entries))
+            batch.runs.append((held, len(batch.entries)))
+            self._sort_run(held.owner, held.run, batch)
         self._registry.released(size)
         self._held_bytes -= size
         self._flying = True
@@ -138,14 +154,28 @@ class Deduplication:
             registry.core.append(self._topic, batch.entries, done, batch.messages, metadata)
         else:
             registry.transactions.send(
-                transaction, batch.caller, self._topic, batch.entries, done, metadata
-            )
+                transaction, batch.caller, self._topic, batch.entries, done, metadata,
+                batch.expected,
+            )  # fmt: skip
 
-    def _goes_with(self, batch: _Batch, owner: ProducerOwner, run: AppendRun) -> bool:
+    def _expected(self, owner: ProducerOwner, run: AppendRun) -> OpenTransaction | None:
+        """The transaction of the run, which waits for it from now on."""
+        if run.transaction is None:
+            return None
+        try:
+            found = self._registry.transactions.find(run.transaction, owner.caller)
+        except RequestRefused:
+            return None  # the run is refused in its turn
+        found.begin_one()
+        return found
+
+    def _goes_with(self, batch: _Batch, held: _Held) -> bool:
         """It can be stored together with what is in ``batch``."""
-        if run.transaction is None or batch.transaction is None:
-            return run.transaction is batch.transaction
-        return (run.transaction, owner.caller) == (batch.transaction, batch.caller)
+        wanted = held.run.transaction
+        if wanted is None or batch.transaction is None:
+            return wanted is batch.transaction
+        mine = wanted, held.owner.caller, held.expected
+        return mine == (batch.transaction, batch.caller, batch.expected)
 
     def _sort_run(self, owner: ProducerOwner, run: AppendRun, batch: _Batch) -> None:
         """Put what is new in ``run`` into the batch."""
@@ -178,8 +208,10 @@ class Deduplication:
                 self._sequences.stored(name, reach, self._registry.clock.now())
         # They are told before the next batch is made: a producer whose messages failed is closed,
         # and what it sent behind them must not be stored, or they would be taken for duplicates.
-        for owner, run, offset in batch.runs:
-            owner.appended(run, error, Position(first + offset))
+        for held, offset in batch.runs:
+            held.owner.appended(held.run, error, Position(first + offset))
+            if held.expected is not None:
+                held.expected.end_one()
         self._flying = False
         settled, self._settled = self._settled, []
         for then in settled:

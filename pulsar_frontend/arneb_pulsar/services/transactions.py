@@ -266,11 +266,13 @@ class Transactions:
         entries: list[bytes],
         done: Appended,
         metadata: Sequence[tuple[str, bytes | None]] = (),
+        expected: OpenTransaction | None = None,
     ) -> None:
-        """Keep a run of messages until it ends; ``done`` gets their place meanwhile."""
+        """Keep a run of messages until it ends; ``done`` gets their place meanwhile.
+        ``expected``: found before, and told to wait for these, so that it may be ending by now."""
         size = sum(map(len, entries))
         try:
-            found = self.find(wanted, caller)
+            found = expected or self.find(wanted, caller)
             found.expect_sends(topic, size, self._config.transaction_bytes_max)
         except RequestRefused as refused:
             # Not before this returns: who holds runs back would hand over the next in the call.

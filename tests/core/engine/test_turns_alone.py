@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
 
+from arneb_core.api.settings import TopicSettings
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.steps import ALONE_TURNS
@@ -163,6 +165,34 @@ async def test_what_is_not_done_at_the_end_of_a_turn_is_done_soon(data_dir: Path
         for _ in range(PASSES):
             await trio.lowlevel.checkpoint()
         assert len(sink.bodies) == ALONE + 1
+
+
+async def test_a_log_that_may_be_cut_again_behind_the_cutting_of_a_turn_is_cut_soon(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else need wake anybody for it."""
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        topic = await engine.create_topic("memory", TopicSettings(durable=False))
+        subscription = await topic.subscribe("s")
+        await turns.alone(1)
+        await quiet(engine)
+        sweeps = 0
+
+        def swept() -> None:
+            nonlocal sweeps
+            sweeps += 1
+            if sweeps == 1:
+                engine.cursor_changed(subscription, None)
+
+        monkeypatch.setattr(topic.trimming, "sweep", swept)
+        engine.turn_begins(1)
+        engine.cursor_changed(subscription, None)
+        engine.turn_ends(may_be_called=True)
+        assert sweeps == 1
+        for _ in range(PASSES):
+            await trio.lowlevel.checkpoint()
+        assert sweeps == 2
 
 
 async def test_who_says_nothing_of_turns_is_told_later(data_dir: Path) -> None:

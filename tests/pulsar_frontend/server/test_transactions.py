@@ -308,6 +308,44 @@ async def test_duplicates_are_told_in_transactions_too(open_broker: OpenBroker) 
         assert await messages(reader, 1) == [b"|5"]
 
 
+@pytest.mark.parametrize("commit", [True, False])
+async def test_what_waits_to_be_told_from_duplicates_is_ended_too(
+    open_broker: OpenBroker, *, commit: bool
+) -> None:
+    """It was sent before the end was asked for; what was sent behind that is refused."""
+    async with open_broker(deduplication=True) as running, connected(running.context) as (worker,):
+        await worker.producer("out")
+        await end(worker, await begin(worker), commit=True)
+        transaction = await begin(worker)
+        running.store.hold()
+        await worker.publish(b"|0", first=0)
+        assert await worker.silent()
+        for number in (1, 2):
+            command = pb.CommandSend(producer_id=1, sequence_id=number, **named(transaction))
+            body = body_of(b"|%d" % number, sequence_id=number)
+            await worker.stream.send_all(received(command, body=body).data)
+            if number == 1:
+                action = pb.COMMIT if commit else pb.ABORT
+                await worker.send(
+                    pb.CommandEndTxn(request_id=3, txn_action=action, **named(transaction))
+                )
+            assert await worker.silent()
+        running.store.release()
+        receipts = [(await worker.reply())[0] for _ in range(4)]
+        assert sorted(type(each).__name__ for each in receipts) == [
+            "CommandEndTxnResponse",
+            "CommandSendError",
+            "CommandSendReceipt",
+            "CommandSendReceipt",
+        ]
+        (refused,) = (each for each in receipts if isinstance(each, pb.CommandSendError))
+        assert refused.sequence_id == 2
+        (answer,) = (each for each in receipts if isinstance(each, pb.CommandEndTxnResponse))
+        assert not answer.HasField("error")
+        assert not running.context.transactions.open
+        assert running.core.topic("persistent://public/default/out").messages == 1 + commit
+
+
 async def test_messages_of_batches_are_acknowledged_one_by_one(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (worker,):
         await worker.producer("in")
