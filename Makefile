@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-quorum bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-take-over soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
+	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-shards soak-take-over soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -60,6 +60,7 @@ help:
 	@echo "make soak-cluster-mixed  kills of nodes, brokers and bookies, cuts and stops under the crash suite's load (ARGS=\"--times 5 --seed 7\")"
 	@echo "make soak-copies    a cluster's log is trimmed by Apache Pulsar, a node is killed while it takes a copy, the topic is lost (ARGS=\"--messages 50000\")"
 	@echo "make soak-fencing   1,000 races for the log of a cluster: nothing is confirmed behind a later leader's TAKE (ARGS=\"--races 1000\")"
+	@echo "make soak-shards   several shards on Apache Pulsar: clients of both protocols at any node, a hand-over, a kill of each leader, all counted by Spark (ARGS=\"--seconds 60\")"
 	@echo "make soak-take-over how long a cluster confirms nothing when its leader is lost, with 1,000,000 messages (ARGS=\"--kills 50 --stops 50\")"
 	@echo "make soak-exactly-once  SIGKILLs of a broker and of Java clients that consume, process and produce: each task one result (ARGS=\"--kills 100 --seed 7\")"
 	@echo "make soak-transactions  SIGKILLs of a broker under the transactions of Pulsar's clients: each task done once"
@@ -229,6 +230,10 @@ soak-attack: $(VENV)/.dev
 # ARGS="--seed 7": the same dice again. Kills of a cluster's broker take half a minute each.
 soak-client: $(VENV)/.dev
 	$(BIN)/python -m tests.pulsar_client.soak $(ARGS)
+
+# Seconds between what is done: ARGS="--seconds 60".
+soak-shards: $(VENV)/.dev java client-tools
+	$(BIN)/python -m conformance.cluster_demo.shards --spark $(ARGS)
 
 soak-cluster: $(VENV)/.dev java client-tools
 	$(BIN)/python -m tests.cluster.kills $(ARGS)

@@ -45,6 +45,7 @@ TOPICS: Final = {
     MAIN: "persistent://public/default/orders",
     AUDIT: "persistent://public/audit/orders",
 }
+PARTITIONED: Final = "persistent://books/old/parts"
 DEFINITIONS: Final = {
     "users": [{"name": "carl", "password": "c", "tags": "", "limits": {}}],
     "vhosts": [{"name": "/"}, {"name": "audit"}],
@@ -241,6 +242,7 @@ class Story:
         names = "persistent://public/default/p", "persistent://books/old/p"
         self.admin("PUT", "tenants/books", 204)  # at the first shard's leader, and there at once
         self.admin("PUT", "namespaces/books/old", 204)
+        self.admin("PUT", "persistent/books/old/parts/partitions", 204, 3)
         for node in self.nodes:
             log = pulsar.FileLogger(pulsar.LoggerLevel.Error, str(self.directory / "pulsar.log"))
             client = pulsar.Client(f"pulsar://127.0.0.1:{node.ports['pulsar']}", logger=log)
@@ -252,13 +254,20 @@ class Story:
             both = client.subscribe(list(names), f"{node.name}-both")
             producer.send(b"more")
             expect("what a consumer of both has", b"more", both.receive(20_000).data())
+            producer = client.create_producer(PARTITIONED)
+            consumer = client.subscribe(PARTITIONED, node.name)
+            expect("partitions", 3, len(client.get_topic_partitions(PARTITIONED)))
+            producer.send(b"part", partition_key=node.name)
+            expect(f"what {PARTITIONED} has", b"part", consumer.receive(20_000).data())
             client.close()
         say("the official client of Pulsar's has used topics of both shards at every node")
 
-    def admin(self, method: str, path: str, status: int) -> Any:
+    def admin(self, method: str, path: str, status: int, said: Any = None) -> Any:
         """Ask Pulsar's admin API of the third node."""
         url = f"http://127.0.0.1:{self.nodes[2].ports['http-pulsar']}/admin/v2/{path}"
-        answer = self.http.request(method, url, json={} if method == "PUT" else None)
+        answer = self.http.request(
+            method, url, json=({} if said is None else said) if method == "PUT" else None
+        )
         expect(f"{method} {path}", status, answer.status_code)
         return answer.json() if answer.content else None
 

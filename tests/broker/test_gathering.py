@@ -17,7 +17,6 @@ from arneb.http.gathering import (
     in_all,
     joined,
     kind_of,
-    nodes,
     order_of,
     totals,
 )
@@ -35,7 +34,7 @@ FIRSTS = {
 """What is said of no vhost: users, what is set for all, and what this software is."""
 
 OF_A_NODE = {
-    "auth/attempts/:node",
+    "nodes", "nodes/:node", "nodes/:node/memory", "auth/attempts/:node",
     "auth/attempts/:node/source", "health/checks/port-listener/:port",
     "health/checks/protocol-listener/:protocol",
     "health/checks/certificate-expiration/:within/:unit", "health/checks/node-is-quorum-critical",
@@ -75,8 +74,6 @@ def test_every_path_is_about_a_vhost_or_known_to_be_about_something_else() -> No
         ("POST", "/api/definitions", Kind.FILE),
         ("POST", "/api/definitions/v", Kind.ONE),
         ("GET", "/metrics", Kind.ONE),
-        ("GET", "/api/nodes", Kind.NODES),
-        ("GET", "/api/nodes/arneb@a/memory", Kind.FOUND),
         ("GET", "/api/page/topics", Kind.PAGE_ROWS),
         ("GET", "/api/page/topics/v", Kind.ONE),
         ("DELETE", "/api/page/pulsar/connections/3/consumers/1", Kind.NUMBERED),
@@ -113,12 +110,6 @@ def test_lists_in_objects_are_joined_and_users_are_without_permissions_in_all() 
     parts = [("main", {"topics": [1]}), ("audit", {"topics": [2]})]
     assert joined(parts) == {"topics": [1, 2]}
     assert in_all([("main", ["a", "b"]), ("audit", ["b", "c"])]) == ["b"]
-
-
-def test_a_node_that_leads_several_shards_is_one() -> None:
-    both = {"name": "arneb@a", "os_pid": "1"}
-    other = {"name": "arneb@a", "os_pid": "2"}
-    assert nodes([("main", [both]), ("audit", [both]), ("c", [other])]) == [both, other]
 
 
 def test_what_is_short_anywhere_is_an_alarm_with_the_levels_there() -> None:

@@ -118,6 +118,13 @@ async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -
     assert (await asked(second, "DELETE", "tenants/shared")).status_code == 204
     await until(lambda: "shared" not in registry.tenants)
 
+    # A shovel without a host is of one broker, and so of one shard.
+    value = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp:///audit", "dest-queue": "q"}
+    url = first.url("/api/parameters/shovel/shop/s")
+    refused = await http.put(url, json={"value": value})
+    assert refused.status_code == 400
+    assert "'audit': public/audit is in shard 'audit', not in 'main'" in refused.json()["reason"]
+
     # Resource groups, too.
     group = {"publishRateInMsgs": 5}
     (await asked(second, "PUT", "resourcegroups/slow", group)).raise_for_status()

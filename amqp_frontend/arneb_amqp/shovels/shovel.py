@@ -258,7 +258,8 @@ class Shovel:
         name = self.vhost if uri.vhost is None else uri.vhost
         vhost = self._topology.vhost(name)
         if vhost is None:
-            raise RemoteClosed(f"vhost {name} not found")
+            why = self._topology.catalogue.misplaced(name)
+            raise RemoteClosed(f"vhost {name} not found{': ' if why else ''}{why}")
         return vhost
 
     def _failed(self, error: RemoteClosed) -> None:

@@ -25,14 +25,13 @@ from arneb.http.gathering import (
     in_all,
     joined,
     kind_of,
-    nodes,
     order_of,
     totals,
 )
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.calls import Refused, bad_request
 from arneb.http.management.definitions import uploaded
-from arneb.http.management.lists import Listing, Source, listed, listing_of, narrowed
+from arneb.http.management.lists import Listing, Source, listed, listing_of
 from arneb.http.merging import CLIENTS, OTHERS, ROWS, FirstRows, judge_noise, merged, named
 from arneb.http.page_parts import delayed, node, transactions, with_missing
 from arneb.http.routed import path_of
@@ -157,8 +156,6 @@ class Gathered:
             documents = [each for _, said in parts for each in said]
             source: Source[Any] = Source(documents, lambda each: each, order_of)
             return json_answer(await listed(source, listing, between_pieces))
-        if kind is Kind.NODES:
-            return json_answer([narrowed(each, listing.columns) for each in nodes(parts)])
         if kind is Kind.PAGE_NODE:
             return json_answer(node(parts, gathering.missing))
         if kind is Kind.PAGE_TRANSACTIONS:

@@ -30,7 +30,6 @@ class Kind(Enum):
     EACH = "done at each"
     CHECK = "well if it is well at each"
     IN_ALL = "what stands in the lists of all"
-    NODES = "nodes, each once"
     PAGE_ROWS = "the page's queues and topics"
     PAGE_CLIENTS = "the page's clients"
     PAGE_TRANSACTIONS = "the page's transactions"
@@ -52,9 +51,7 @@ _LISTS: Final = (
     "users/[^/]+/topic-permissions"
 )
 _CHECKS: Final = "health/checks/(alarms|local-alarms|virtual-hosts)|healthchecks/node(/[^/]+)?"
-_CLIENTS: Final = (
-    "connections/[^/]+|connections/[^/]+/channels|channels/[^/]+|nodes/[^/]+(/memory)?"
-)
+_CLIENTS: Final = "connections/[^/]+|connections/[^/]+/channels|channels/[^/]+"
 _NUMBERED: Final = "page/pulsar/connections/[^/]+(/consumers/[^/]+)?|page/pulsar/transactions/[^/]+"
 _GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("GET", _LISTS, Kind.LIST),
@@ -68,7 +65,6 @@ _GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("DELETE", "connections/username/[^/]+", Kind.EACH),
     ("GET", _CHECKS, Kind.CHECK),
     ("GET|DELETE", _CLIENTS, Kind.FOUND),
-    ("GET", "nodes", Kind.NODES),
     ("GET", "page/topics", Kind.PAGE_ROWS),
     ("GET", "page/connections", Kind.PAGE_CLIENTS),
     ("GET", "page/transactions", Kind.PAGE_TRANSACTIONS),
@@ -133,15 +129,6 @@ def alarms(parts: Parts) -> dict[str, Any]:
                 found |= {name: value for name, value in said.items() if name.startswith(resource)}
     trims = [f"shard '{shard}': {why}" for shard, said in parts if (why := said["log_trim_alarm"])]
     return {**found, "log_trim_alarm": "; ".join(trims)}
-
-
-def nodes(parts: Parts) -> list[Any]:
-    """Those that lead, in the order of the shards; one that leads several once."""
-    found: dict[str, Any] = {}
-    for _, said in parts:
-        for each in said:
-            found.setdefault(f"{each['name']} {each['os_pid']}", each)
-    return list(found.values())
 
 
 def in_all(parts: Parts) -> list[Any]:

@@ -18,7 +18,7 @@ import trio
 from arneb_core.access.belonging import EVERYTHING, Belonging
 from arneb_core.access.defaults import NO_DEFAULTS, VhostDefaults
 from arneb_core.access.edits import UNLIMITED, Edit
-from arneb_core.access.namespaces import carried_namespace
+from arneb_core.access.namespaces import carried_namespace, proposed_namespace
 from arneb_core.access.passwords import SALT_BYTES, PasswordHash, hash_password
 from arneb_core.access.records import PREFIX, AnyRecord, Seeded, User, Vhost, decode
 from arneb_core.access.seed import Seed
@@ -130,6 +130,10 @@ class Catalogue:
         """The vhost that a namespace is."""
         name = self.tables.vhost_names.get(namespace)
         return None if name is None else self.vhost(name)
+
+    def misplaced(self, vhost: str) -> str:
+        """Why a vhost of that name cannot be here; empty: it can."""
+        return self._belonging.misplaced(proposed_namespace(vhost))
 
     # Changing
 

@@ -130,7 +130,7 @@ async def _put(site: Site, call: Call) -> Reply:
     body.expect("value")
     component, name = call.params["component"], call.params["name"]
     if component == SHOVEL:
-        await check_shovel(call, vhost, body.given["value"])
+        await check_shovel(site, call, vhost, body.given["value"])
     key = (vhost, component, name)
     existed = any(each.key == key for each in all_parameters(site.catalogue.tables))
     async with site.catalogue.changing() as edit:

@@ -38,10 +38,14 @@ def settings_in(value: object) -> ShovelSettings:
         raise bad_request(f"Validation failed\n\n{error}\n") from None
 
 
-async def check_shovel(call: Call, vhost: str, value: object) -> None:
-    """Raise 400 for what is no shovel, and for one that goes where the caller may not."""
+async def check_shovel(site: Site, call: Call, vhost: str, value: object) -> None:
+    """Raise 400 for what is no shovel, and for one that goes where the caller may not, or where
+    this broker is not."""
     settings = settings_in(value)
     for each in sorted({name or vhost for name in settings.local_vhosts}):
+        if why := site.catalogue.misplaced(each):
+            text = f"vhost '{each}': {why}; give it a URI with a host, amqp://HOST/{each}"
+            raise bad_request(f"Validation failed\n\n{text}\n")
         if not await has_access(call, each):
             text = f'user "{call.caller.name}" may not connect to vhost "{each}"'
             raise bad_request(f"Validation failed\n\n{text}\n")
