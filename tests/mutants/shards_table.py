@@ -20,6 +20,9 @@ ASKING: Final = "broker/arneb/asking_shards.py"
 ASKING_TESTS: Final = ("tests/broker/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
 
+BEGIN_TESTS: Final = ("tests/cluster/test_shards_begin.py",)
+OWN_TESTS: Final = ("tests/broker/clustered/test_own_definitions.py",)
+
 SHARDS_MUTANTS: Final = (
     Mutant(
         "a tenant's shard has what another shard names itself",
@@ -201,22 +204,23 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "a list that a shard does not give looks whole",
         "broker/arneb/http/gathered.py",
-        "            if not answer.is_good:\n                return answer\n            held",
-        "            if not answer.is_good:\n                continue\n            held",
+        "        return refused is not None and (not self._goes_on or "
+        "refused.status != UNAVAILABLE)\n",
+        "        return refused is not None and refused.status != UNAVAILABLE\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "what is gathered is held without a bound",
         "broker/arneb/http/gathered.py",
-        "            if held > HELD_BYTES_MAX:\n",
-        "            if False:\n",
+        "        if self._held > HELD_BYTES_MAX:\n",
+        "        if False:\n",
         GATHERED_TESTS,
     ),
     Mutant(
-        "pages are cut by each shard before they are put together",
+        "of each shard one page is looked at, whichever is asked for",
         "broker/arneb/http/gathered.py",
-        "        rest = {name: value for name, value in query.items() if name not in CUT_LAST}\n",
-        "        rest = query\n",
+        "        wanted = listing.page.number * listing.page.size\n",
+        "        wanted = listing.page.size\n",
         GATHERED_TESTS,
     ),
     Mutant(
@@ -281,5 +285,90 @@ SHARDS_MUTANTS: Final = (
         "        shard = self._shards.get(name)\n        if shard is None:\n",
         "        shard = next(iter(self._shards.values()))\n        if shard is None:\n",
         SHARDS_TESTS,
+    ),
+    Mutant(
+        "what each shard numbers by itself is looked for in one after the other",
+        "broker/arneb/http/gathering.py",
+        '    ("GET|DELETE", _NUMBERED, Kind.NUMBERED),\n',
+        '    ("GET|DELETE", _NUMBERED, Kind.FOUND),\n',
+        GATHERING_TESTS,
+    ),
+    Mutant(
+        "the noisiest client of each shard is the noisy one",
+        "broker/arneb/http/gathered.py",
+        "            judge_noise(found)\n",
+        "            pass\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "of what the page lacks nothing is said",
+        "broker/arneb/http/gathered.py",
+        '        return json_answer({**shown, "missing": sorted(gathering.missing)})\n',
+        '        return json_answer({**shown, "missing": []})\n',
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "what the page watches is the first shard's",
+        "broker/arneb/http/management/streaming.py",
+        "    everywhere = None if watch.is_of_one else watch.site.everywhere()\n",
+        "    everywhere = None\n",
+        ("tests/cluster/test_shards_page.py",),
+    ),
+    Mutant(
+        "a tenant is removed that has namespaces in another shard",
+        "broker/arneb/http/gathered_pulsar.py",
+        "            if answer.is_good and json.loads(answer.body):\n",
+        "            if False:\n",
+        BEGIN_TESTS,
+    ),
+    Mutant(
+        "a tenant that is changed is what it was in other shards",
+        CLUSTERED + "copied_tenants.py",
+        "            await self.copy()\n            await first.metadata_other_than(changes)\n",
+        "            await self.copy()\n            await trio.sleep_forever()\n",
+        BEGIN_TESTS,
+    ),
+    Mutant(
+        "a namespace is made before its tenant is known",
+        CLUSTERED + "share.py",
+        "            await self._tenants.copy()\n",
+        "            pass\n",
+        BEGIN_TESTS,
+    ),
+    Mutant(
+        "what is granted to somebody who comes later is forgotten",
+        CLUSTERED + "own_definitions.py",
+        "            late += [each for each in rows if not _is_known(each, catalogue)]\n",
+        "            late += []\n",
+        OWN_TESTS,
+    ),
+    Mutant(
+        "each shard takes in all definitions",
+        CLUSTERED + "own_definitions.py",
+        "        found = cut(document, (division.first, shard), division.shard_of)"
+        ".get(shard, {})\n",
+        "        found = document\n",
+        OWN_TESTS,
+    ),
+    Mutant(
+        "limits of a node hold for each of its brokers",
+        "amqp_frontend/arneb_amqp/server/occupancy.py",
+        "        if 0 <= most <= sum(len(each.places) for each in self._node):\n",
+        "        if 0 <= most <= len(self.places):\n",
+        ("tests/amqp_frontend/server/test_occupancy_of_a_node.py",),
+    ),
+    Mutant(
+        "a broker that is no more counts in the limits of its node",
+        "amqp_frontend/arneb_amqp/server/occupancy.py",
+        "        self._node.remove(self)\n",
+        "        return\n",
+        ("tests/amqp_frontend/server/test_occupancy_of_a_node.py",),
+    ),
+    Mutant(
+        "an audit record does not say which shard was changed",
+        "broker/arneb/audit_log.py",
+        "        if label := shard_label():\n",
+        '        if label := "":\n',
+        ("tests/broker/test_shard_label.py",),
     ),
 )
