@@ -331,8 +331,8 @@ MUTANTS: Final = (
     Mutant(
         "ledgers go before the slowest cursor is past them",
         CORE + "engine/trimming.py",
-        "        return min(marks, default=None)\n",
-        "        return max(marks, default=None)\n",
+        "        self._held_by = min(durable,",
+        "        self._held_by = max(durable,",
         START_TESTS,
     ),
     Mutant(

@@ -1,9 +1,11 @@
-"""Mistakes in what is counted, and in what Prometheus and the management API are told of it."""
+"""Mistakes in who is told of what is appended, in what is counted, and in what Prometheus and the
+management API are told of it."""
 
 from typing import Final
 
-from tests.mutants.table import Mutant
+from tests.mutants.table import CORE, Mutant
 
+WORK_TESTS: Final = ("tests/core/engine/test_work_of_a_commit.py",)
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 HTTP: Final = "broker/arneb/http/"
 
@@ -141,5 +143,47 @@ TRAFFIC_MUTANTS: Final = (
         "        if before is not None and now - before.at_s < RATE_S_MIN:\n",
         "        if before is None:\n",
         ("tests/broker/metrics/test_pulsar.py",),
+    ),
+    Mutant(
+        "who has to have something depart is not told of what is appended",
+        CORE + "subscription/state.py",
+        "        return bool(self.consumers or self.may_depart or self.byte_counter)\n",
+        "        return bool(self.consumers)\n",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "a consumer of one of many subscriptions is not told of what is appended",
+        CORE + "engine/subscription.py",
+        "        self.topic.listening.begins(self)\n        self.unused = False\n",
+        "        self.unused = False\n",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "every subscription costs each append something, whoever uses it",
+        CORE + "engine/listening.py",
+        "        if len(everybody) <= FEW or",
+        "        if True or",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "every subscription is looked at for each commit of a cursor",
+        CORE + "engine/trimming.py",
+        "        return is_there and held_by.mark_delete < first.last\n",
+        "        return False\n",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "the last ledger is held by who has acknowledged all of it",
+        CORE + "engine/trimming.py",
+        "        return is_there and held_by.mark_delete < first.last\n",
+        "        return is_there and held_by.mark_delete <= first.last\n",
+        ("tests/core/engine/test_last_ledger.py",),
+    ),
+    Mutant(
+        "ledgers are held by a subscription that has gone",
+        CORE + "engine/trimming.py",
+        "        return is_there and held_by.mark_delete < first.last\n",
+        "        return held_by.mark_delete < first.last\n",
+        ("tests/core/engine/test_last_ledger.py", "tests/core/engine/test_engine.py"),
     ),
 )

@@ -16,7 +16,12 @@ ADMIN_TESTS: Final = ("tests/pulsar_frontend/admin/test_transactions.py",)
 
 TURN_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_turns.py",)
 WRITER_TESTS: Final = ("tests/pulsar_frontend/server/test_writer.py",)
+BEGINNING: Final = PULSAR + "services/beginning.py"
 RECOVERED: Final = PULSAR + "services/recovered_transactions.py"
+
+RESERVATIONS: Final = PULSAR + "transactions/reservations.py"
+BEGINNING_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_beginnings.py",)
+RESERVATION_TESTS: Final = ("tests/pulsar_frontend/transactions/test_reservations.py",)
 
 MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",)
 
@@ -93,7 +98,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a transaction that was begun after a restart has the number of another",
-        PULSAR + "services/transactions.py",
+        BEGINNING,
         '                era = int.from_bytes(kept, "big") + 1\n',
         "                era = 1\n",
         TRANSACTION_TESTS,
@@ -150,7 +155,7 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "those who open transactions at the same moment have more than the bound",
         PULSAR + "services/transactions.py",
-        "        if len(self._open) + self._beginning >= most:\n",
+        "        if len(self._open) + self._beginning.under_way >= most:\n",
         "        if len(self._open) >= most:\n",
         BOUND_TESTS,
     ),
@@ -328,5 +333,90 @@ TRANSACTION_MUTANTS: Final = (
         "            if isinstance(error, TopicFenced) and tries < TRIES_MAX:\n",
         "            if isinstance(error, TopicFenced) and tries < 1:\n",
         TURN_TESTS,
+    ),
+    Mutant(
+        "what is done first in a transaction does not say who opened it",
+        BEGINNING,
+        "    if found.is_recorded:\n",
+        "    if True:\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "what was done first in a transaction is lost by what was done at the same moment",
+        RECOVERED,
+        "        if isinstance(record, Opened) and transaction is not None:\n",
+        "        if False:\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "a range goes from the disk while one is open that is known by it alone",
+        RESERVATIONS,
+        "            if first not in used and first not in needed\n",
+        "            if first not in used\n",
+        RESERVATION_TESTS,
+    ),
+    Mutant(
+        "numbers are given out before their range is on disk",
+        RESERVATIONS,
+        "        line.is_under_way = True\n        return Reserved(",
+        "        line.use(Reserved(first, line.count, now_ms + GIVEN_MS, timeout_ms, owner))\n"
+        "        return Reserved(",
+        RESERVATION_TESTS,
+    ),
+    Mutant(
+        "a range is told of for longer than outcomes of transactions that it had",
+        RESERVATIONS,
+        "        return self.opened.until_ms - GIVEN_MS + KEPT_MS\n",
+        "        return self.opened.until_ms + KEPT_MS\n",
+        RESERVATION_TESTS,
+    ),
+    Mutant(
+        "numbers of a range are given out when its time is over",
+        RESERVATIONS,
+        "            if now_ms < self.now.given_until_ms and number",
+        "            if number",
+        RESERVATION_TESTS,
+    ),
+    Mutant(
+        "a range that could not be stored is never tried again",
+        RESERVATIONS,
+        "        if line := self._lines.get((reserved.owner, reserved.timeout_ms)):\n",
+        "        if line := None:\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "a transaction that stays idle is never recorded",
+        BEGINNING,
+        " in self._unrecorded.items() if number in idle]\n",
+        " in self._unrecorded.items() if not number]\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "numbers of the next era are given out in this one",
+        BEGINNING,
+        "            self.latest = 0  # the next one waits for another era\n",
+        "            pass\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "a transaction whose time was up while the broker was down was never there",
+        BEGINNING,
+        "        return reserved is not None and reserved.opened.until_ms <= ",
+        "        return reserved is None and reserved.opened.until_ms <= ",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "whoever asks first has a transaction in which nothing was done before the crash",
+        RESERVATIONS,
+        "        return Opened(self.given_until_ms, self.timeout_ms, self.owner)\n",
+        '        return Opened(self.given_until_ms, self.timeout_ms, ("somebody else", ""))\n',
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "whose range is asked for after its owner has opened thousands is the wrong one",
+        RESERVATIONS,
+        "            if 0 <= number - each.first < each.count:\n",
+        "            if 0 <= number - each.first:\n",
+        RESERVATION_TESTS,
     ),
 )

@@ -25,6 +25,7 @@ from arneb_core.cursor.cursor import Cursor, CursorChanges
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.engine.admin import AdministeredTopic, AdministeringEngine, SubscriptionAdmin
 from arneb_core.engine.consumer import LogConsumer, RecordedLogConsumer
+from arneb_core.engine.listening import Listening
 from arneb_core.engine.trimming import Trimming
 from arneb_core.store.schema import SubscriptionId, TopicId
 from arneb_core.subscription.effects import (
@@ -94,6 +95,7 @@ class SubscribedTopic(AdministeredTopic, Protocol):
     gone: bool
     delayed: DelayedIndex | None
     """What of the log is not due yet."""
+    listening: "Listening[LogSubscription]"
     trimming: Trimming
     """What goes from the front of its log."""
 
@@ -163,7 +165,6 @@ class LogSubscription(SubscriptionAdmin):
 
     @property
     def durable(self) -> bool:
-        """Its cursor outlives the process."""
         return self.id is not None
 
     @property
@@ -187,12 +188,10 @@ class LogSubscription(SubscriptionAdmin):
 
     @property
     def acks(self) -> AckState:
-        """What is acknowledged."""
         return self.machine.state.acks
 
     @property
     def consumers_attached(self) -> bool:
-        """Somebody is there to read."""
         return bool(self.machine.state.consumers)
 
     def attach(self, spec: ConsumerSpec, sink: Sink) -> LogConsumer:
@@ -202,6 +201,7 @@ class LogSubscription(SubscriptionAdmin):
         kind = LogConsumer if self.machine.state.history is None else RecordedLogConsumer
         make = partial(kind, subscription=self, sink=sink)
         consumer = cast(LogConsumer, self.machine.attach(spec, make))
+        self.topic.listening.begins(self)
         self.unused = False
         return consumer
 
@@ -209,6 +209,7 @@ class LogSubscription(SubscriptionAdmin):
         """What departs by itself, and who gets it; see the interface."""
         self.target = target or self.target  # what has departed already still goes there
         self.machine.limit(limits, has_target=target is not None)
+        self.topic.listening.begins(self)
 
     def prioritise(self, highest: int) -> None:
         """A higher priority goes first; see the interface."""
@@ -313,7 +314,6 @@ class LogSubscription(SubscriptionAdmin):
         return self.machine.delivery.room
 
     def statistics(self) -> SubscriptionStatistics:
-        """The subscription at this instant."""
         return self.machine.statistics()
 
     # Carrying out

@@ -32,6 +32,7 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
 from arneb_core.engine.admin import SubscriptionCatalog, TopicAdmin
+from arneb_core.engine.listening import Listening
 from arneb_core.engine.subscription import LogSubscription, SubscriptionEngine
 from arneb_core.engine.trimming import Trimming
 from arneb_core.log.durable_log import DurableLog
@@ -115,6 +116,7 @@ class LogTopic(TopicAdmin):
         """What of the log is not due yet; None until a delayed entry is expected."""
         self._subscriptions: dict[str, LogSubscription] = {}
         self._next_subscription_id = 1
+        self.listening = Listening(log, self._subscriptions)
         self.trimming = Trimming(log, self._subscriptions, self._trimmed)
 
     def __repr__(self) -> str:
@@ -266,6 +268,7 @@ class LogTopic(TopicAdmin):
         """The subscription is gone."""
         if self._subscriptions.get(subscription.name) is subscription:
             del self._subscriptions[subscription.name]
+            self.listening.forget(subscription)
             self.engine.forget(subscription)
             self.engine.ledger_closed(self)
 
@@ -303,7 +306,7 @@ class LogTopic(TopicAdmin):
 
     def confirm(self, run: PlannedRun) -> None:
         """``run`` is durable (or its topic is not): let the consumers have it."""
-        subscriptions = list(self._subscriptions.values())
+        subscriptions = self.listening.now()
         cache = bool(self.log.tail)
         if not cache:
             keeps_up = self.log.ledgers.after
@@ -358,7 +361,7 @@ class LogTopic(TopicAdmin):
         """Consumers moved on: what all of them have had need not stay in memory."""
         tail = self.log.tail
         if isinstance(self.log, DurableLog) and tail:
-            readers = [each for each in self._subscriptions.values() if each.consumers_attached]
+            readers = [each for each in self.listening.now() if each.consumers_attached]
             if readers:
                 tail.drop_through(min(each.machine.ready.read_after for each in readers))
             else:

@@ -34,6 +34,8 @@ class PlannedTrim:
 class Reading(Protocol):
     """What trimming knows of a subscription."""
 
+    name: str
+
     @property
     def durable(self) -> bool: ...
 
@@ -58,6 +60,8 @@ class Trimming:
         self._trimmed = trimmed
         """Called when ledgers were dropped."""
         self._sweep_at = SWEEP_RUNS_MIN
+        self._held_by: Reading | None = None
+        """The durable subscription that was behind all others when that was looked at last."""
         self.asked_through = LedgerId(0)
         """Ledgers up to this one go when every durable subscription has passed them, whatever the
         retention."""
@@ -107,7 +111,7 @@ class Trimming:
         ``at_once``: room is short.
         """
         log = self._log
-        if not isinstance(log, DurableLog):
+        if not isinstance(log, DurableLog) or self._is_held:
             return None
         ends = not log.planned and self.last_ledger_ends(retention, now_ms, at_once=at_once)
         through = droppable_through(
@@ -158,8 +162,19 @@ class Trimming:
     @property
     def _slowest(self) -> Position | None:
         """The lowest mark-delete position of the durable subscriptions; None without one."""
-        marks = (each.mark_delete for each in self._subscriptions.values() if each.durable)
-        return min(marks, default=None)
+        durable = [each for each in self._subscriptions.values() if each.durable]
+        self._held_by = min(durable, key=lambda each: each.mark_delete, default=None)
+        return None if self._held_by is None else self._held_by.mark_delete
+
+    @property
+    def _is_held(self) -> bool:
+        """Whoever was the slowest has not passed the first ledger, so nothing may go: thousands
+        of others need not be looked at for each commit of a cursor."""
+        held_by, first = self._held_by, next(iter(self._log.ledgers), None)
+        if held_by is None or first is None or not first.entries:
+            return False
+        is_there = self._subscriptions.get(held_by.name) is held_by
+        return is_there and held_by.mark_delete < first.last
 
 
 def _has(acks: AckState, first: Position, last: Position) -> bool:

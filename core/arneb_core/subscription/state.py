@@ -150,6 +150,11 @@ class SubscriptionState:
         """Something may have to depart though nobody consumes."""
         return self.limits is not NO_LIMITS or self.is_departing
 
+    @property
+    def listens(self) -> bool:
+        """It has to be told of what is appended, even if nothing of that expires."""
+        return bool(self.consumers or self.may_depart or self.byte_counter)
+
     def places_in_flight(self) -> list[Position]:
         """Entries of which something is in flight, in no order."""
         holders = [*self.consumers.values(), self.holder]

@@ -81,12 +81,12 @@ class ConnectionTransactions:
                 failure = refusal_of(error)
                 self._answer(TransactionAnswered(effect.request_id, kind, None, failure))
 
+        self._tasks.begun(REQUEST_BYTES)
         try:
             self._context.transactions.begin(effect.timeout_ms, self._connection.caller, begun)
         except RequestRefused as error:
+            self._tasks.ended(REQUEST_BYTES)
             self._answer(TransactionAnswered(effect.request_id, kind, None, error.failure))
-        else:
-            self._tasks.begun(REQUEST_BYTES)
 
     def join(self, effect: JoinTransaction) -> None:
         """Have topics or subscriptions take part."""

@@ -132,6 +132,9 @@ class OpenTransaction:
         self._named_bytes = 0
         """Of all that cannot be read back."""
         self.state = TransactionState.OPEN
+        self.is_recorded = True
+        """The log of open transactions tells who opened it, and when. Else that comes with what
+        is done first in it."""
         self.records = BitMap64()
         """All that the log of open transactions has of it."""
         self.sends: dict[int, Sends] = {}

@@ -22,7 +22,9 @@ async def recovered(
     async for place, entry in held.unended():
         number, record = unpack(entry)
         transaction = found.get(number)
-        if isinstance(record, Opened) and outcomes.find(number) is None:
+        if isinstance(record, Opened) and transaction is not None:
+            transaction.records.add(place)  # two things were done first in it
+        elif isinstance(record, Opened) and outcomes.find(number) is None:
             known = OpenTransaction(TransactionId(COORDINATOR, number), record, memory)
             transaction = found[number] = known
             transaction.records.add(place)

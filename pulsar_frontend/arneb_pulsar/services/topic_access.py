@@ -57,7 +57,7 @@ async def subscribe(
     found = await topic.subscribe(
         subscription, durable=durable, initial=initial, start=start, properties=properties
     )
-    context.topic_policies.apply(topic)
+    context.topic_policies.apply(topic, found)
     if found.properties.get(HISTORY_PROPERTY) == "true" and durable:
         await context.core.keep_history(topic, subscription)
     return found

@@ -12,6 +12,7 @@ import trio
 
 from arneb_core.api.core import Core
 from arneb_core.api.limits import Limits
+from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName, topic_name_of
 from arneb_pulsar.namespaces.policies import retention_of
@@ -56,30 +57,31 @@ class TopicPolicies:
                 self.apply(topic)
                 await topic.retain(*retention_of(self._namespaces.policies(name)))
 
-    def apply(self, topic: Topic) -> None:
-        """The topic has a new subscription, or a new policy: have its messages live as long as
-        they should."""
+    def apply(self, topic: Topic, only: Subscription | None = None) -> None:
+        """The topic has a new policy, or ``only`` is a subscription to which somebody comes: have
+        its messages live as long as they should. Others have what holds already."""
         name = topic_name_of(topic.name)
         if name is None:
             return
+        subscriptions = topic.subscriptions.values() if only is None else (only,)
         if not name.is_persistent:
-            for each in topic.subscriptions.values():
+            for each in subscriptions:
                 each.limit(NO_WAITING, None)
             return
         policies = self._namespaces.policies(name)
-        for each in topic.subscriptions.values():
+        for each in subscriptions:
             if each.consumers and each.name not in RESERVED_SUBSCRIPTIONS:
                 each.limit_unacked(*unacked_limits(policies))
         ttl_s = policies.message_ttl_s
         if not ttl_s and topic.id not in self._expiring:
             return
         limits = Limits(message_ttl_ms=ttl_s * 1000 if ttl_s else None)
-        for each in topic.subscriptions.values():
+        for each in subscriptions:
             if each.name not in RESERVED_SUBSCRIPTIONS:
                 each.limit(limits, None)
         if ttl_s:
             self._expiring.add(topic.id)
-        else:
+        elif only is None:
             self._expiring.discard(topic.id)
 
     def forget_except(self, topics: Container[int]) -> None:

@@ -7,7 +7,7 @@ outlives a restart, and the end of one that has ended is answered the same again
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
@@ -22,6 +22,7 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.beginning import Beginning, Begun, opening_of
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.ending import End, Ending
 from arneb_pulsar.services.held_records import HeldRecords
@@ -29,12 +30,9 @@ from arneb_pulsar.services.open_transaction import TIMEOUT_MS_MAX, Acks, HeldByt
 from arneb_pulsar.services.recovered_transactions import recovered
 from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
 from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes
-from arneb_pulsar.transactions.records import Acked, Opened, pack, pack_sent
+from arneb_pulsar.transactions.records import Acked, pack, pack_sent
 from arneb_pulsar.transactions.states import (
     COORDINATOR,
-    ERA,
-    ERA_BITS,
-    ERA_BYTES,
     HOW_ENDED,
     TransactionId,
     TransactionState,
@@ -47,9 +45,6 @@ LOOK_S: Final = 0.25
 GATHER_MIN: Final = 1_000
 GATHER_S: Final = 60.0
 """Single outcomes are drawn together when there are so many, or after so long."""
-
-Begun = Callable[[CommitFailed | None, TransactionId], None]
-"""Told of a transaction that is on disk, or will never be."""
 
 logger = logging.getLogger(__name__)
 
@@ -69,11 +64,9 @@ class Transactions:
         self.outcomes = Outcomes({**core.metadata(ONE), **core.metadata(MANY)})
         self._open: dict[int, OpenTransaction] = {}
         self.memory = HeldBytes()
-        self._beginning = 0
-        """On their way to disk."""
+        self._beginning = Beginning(core, self.held, clock, self._open, self.memory, self._wake)
         self._starting = trio.Lock()
         self._is_started = False
-        self.latest = 0  # the number of the transaction that was begun last since the start
         self.recovered_ms = (0, 0)  # when recovery began and ended
         self._opened = trio.Event()
 
@@ -100,7 +93,7 @@ class Transactions:
                 self._open.update(found)
                 if found:
                     logger.info("%d transactions are open since before the start", len(self._open))
-                    self._opened.set()
+                    self._wake()
             self.recovered_ms = began_ms, self._clock.wall_ms()
             self._is_started = True
 
@@ -115,6 +108,7 @@ class Transactions:
                     await self._opened.wait()
             await self.held.let_go()
             await self.expire(self._clock.wall_ms())
+            self._beginning.record_idle()
             now_s = self._clock.now()
             if self.outcomes.singles >= GATHER_MIN or now_s - gathered_s >= GATHER_S:
                 gathered_s = now_s
@@ -131,18 +125,24 @@ class Transactions:
                     logger.warning("transaction %s cannot be aborted yet: %s", each.id, error)
 
     async def gather(self, now_ms: int) -> None:
-        """Keep outcomes with less; see :meth:`.Outcomes.gathered`."""
-        gathered = self.outcomes.gathered(now_ms)
-        if not gathered.rows:
+        """Keep outcomes with less (:meth:`.Outcomes.gathered`), and no range that is used up."""
+        gathered, over = self.outcomes.gathered(now_ms), self._beginning.over(now_ms)
+        if not (gathered.rows or over):
             return
         try:
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
-                await self._core.committed(Unit(metadata=gathered.rows))
+                await self._core.committed(Unit(metadata=[*gathered.rows, *over]))
                 self.outcomes.settled(gathered)
+                self._beginning.removed(over)
         except CommitFailed as error:
             logger.warning("cannot draw outcomes of transactions together yet: %s", error)
 
     # What clients ask of the coordinator
+
+    @property
+    def latest(self) -> int:
+        """The number that was given out or reserved last since the start."""
+        return self._beginning.latest
 
     @property
     def is_ready(self) -> bool:
@@ -152,41 +152,19 @@ class Transactions:
     async def prepare(self) -> None:
         """Make ready for the first. Raises :class:`.CoreError`."""
         await self.start()
-        await self.held.open()
-        async with self._starting:
-            if not self.is_ready:
-                kept = self._core.metadata(ERA).get(ERA, b"")
-                era = int.from_bytes(kept, "big") + 1
-                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(ERA_BYTES, "big"))]))
-                self.latest = era << ERA_BITS
+        await self._beginning.prepare()
 
     def begin(self, timeout_ms: int, caller: Caller, begun: Begun) -> None:
-        """Another one, if this :attr:`is_ready`; ``begun`` is told when it is on disk. Raises
-        :class:`RequestRefused`."""
+        """Another one, if this :attr:`is_ready`; ``begun`` is told, perhaps before this returns,
+        when a crash does not end it. Raises :class:`RequestRefused`."""
         most = self._config.transactions_open_max
-        if len(self._open) + self._beginning >= most:
+        if len(self._open) + self._beginning.under_way >= most:
             text = f"expected at most {most} open transactions (pulsar.transactions_open_max)"
             raise RequestRefused(pb.TooManyRequests, text)
         if timeout_ms > TIMEOUT_MS_MAX:
             text = f"expected a time-out of at most {TIMEOUT_MS_MAX} ms, got {timeout_ms}"
             raise RequestRefused(pb.NotAllowedError, text)
-        self.latest += 1
-        number = self.latest
-        opened = Opened(self._clock.wall_ms(), timeout_ms, (caller.role, caller.original))
-        record = pack(number, opened, opened.at_ms)
-        transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened, self.memory)
-        self._beginning += 1
-
-        def stored(error: CommitFailed | None, first: Position) -> None:
-            self._beginning -= 1
-            if error is None:
-                transaction.records.add(first)
-                self._open[number] = transaction
-                self._opened.set()
-                self._opened = trio.Event()
-            begun(error, transaction.id)
-
-        self.held.append([record], stored)
+        self._beginning.begin(timeout_ms, caller, begun)
 
     def find(self, wanted: TransactionId, caller: Caller | None) -> OpenTransaction:
         """One that is open, of that caller's; None: of anybody's. Raises
@@ -212,7 +190,7 @@ class Transactions:
         :class:`.CoreError`; then it is open as before."""
         goal = TransactionState.COMMITTED if commit else TransactionState.ABORTED
         while True:
-            ended = self.outcomes.find(wanted.least_bits)
+            ended = self._how_ended(wanted.least_bits)
             if ended is goal and wanted.most_bits == COORDINATOR:
                 await trio.lowlevel.checkpoint()
                 return
@@ -283,15 +261,18 @@ class Transactions:
         found.sent_bytes += size
 
         def stored(error: CommitFailed | None, first: Position) -> None:
+            place = Position(first + len(opening))
             if error is None:
-                found.sent(topic, first, entries)
+                self._recorded(found, first, opening)
+                found.sent(topic, place, entries)
             else:
                 found.sent_bytes -= size
             found.end_one()
-            done(error, first)
+            done(error, place)
 
         records = pack_sent(wanted.least_bits, topic.id, entries, self._clock.wall_ms())
-        self.held.append(records, stored, metadata)
+        opening = opening_of(found)
+        self.held.append(opening + records, stored, metadata)
 
     async def acknowledge(
         self,
@@ -321,7 +302,8 @@ class Transactions:
         def submit(done: Done) -> None:
             def stored(error: CommitFailed | None, first: Position) -> None:
                 if error is None:
-                    found.records.add(first)
+                    self._recorded(found, first, opening)
+                    found.records.add(first + len(opening))
                 else:
                     masks = {place: mask for place, (mask, _) in parts.items()}
                     acks.take_back(whole, masks)
@@ -329,7 +311,8 @@ class Transactions:
                     subscription.give_back(whole, masks)
                 done(error)
 
-            self.held.append([entry], stored)
+            opening = opening_of(found)
+            self.held.append([*opening, entry], stored)
 
         await durable(submit)
 
@@ -339,14 +322,34 @@ class Transactions:
         number = wanted.least_bits
         found = self._open.get(number) if wanted.most_bits == COORDINATOR else None
         if found is None:
-            if wanted.most_bits == COORDINATOR and (how := self.outcomes.find(number)):
+            if wanted.most_bits == COORDINATOR and (how := self._how_ended(number)):
                 text = f"transaction {wanted} has ended: {HOW_ENDED[how]}"
                 raise RequestRefused(pb.InvalidTxnStatus, text)
+            found = self._beginning.adopted(number) if wanted.most_bits == COORDINATOR else None
+        if found is None:
             raise RequestRefused(pb.TransactionNotFound, f"transaction {wanted} is not known")
         if caller is not None and found.opened.owner != (caller.role, caller.original):
             text = f"transaction {wanted} is somebody else's"
             raise RequestRefused(pb.AuthorizationError, text)
         return found
+
+    def _how_ended(self, number: int) -> TransactionState | None:
+        found = self.outcomes.find(number)
+        if found is None and number not in self._open and self._beginning.is_over(number):
+            return TransactionState.ABORTED
+        return found
+
+    def _recorded(self, found: OpenTransaction, first: Position, opening: list[bytes]) -> None:
+        """``opening`` is on disk, if there is any."""
+        if opening:
+            found.records.add(first)
+            found.is_recorded = True
+            self._beginning.recorded(found.id.least_bits)
+
+    def _wake(self) -> None:
+        """Something is open, behind nothing."""
+        self._opened.set()
+        self._opened = trio.Event()
 
     def _cumulative(
         self, subscription: Subscription, but: OpenTransaction
@@ -385,6 +388,7 @@ class Transactions:
         """That is on disk."""
         self.outcomes.stored(found.id.least_bits, end.until_ms, committed=end.committed)
         del self._open[found.id.least_bits]
+        self._beginning.recorded(found.id.least_bits)
         found.forget()
 
     @contextmanager

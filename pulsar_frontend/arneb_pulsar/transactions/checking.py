@@ -7,11 +7,13 @@ the store yet.
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from arneb_core.api.entry import read_header
 from arneb_core.api.position import Position, render
 from arneb_pulsar.transactions.outcomes import MANY, ONE, ONE_VALUE, Many
 from arneb_pulsar.transactions.records import Acked, Opened, Sent, unpack
+from arneb_pulsar.transactions.reservations import RESERVED, Reserved
 from arneb_pulsar.transactions.states import ERA, ERA_BYTES
 
 Problem = tuple[str, str]
@@ -19,9 +21,10 @@ Problem = tuple[str, str]
 
 
 def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
-    """The era and the outcomes, by their keys."""
+    """The era, the outcomes and the ranges that are reserved, by their keys."""
     singles: dict[int, bool] = {}
     many: list[Many] = []
+    ranges: list[Reserved] = []
     for key, value in rows.items():
         try:
             if key == ERA:
@@ -32,12 +35,18 @@ def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
                 singles[int(key.removeprefix(ONE))] = bool(committed)
             elif key.startswith(MANY):
                 many.append(Many.unpack(int(key.removeprefix(MANY)), value))
+            elif key.startswith(RESERVED):
+                ranges.append(Reserved.unpack(key, value))
         except (ValueError, struct.error) as error:
             yield f"row {key!r}", str(error)
     for each in many:
         where = f"row '{MANY}{each.number}'"
         if both := each.committed & each.aborted:
             yield where, f"expected one outcome each, got two of {both.min()}"
+    ranges.sort(key=lambda each: each.first)
+    for before, each in pairwise(ranges):
+        if before.first + before.count > each.first:
+            yield f"row {each.key!r}", f"expected none of the numbers of row {before.key!r}"
     for number, committed in singles.items():
         for each in many:
             if number in (each.aborted if committed else each.committed):
@@ -46,14 +55,14 @@ def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
 
 def check_records(records: Iterable[tuple[Position, bytes]]) -> Iterator[Problem]:
     """The records of transactions that have not ended, in their order."""
-    opened: set[int] = set()
+    opened: dict[int, Opened] = {}
     for place, entry in records:
         try:
             number, record = unpack(entry)
             match record:
                 case Opened():
-                    _expect(number in opened, False, "the first of its number")
-                    opened.add(number)
+                    # There may be two, of what was done first in one.
+                    _expect(record, opened.setdefault(number, record), "as it was opened")
                 case Sent():
                     read_header(record.entry)
                 case Acked():

@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 from tests.counting import calls_of
 
+from arneb_core.api.limits import Limits
 from arneb_core.api.position import position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.request import Request
+from arneb_core.engine.topic import LogTopic
 from arneb_core.log.ledgers import LedgerInfo
 from arneb_core.log.planning import PlannedRun
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import TopicId
-from arneb_core.testing.engine_kit import make_entry
+from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
 LOOP_CALLS_MAX = 80
 """From a request to the call that tells its publisher: planning, placing, confirming."""
@@ -84,6 +86,61 @@ async def test_the_loop_makes_few_calls_for_a_commit(data_dir: Path) -> None:
         assert alone <= LOOP_CALLS_MAX
         assert committed(engine, "t", 101) - alone <= 100 * CALLS_MORE_MAX
         assert log.commits == before + 2
+
+
+async def test_subscriptions_that_nobody_uses_cost_an_append_nothing(data_dir: Path) -> None:
+    log = AtOnce()
+    async with open_engine(data_dir, commit_log=lambda store, call_soon: log) as engine:
+        calls = {}
+        for name, idle in (("few", 10), ("many", 300)):
+            topic = await engine.create_topic(name)
+            await make_idle(topic, idle)
+            consumer, sink = attach(topic.subscriptions["s-0"], unlimited=True)
+            committed(engine, name, 1)  # which opens a ledger
+            await quiet(engine)
+            calls[name] = committed(engine, name, 1)
+            await quiet(engine)
+            assert len(sink.positions) == 2
+            consumer.acknowledge(sink.positions, Outcome())
+            calls[f"{name}, cursors"] = calls_of(engine._committer.start)
+            await quiet(engine)
+        assert calls["many"] == calls["few"]
+        # The first look finds who is behind; later ones ask that one alone.
+        committed(engine, "many", 1)
+        await quiet(engine)
+        consumer.acknowledge(sink.positions[2:], Outcome())
+        assert calls_of(engine._committer.start) <= calls["few, cursors"]
+
+
+async def make_idle(topic: LogTopic, count: int) -> None:
+    for number in range(count):
+        subscription = await topic.subscribe(f"s-{number}")
+        attach(subscription)[0].detach()
+
+
+async def test_a_subscription_hears_of_appends_from_its_first_consumer_on(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        await make_idle(topic, 10)
+        await publish(engine, "t", [b"1"])
+        for name in ("s-3", "s-7"):
+            _, sink = attach(topic.subscriptions[name], unlimited=True)
+            await quiet(engine)
+            await publish(engine, "t", [b"2"])
+            await quiet(engine)
+            last = topic.last
+            assert sink.positions[-1] == last, f"{name} was not told"
+
+
+async def test_what_has_to_depart_hears_of_appends_without_a_consumer(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        await make_idle(topic, 10)
+        topic.subscriptions["s-4"].limit(Limits(ready_messages_max=2), None)
+        await publish(engine, "t", [b"1", b"2", b"3"])
+        await quiet(engine)
+        assert topic.subscriptions["s-4"].ready_messages == 2
+        assert topic.subscriptions["s-5"].ready_messages == 3
 
 
 def test_the_thread_makes_few_calls_for_a_commit(tmp_path: Path) -> None:

@@ -161,11 +161,13 @@ async def test_records_of_those_that_have_ended_go_together(open_broker: OpenBro
         await end(worker, last, commit=True)
         assert not subscription.unacknowledged(ENDED_TOGETHER)
         left = await begin(worker)
+        await send(worker, left, b"|", first=ENDED_TOGETHER + 1)
         await end(worker, await begin(worker), commit=True)
         await held.let_go()
-        (place,) = subscription.unacknowledged(ENDED_TOGETHER)
+        places = subscription.unacknowledged(ENDED_TOGETHER)
         (open_one,) = running.context.transactions.open
-        assert [*open_one.records] == [place]
+        assert [*open_one.records] == places
+        assert len(places) == 2, "when it was opened, and what was sent"
         assert open_one.id.least_bits == left.txnid_least_bits
 
 

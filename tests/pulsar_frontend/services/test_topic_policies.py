@@ -1,9 +1,11 @@
 """Policies that the core keeps: set, asked for and taken back, how long messages live and stay."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
+from tests.counting import calls_of
 from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import connected
@@ -160,3 +162,16 @@ async def test_policies_set_at_the_same_time_are_all_set(open_broker: OpenBroker
             assert await admin("GET", path) == (200, value)
         assert topic_of(running).id in running.context.namespaces.ended
         assert running.context.namespaces.record("persistent://public/default/t").terminated
+
+
+async def test_another_subscription_costs_the_same_however_many_there_are(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        counts, policies = [], running.context.topic_policies
+        for local, subscriptions in (("few", 2), ("many", 200)):
+            await Admin(running)("PUT", f"/{local}")
+            topic = topic_of(running, local)
+            made = [await topic.subscribe(f"s-{number}") for number in range(subscriptions)]
+            counts.append(calls_of(partial(policies.apply, topic, made[-1])))
+        assert counts[0] == counts[1]

@@ -9,12 +9,15 @@ from arneb_core.api.position import Position, position
 from arneb_pulsar.transactions.checking import check_records, check_rows
 from arneb_pulsar.transactions.outcomes import MANY, ONE, Many, Outcomes
 from arneb_pulsar.transactions.records import Acked, Opened, pack, pack_sent
+from arneb_pulsar.transactions.reservations import RESERVED, Reserved
 from arneb_pulsar.transactions.states import ERA
 
 ENTRY = EntryHeader(Origin.PULSAR, publish_time_ms=1).pack() + b"x"
 SOUND = {
     ERA: bytes(3) + b"\x01",
     **dict([Outcomes({}).row(4, 9, committed=True), Outcomes({}).row(5, 9, committed=False)]),
+    Reserved(9, 2, 3, 4, ("me", "")).key: Reserved(9, 2, 3, 4, ("me", "")).pack(),
+    Reserved(11, 2, 3, 4, ("me", "")).key: Reserved(11, 2, 3, 4, ("me", "")).pack(),
     f"{MANY}1": Many(1, 9, BitMap64([1, 2]), BitMap64([3])).pack(),
 }
 OPENED = pack(1, Opened(1, 2, ("me", "")), 1)
@@ -35,6 +38,8 @@ def test_sound_rows_are_no_findings() -> None:
         (f"{ONE}2", SOUND[f"{ONE}5"], "expected the outcome of row"),
         (f"{MANY}1", b"", "expected more than 12 bytes, got 0"),
         (f"{MANY}1", SOUND[f"{MANY}1"][:-3], ""),
+        (f"{RESERVED}13", b"", "expected a range of transactions"),
+        (f"{RESERVED}12", SOUND[f"{RESERVED}9"], "expected none of the numbers of row"),
         (f"{MANY}2", Many(2, 9, BitMap64([8]), BitMap64([8])).pack(), "got two of 8"),
     ],
 )
@@ -49,7 +54,14 @@ def test_sound_records_are_no_findings() -> None:
     acked = pack(1, Acked(3, "s", 1, [position(1, 1)]), 1)
     part = pack(1, Acked(3, "s", 1, [], {position(1, 2): (1, 2)}), 1)
     other = pack(2, Opened(1, 2, ("me", "")), 1)
-    log = [*pack_sent(9, 3, [ENTRY], 1), OPENED, *pack_sent(1, 3, [ENTRY] * 2, 1), acked, other]
+    log = [
+        *pack_sent(9, 3, [ENTRY], 1),
+        OPENED,
+        OPENED,
+        *pack_sent(1, 3, [ENTRY] * 2, 1),
+        acked,
+        other,
+    ]
     assert list(check_records(enumerated([*log, part]))) == []
 
 
@@ -57,7 +69,7 @@ def test_sound_records_are_no_findings() -> None:
     ("record", "found"),
     [
         (b"", "expected a record of a transaction"),
-        (OPENED, "expected the first of its number"),
+        (pack(1, Opened(1, 3, ("me", "")), 1), "expected as it was opened"),
         (OPENED[:-4], ""),
         (pack_sent(1, 3, [b"short"], 1)[0], "expected an entry of at least"),
         (pack_sent(1, 3, [bytes(60)], 1)[0], "expected entry format"),

@@ -1,0 +1,234 @@
+"""Beginning: how transactions come to be, which have numbers that never come twice.
+
+The rule: whoever was told that a transaction is open finds it after a crash. It has a record, or a
+number of a range whose row says whose it is (:mod:`.reservations`); then its record comes with the
+first thing that is done in it, or when it has been idle for a while.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.position import Position
+from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.held_records import HeldRecords
+from arneb_pulsar.services.open_transaction import HeldBytes, OpenTransaction
+from arneb_pulsar.transactions.records import Opened, pack
+from arneb_pulsar.transactions.reservations import COUNT_MAX, RESERVED, Reservations, Reserved, Rows
+from arneb_pulsar.transactions.states import (
+    COORDINATOR,
+    ERA,
+    ERA_BITS,
+    ERA_BYTES,
+    TransactionId,
+    TransactionState,
+)
+
+IDLE_S: Final = 1.0
+"""What has been idle for so long, or twice that, is recorded."""
+
+RECORDED_TOGETHER: Final = 1_000
+"""In one commit: what takes a millisecond or two to make."""
+
+ERA_NUMBERS: Final = (1 << ERA_BITS) - 1
+ERA_LEFT_MIN: Final = COUNT_MAX + 1
+"""Numbers that one that begins may need."""
+
+Begun = Callable[[CommitFailed | None, TransactionId], None]
+"""Told of a transaction that outlives a crash, or will never be."""
+
+logger = logging.getLogger(__name__)
+
+
+class Beginning:
+    """Begins the transactions of one coordinator.
+
+    Invariant: each of ``opened`` has a record, or is in ``_unrecorded`` with a range that has a
+    row.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        held: HeldRecords,
+        clock: Clock,
+        opened: dict[int, OpenTransaction],
+        memory: HeldBytes,
+        some: Callable[[], None],
+    ) -> None:
+        """``opened``: those that are open, by their numbers; others are put there. ``some`` is
+        called when there is one behind none."""
+        self._core = core
+        self._held = held
+        self._clock = clock
+        self._open = opened
+        self._memory = memory
+        self._some = some
+        self._reservations = Reservations(core.metadata(RESERVED))
+        self._unrecorded: dict[int, tuple[OpenTransaction, Reserved]] = {}
+        self._idle: Mapping[int, object] = {}
+        """Those that were not recorded at the last look."""
+        self._looked_s = 0.0
+        self.under_way = 0
+        """On their way to disk."""
+        self.latest = 0
+        """The number that was given out or reserved last since the start; 0: not ready."""
+        self._starting = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Beginning behind {self.latest}, {self._reservations!r}>"
+
+    async def prepare(self) -> None:
+        """Make ready for the first. Raises :class:`.CoreError`."""
+        await self._held.open()
+        async with self._starting:
+            if not self.latest:
+                kept = self._core.metadata(ERA).get(ERA, b"")
+                era = int.from_bytes(kept, "big") + 1
+                await self._core.committed(Unit(metadata=[(ERA, era.to_bytes(ERA_BYTES, "big"))]))
+                self.latest = era << ERA_BITS
+
+    def begin(self, timeout_ms: int, caller: Caller, begun: Begun) -> None:
+        """Another one; ``begun`` is told, perhaps before this returns."""
+        now_ms, owner = self._clock.wall_ms(), (caller.role, caller.original)
+        opened = Opened(now_ms, timeout_ms, owner)
+        taken = self._reservations.take(owner, timeout_ms, now_ms)
+        if taken is None:
+            self.latest += 1
+            number = self.latest
+        else:
+            number, reserved = taken
+        transaction = OpenTransaction(TransactionId(COORDINATOR, number), opened, self._memory)
+        wanted = self._reservations.reserve(self.latest + 1, owner, timeout_ms, now_ms)
+        if wanted is not None:
+            self.latest += wanted.count
+        if self.latest & ERA_NUMBERS > ERA_NUMBERS - ERA_LEFT_MIN:
+            self.latest = 0  # the next one waits for another era
+        if taken is None:
+            self._record_first(transaction, begun, wanted)
+            return
+        self._add_unrecorded(transaction, reserved)
+        if wanted is not None:
+            self._reserve(wanted)
+        begun(None, transaction.id)
+
+    def adopted(self, number: int) -> OpenTransaction | None:
+        """One that is open, of which nothing but its range is known, from before the start."""
+        reserved = self._reservations.find(number)
+        if reserved is None or reserved.opened.until_ms <= self._clock.wall_ms():
+            return None
+        name = TransactionId(COORDINATOR, number)
+        found = OpenTransaction(name, reserved.opened, self._memory)
+        self._add_unrecorded(found, reserved)
+        return found
+
+    def is_over(self, number: int) -> bool:
+        """The time was up of one of which nothing but its range is known."""
+        reserved = self._reservations.find(number)
+        return reserved is not None and reserved.opened.until_ms <= self._clock.wall_ms()
+
+    def recorded(self, number: int) -> None:
+        """It has a record now, or needs none, as it has ended."""
+        self._unrecorded.pop(number, None)
+
+    def record_idle(self) -> None:
+        """Have those recorded that have been idle for a while."""
+        now_s = self._clock.now()
+        if now_s - self._looked_s < IDLE_S:
+            return
+        self._looked_s = now_s
+        idle, self._idle = self._idle, dict.fromkeys(self._unrecorded)
+        found = [each for number, (each, _) in self._unrecorded.items() if number in idle]
+        found = [each for each in found if each.state is TransactionState.OPEN]
+        for start in range(0, len(found), RECORDED_TOGETHER):
+            self._record(found[start : start + RECORDED_TOGETHER])
+
+    def over(self, now_ms: int) -> Rows:
+        """Rows that are to be removed, for :meth:`removed`."""
+        return self._reservations.over(self._needed, now_ms)
+
+    def removed(self, rows: Rows) -> None:
+        """These are gone from the disk."""
+        self._reservations.removed(rows)
+
+    # Inside
+
+    @property
+    def _needed(self) -> set[int]:
+        return {reserved.first for _, reserved in self._unrecorded.values()}
+
+    def _add(self, transaction: OpenTransaction) -> None:
+        self._open[transaction.id.least_bits] = transaction
+        if len(self._open) == 1:
+            self._some()
+
+    def _add_unrecorded(self, transaction: OpenTransaction, reserved: Reserved) -> None:
+        transaction.is_recorded = False
+        self._unrecorded[transaction.id.least_bits] = transaction, reserved
+        self._add(transaction)
+
+    def _record_first(
+        self, transaction: OpenTransaction, begun: Begun, wanted: Reserved | None
+    ) -> None:
+        """Have it begin with a record, and a range stored with that."""
+        self.under_way += 1
+        rows = self._rows(wanted) if wanted is not None else []
+
+        def stored(error: CommitFailed | None, first: Position) -> None:
+            self.under_way -= 1
+            if wanted is not None:
+                self._reserved(wanted, rows, error)
+            if error is None:
+                transaction.records.add(first)
+                self._add(transaction)
+            begun(error, transaction.id)
+
+        opened = transaction.opened
+        record = pack(transaction.id.least_bits, opened, opened.at_ms)
+        self._held.append([record], stored, rows)
+
+    def _reserve(self, wanted: Reserved) -> None:
+        rows = self._rows(wanted)
+        self._core.commit(Unit(metadata=rows), lambda error: self._reserved(wanted, rows, error))
+
+    def _rows(self, wanted: Reserved) -> Rows:
+        """Its row, and those that it makes room for."""
+        return [(wanted.key, wanted.pack()), *self.over(self._clock.wall_ms())]
+
+    def _reserved(self, wanted: Reserved, rows: Rows, error: CommitFailed | None) -> None:
+        if error is None:
+            self._reservations.removed(rows[1:])
+            self._reservations.stored(wanted)
+        else:
+            self._reservations.failed(wanted)
+
+    def _record(self, found: list[OpenTransaction]) -> None:
+        """Have these recorded; who ends one waits for it."""
+        now_ms = self._clock.wall_ms()
+        for each in found:
+            each.begin_one()
+
+        def stored(error: CommitFailed | None, first: Position) -> None:
+            for at, each in enumerate(found):
+                if error is None:
+                    each.records.add(first + at)
+                    each.is_recorded = True
+                    self.recorded(each.id.least_bits)
+                each.end_one()
+            if error is not None:
+                logger.warning("open transactions cannot be recorded yet: %s", error)
+
+        self._held.append([pack(each.id.least_bits, each.opened, now_ms) for each in found], stored)
+
+
+def opening_of(found: OpenTransaction) -> list[bytes]:
+    """What has to stand before a record of it. Nobody knows yet what will be stored of what is
+    under way, so each that comes meanwhile brings it along."""
+    if found.is_recorded:
+        return []
+    return [pack(found.id.least_bits, found.opened, found.opened.at_ms)]

@@ -1,0 +1,210 @@
+"""Reservations: numbers of transactions that may be given out without a commit for each.
+
+The rule: a row on disk says, before the first number of a range is given out, whose transactions
+that range has, and how long each of them lives. So a transaction in which nothing was done yet is
+known after a crash, to whoever opened it. What is done in one is recorded with a record of its own
+(:class:`.records.Opened`), and so is one that stays idle; then its range is not needed for it.
+
+Only who opens one transaction after the other is worth a range: the first two are recorded each.
+"""
+
+import json
+import struct
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from arneb_pulsar.transactions.outcomes import KEPT_MS
+from arneb_pulsar.transactions.records import Opened
+
+RESERVED: Final = "pulsar/transaction/reserved/"
+"""Keys of rows; the first number follows."""
+
+VALUE: Final = Struct(">QQI")
+
+COUNT_MIN: Final = 32
+COUNT_MAX: Final = 1_024
+"""Numbers of a range: twice as many as of the one before, if half of that was given out in less
+than half of its time. One commit for so many transactions is enough; and numbers have an end."""
+
+GIVEN_MS: Final = 10_000
+"""So long numbers of a range are given out. One that is known by its range alone lives by so much
+longer at most, for nobody knows when it was opened."""
+
+SEEN_MAX: Final = 64
+"""Owners, with their time-outs, for whom it is remembered that they have opened some."""
+
+Rows = list[tuple[str, bytes | None]]
+Owner = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A range."""
+
+    first: int
+    count: int
+    given_until_ms: int
+    timeout_ms: int
+    owner: Owner
+
+    @property
+    def key(self) -> str:
+        """Of its row."""
+        return f"{RESERVED}{self.first}"
+
+    @property
+    def kept_until_ms(self) -> int:
+        """So long it is told how one ended of which nothing else is known: no longer than the
+        outcomes of others in it are kept."""
+        return self.opened.until_ms - GIVEN_MS + KEPT_MS
+
+    @property
+    def opened(self) -> Opened:
+        """What is known of each of its transactions: it was opened at this time at the latest."""
+        return Opened(self.given_until_ms, self.timeout_ms, self.owner)
+
+    def pack(self) -> bytes:
+        """As it is kept."""
+        head = VALUE.pack(self.given_until_ms, self.timeout_ms, self.count)
+        return head + json.dumps(self.owner).encode()
+
+    @classmethod
+    def unpack(cls, key: str, value: bytes) -> "Reserved":
+        """What was kept. Raises :class:`ValueError`."""
+        try:
+            given_until_ms, timeout_ms, count = VALUE.unpack_from(value)
+            role, original = json.loads(value[VALUE.size :])
+        except (struct.error, TypeError) as error:
+            raise ValueError(f"expected a range of transactions: {error}") from error
+        first = int(key.removeprefix(RESERVED))
+        return cls(first, count, given_until_ms, timeout_ms, (role, original))
+
+
+class _Line:
+    """The ranges of one owner and time-out: one that is used, and the one behind it."""
+
+    __slots__ = ("count", "following", "is_under_way", "next", "now")
+
+    def __init__(self) -> None:
+        self.count = COUNT_MIN
+        """Of the next range."""
+        self.now: Reserved | None = None
+        self.next = 0
+        """Of its numbers."""
+        self.following: Reserved | None = None
+        self.is_under_way = False
+        """A row is on its way to disk."""
+
+    def __repr__(self) -> str:
+        return f"<_Line at {self.next} of {self.now}>"
+
+    def take(self, now_ms: int) -> tuple[int, Reserved] | None:
+        """The next number, and its range; None: there is none."""
+        while self.now is not None:
+            number = self.next
+            if now_ms < self.now.given_until_ms and number < self.now.first + self.now.count:
+                self.next += 1
+                return number, self.now
+            self.use(self.following)
+        return None
+
+    def use(self, reserved: Reserved | None) -> None:
+        """Numbers are given out of this range from now on."""
+        self.now, self.following = reserved, None
+        self.next = 0 if reserved is None else reserved.first
+
+    def wants(self, now_ms: int) -> bool:
+        """Half of the last range is given out, or half of its time is over."""
+        now = self.now
+        if self.is_under_way or self.following is not None:
+            return False
+        if now is not None and 2 * (self.next - now.first) >= now.count:
+            self.count = min(2 * now.count, COUNT_MAX)
+            return True
+        return now is None or 2 * (now.given_until_ms - now_ms) <= GIVEN_MS
+
+
+class Reservations:
+    """The ranges of one coordinator."""
+
+    def __init__(self, rows: Mapping[str, bytes]) -> None:
+        """``rows``: what is kept."""
+        self._found = [Reserved.unpack(key, value) for key, value in rows.items()]
+        """From before the start."""
+        self._lines: OrderedDict[tuple[Owner, int], _Line] = OrderedDict()
+        self._stored: dict[int, Reserved] = {}
+        """Those of this process that have rows, by their first numbers."""
+
+    def __repr__(self) -> str:
+        return f"<Reservations, {len(self._stored)} ranges, {len(self._found)} from before>"
+
+    def take(self, owner: Owner, timeout_ms: int, now_ms: int) -> tuple[int, Reserved] | None:
+        """A number that need not be recorded, and its range; None: there is none."""
+        line = self._lines.get((owner, timeout_ms))
+        return None if line is None else line.take(now_ms)
+
+    def reserve(self, first: int, owner: Owner, timeout_ms: int, now_ms: int) -> Reserved | None:
+        """A range that begins at ``first`` and is to be stored now; None: there is enough, or it is
+        not worth one yet. The next number is behind it."""
+        key = owner, timeout_ms
+        line = self._lines.get(key)
+        if line is None:
+            self._lines[key] = _Line()
+            if len(self._lines) > SEEN_MAX:
+                self._lines.popitem(last=False)
+            return None
+        self._lines.move_to_end(key)
+        if not line.wants(now_ms):
+            return None
+        line.is_under_way = True
+        return Reserved(first, line.count, now_ms + GIVEN_MS, timeout_ms, owner)
+
+    def stored(self, reserved: Reserved) -> None:
+        """Its row is on disk: its numbers may be given out."""
+        self._stored[reserved.first] = reserved
+        line = self._lines.get((reserved.owner, reserved.timeout_ms))
+        if line is None:
+            return  # many others came meanwhile
+        line.is_under_way = False
+        if line.now is None:
+            line.use(reserved)
+        else:
+            line.following = reserved
+
+    def failed(self, reserved: Reserved) -> None:
+        """Its row is not on disk."""
+        if line := self._lines.get((reserved.owner, reserved.timeout_ms)):
+            line.is_under_way = False
+
+    def find(self, number: int) -> Reserved | None:
+        """The range from before the start that has this number."""
+        for each in self._found:
+            if 0 <= number - each.first < each.count:
+                return each
+        return None
+
+    def over(self, needed: Collection[int], now_ms: int) -> Rows:
+        """The rows to be removed: of ranges that have nothing to give any more, but for those
+        ``needed``, by their first numbers, and from before the start of those that are over."""
+        used = {
+            each.first
+            for line in self._lines.values()
+            for each in (line.now, line.following)
+            if each is not None and now_ms < each.given_until_ms
+        }
+        gone = [
+            each
+            for first, each in self._stored.items()
+            if first not in used and first not in needed
+        ]
+        gone += [each for each in self._found if each.kept_until_ms <= now_ms]
+        return [(each.key, None) for each in gone]
+
+    def removed(self, rows: Rows) -> None:
+        """These are gone."""
+        keys = {key for key, _ in rows}
+        self._found = [each for each in self._found if each.key not in keys]
+        self._stored = {first: each for first, each in self._stored.items() if each.key not in keys}
