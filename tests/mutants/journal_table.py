@@ -351,8 +351,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a run overtakes its own topic",
         CORE + "engine/overtaking.py",
-        "                if topic not in taken and not topic.fenced:\n",
-        "                if not topic.fenced:\n",
+        "                if not any(topic in taken or topic.fenced for topic in own):\n",
+        "                if not any(topic.fenced for topic in own):\n",
         OVERTAKING_TESTS,
     ),
     Mutant(
@@ -365,9 +365,23 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a run overtakes the deletion of its topic",
         CORE + "engine/overtaking.py",
-        "            if not request.is_appends:\n                self._is_barred = True\n",
-        "            if not request:\n                self._is_barred = True\n",
+        "            if has_rows and not request.is_entries_and_rows:\n",
+        "            if False:\n",
         OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "a row of a frontend's overtakes one that was put before it",
+        CORE + "engine/overtaking.py",
+        "            if has_rows:  # what comes behind may have the same rows\n",
+        "            if False:\n",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "a unit that acknowledges overtakes others",
+        CORE + "engine/request.py",
+        "        others = self.acks or self.prefixes",
+        "        others = self.prefixes",
+        ("tests/core/engine/test_beside_a_flood.py",),
     ),
     Mutant(
         "all that waits is looked at whenever anything comes",

@@ -11,7 +11,7 @@ from arneb_core.log.memory_log import Log
 from arneb_core.subscription.machine import SubscriptionMachine
 
 FEW: Final = 4
-"""So many are told in any case, which costs less than asking whether it concerns them."""
+"""So many are told in any case by their topic, which costs less than asking whom it concerns."""
 
 
 class Listener(Protocol):
@@ -48,9 +48,8 @@ class Listening(Generic[S]):
 
     def now(self) -> list[S]:
         """Whom something that is appended now concerns."""
-        everybody = self._subscriptions
-        if len(everybody) <= FEW or self._log.has_expiring:
-            return list(everybody.values())
+        if self._log.has_expiring:
+            return list(self._subscriptions.values())
         found = [each for each in self._told if each.machine.state.listens]
         if len(found) < len(self._told):
             self._told = dict.fromkeys(found)

@@ -1,10 +1,12 @@
 """Overtaking: small runs that are stored beside a large commit, and do not wait for it.
 
 The rule: a run goes past the commits under way, and past what waits before it, only if none of
-these has to do with its topic: so every topic has its entries in the order in which they came. What
-is more than appends (a transaction, a declaration, a deletion) is overtaken by nothing. Whoever may
-not overtake stays where it is and comes with the next commit, so nobody starves; and what overtakes
-is little, so all that it costs those who wait is the loop's time for one write.
+these has to do with its topic: so every topic has its entries in the order in which they came. So
+do runs with rows of a frontend's (:attr:`.Request.is_entries_and_rows`), if nothing before them has
+rows. What is more than that (a declaration, a deletion, a unit that acknowledges) overtakes nothing
+and is overtaken by nothing. Whoever may not overtake stays where it is and comes with the next
+commit, so nobody starves; and what overtakes is little, so all that it costs those who wait is the
+loop's time for one write.
 """
 
 import logging
@@ -16,6 +18,7 @@ from typing import Final
 
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
+from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import CommitReport
 from arneb_core.store.commit.commit_log import (
     SMALL_BYTES_MAX,
@@ -23,6 +26,7 @@ from arneb_core.store.commit.commit_log import (
     SMALL_RUNS_MAX,
     CommitLog,
 )
+from arneb_core.store.overlay import can_be_laid_over
 
 CROWD: Final = 128
 """So many requests that wait are a crowd: each is one of many then, and one commit for all of them
@@ -119,7 +123,10 @@ class Overtaking:
         report = None
         try:
             commit.plan_appends(self._now_ms())
-            if commit.changes.is_plain:  # no ledger begins
+            for request in chosen:
+                if request.puts:
+                    commit.plan_more(request)
+            if can_be_laid_over(commit.changes):  # no ledger begins
                 report = self._log.submit_beside(commit.changes, possible)
         except Exception:
             logger.exception("unexpected error while preparing a commit beside others")
@@ -144,19 +151,20 @@ class Overtaking:
         topics: set[object] = set()
         entries = size = 0
         for request in islice(waiting, self._seen, None):
-            if not request.is_appends:
+            has_rows = not request.is_appends
+            if has_rows and not request.is_entries_and_rows:
                 self._is_barred = True
                 break
             if (
-                request.is_run
+                (has_rows or request.is_run)
                 and request.entries <= SMALL_ENTRIES_MAX
                 and request.size <= BESIDE_BYTES_MAX
             ):
-                ((topic, _, _),) = request.appends
-                if topic not in taken and not topic.fenced:
+                own = request.topics if has_rows else [request.appends[0][0]]
+                if not any(topic in taken or topic.fenced for topic in own):
                     entries += request.entries
                     size += request.size
-                    topics.add(topic)
+                    topics.update(own)
                     if (
                         entries > SMALL_ENTRIES_MAX
                         or size > BESIDE_BYTES_MAX
@@ -164,11 +172,14 @@ class Overtaking:
                     ):
                         if not under_way:
                             # Before a large commit, whose beginning that would be.
-                            chosen = [each for each in chosen if topic not in each.topics]
+                            chosen = [each for each in chosen if _are_apart(each, own)]
                             self._is_known = False
                         break  # for the next, which begins with it
                     chosen.append(request)
                     continue
+            if has_rows:  # what comes behind may have the same rows
+                self._is_barred = True
+                break
             self._seen += 1
             taken.update([topic for topic, _, _ in request.appends])
         if chosen:
@@ -185,4 +196,10 @@ class Overtaking:
             if not all(request.is_appends for request in commit.requests):
                 self._is_barred = True
             self._taken.update(commit.runs)
-            self._taken.update(commit.trim_due)
+            # Cursors that are written, and nothing goes or ends with that: those do not matter.
+            self._taken.update([topic for topic, _ in commit.trims])
+
+
+def _are_apart(request: Request, topics: Collection[LogTopic]) -> bool:
+    """It has to do with none of these."""
+    return not any(topic in topics for topic in request.topics)

@@ -20,7 +20,7 @@ from arneb_core.log.ahead import Ahead
 from arneb_core.log.stamps import STAMP, STAMP_OFFSET, stamped_from
 from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Block, Trim
-from arneb_core.store.schema import Table
+from arneb_core.store.schema import FRONTEND_PREFIX, Table
 
 Append = tuple[LogTopic, list[bytes], int | None]
 """A topic, the entries for it, and how many messages they are, if that is known."""
@@ -92,6 +92,22 @@ class Request:
         ready_made = self.runs or self.ahead or self.gives_up or self.in_memory
         topics = self.deletes_topic or self.leaving or self.rolls
         return not (rows or ready_made or topics or self.on_commit)
+
+    @property
+    def is_entries_and_rows(self) -> bool:
+        """It is runs of entries, and rows that a frontend keeps with them: what a transaction of
+        Pulsar's is, or a run whose duplicates are told."""
+        if not (self.puts and (self.appends or self.runs)):
+            return False
+        others = self.acks or self.prefixes or self.trims or self.ahead or self.gives_up
+        topics = self.deletes_topic or self.leaving or self.rolls or self.in_memory
+        if others or topics or self.shared or self.rows_of is not None:
+            return False
+        is_kept = [
+            table is Table.CATALOG and key.startswith(FRONTEND_PREFIX)
+            for table, key, _ in self.puts
+        ]
+        return all(is_kept) and all(run.first is None for run in self.runs)
 
     @property
     def topics(self) -> list[LogTopic]:

@@ -32,7 +32,7 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
 from arneb_core.engine.admin import SubscriptionCatalog, TopicAdmin
-from arneb_core.engine.listening import Listening
+from arneb_core.engine.listening import FEW, Listening
 from arneb_core.engine.subscription import LogSubscription, SubscriptionEngine
 from arneb_core.engine.trimming import Trimming
 from arneb_core.log.durable_log import DurableLog
@@ -306,7 +306,9 @@ class LogTopic(TopicAdmin):
 
     def confirm(self, run: PlannedRun) -> None:
         """``run`` is durable (or its topic is not): let the consumers have it."""
-        subscriptions = self.listening.now()
+        everybody = self._subscriptions
+        few = len(everybody) <= FEW
+        subscriptions = list(everybody.values()) if few else self.listening.now()
         cache = bool(self.log.tail)
         if not cache:
             keeps_up = self.log.ledgers.after

@@ -132,6 +132,13 @@ class Beginning:
         reserved = self._reservations.find(number)
         return reserved is not None and reserved.opened.until_ms <= self._clock.wall_ms()
 
+    def opened(self, found: OpenTransaction, first: Position, opening: list[bytes]) -> None:
+        """``opening``, what :func:`opening_of` said, is on disk, if that was anything."""
+        if opening:
+            found.records.add(first)
+            found.is_recorded = True
+            self.recorded(found.id.least_bits)
+
     def recorded(self, number: int) -> None:
         """It has a record now, or needs none, as it has ended."""
         self._unrecorded.pop(number, None)

@@ -263,7 +263,7 @@ class Transactions:
         def stored(error: CommitFailed | None, first: Position) -> None:
             place = Position(first + len(opening))
             if error is None:
-                self._recorded(found, first, opening)
+                self._beginning.opened(found, first, opening)
                 found.sent(topic, place, entries)
             else:
                 found.sent_bytes -= size
@@ -302,7 +302,7 @@ class Transactions:
         def submit(done: Done) -> None:
             def stored(error: CommitFailed | None, first: Position) -> None:
                 if error is None:
-                    self._recorded(found, first, opening)
+                    self._beginning.opened(found, first, opening)
                     found.records.add(first + len(opening))
                 else:
                     masks = {place: mask for place, (mask, _) in parts.items()}
@@ -338,13 +338,6 @@ class Transactions:
         if found is None and number not in self._open and self._beginning.is_over(number):
             return TransactionState.ABORTED
         return found
-
-    def _recorded(self, found: OpenTransaction, first: Position, opening: list[bytes]) -> None:
-        """``opening`` is on disk, if there is any."""
-        if opening:
-            found.records.add(first)
-            found.is_recorded = True
-            self._beginning.recorded(found.id.least_bits)
 
     def _wake(self) -> None:
         """Something is open, behind nothing."""

@@ -44,9 +44,9 @@ def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
         if both := each.committed & each.aborted:
             yield where, f"expected one outcome each, got two of {both.min()}"
     ranges.sort(key=lambda each: each.first)
-    for before, each in pairwise(ranges):
-        if before.first + before.count > each.first:
-            yield f"row {each.key!r}", f"expected none of the numbers of row {before.key!r}"
+    for before, behind in pairwise(ranges):
+        if before.first + before.count > behind.first:
+            yield f"row {behind.key!r}", f"expected none of the numbers of row {before.key!r}"
     for number, committed in singles.items():
         for each in many:
             if number in (each.aborted if committed else each.committed):

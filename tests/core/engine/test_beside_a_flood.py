@@ -1,5 +1,6 @@
 """A small publisher beside one that sends all it can: it waits for one write, not for the other."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from unittest.mock import patch
 import pytest
 import trio
 
-from arneb_core.api.core import Unit
+from arneb_core.api.core import CountedRun, Unit
 from arneb_core.api.position import Position
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
@@ -234,15 +235,45 @@ async def test_what_comes_with_a_large_run_does_not_wait_for_it(data_dir: Path) 
         await quiet(engine)
 
 
-async def test_a_transaction_is_not_overtaken_and_overtakes_nobody(data_dir: Path) -> None:
+async def test_entries_with_rows_of_a_frontend_overtake_and_are_there_after_a_crash(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    """As a transaction of Pulsar's is, and the next that has the same row."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "flood", "a", "b")
+        with held() as commit:
+            flood = append(engine, "flood", LARGE)
+            await commit.entered()
+            for value in (b"1", b"2"):
+                entry = make_entry(value)
+                runs = [CountedRun(engine.topic(name), [entry], 1, len(entry)) for name in "ab"]
+                told = Run()
+                unit = Unit(runs=runs, metadata=[("row", value)])
+                engine.commit(unit, lambda error, told=told: told(error, Position(0)))
+                await stored(told)
+            assert not flood.is_told
+            assert engine.metadata("row") == {"row": b"2"}
+            shutil.copytree(data_dir, tmp_path / "killed")
+        await quiet(engine)
+    for place in (tmp_path / "killed", data_dir):
+        async with open_engine(place) as engine:
+            assert engine.metadata("row") == {"row": b"2"}
+            assert [engine.topic(name).messages for name in "ab"] == [3, 3]
+
+
+async def test_a_unit_with_more_is_not_overtaken_and_overtakes_nobody(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         await begin(engine, "flood", "small", "other")
+        subscription = await engine.topic("other").subscribe("s", initial=InitialPosition.EARLIEST)
+        consumer, sink = attach(subscription, unlimited=True)
+        await quiet(engine)
         with held() as commit:
             append(engine, "flood", LARGE)
             await commit.entered()
             unit = Outcome()
             appends: list[tuple[Topic, list[bytes]]] = [(engine.topic("other"), [make_entry(b"x")])]
-            engine.commit(Unit(appends, metadata=[("row", b"value")]), unit)
+            acks = [(consumer, sink.positions)]
+            engine.commit(Unit(appends, acks=acks, metadata=[("row", b"value")]), unit)
             behind = append(engine, "small", [make_entry(b"x")])
             await steps()
             assert not (unit.calls or behind.is_told)

@@ -12,17 +12,20 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.core import CountedRun
+from arneb_core.api.position import LedgerId
 from arneb_core.engine.overtaking import BESIDE_BYTES_MAX, CROWD, Overtaking
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
+from arneb_core.engine.trimming import PlannedTrim
 from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.inline import ENTRIES_MAX, RUNS_MAX
-from arneb_core.store.schema import Table
+from arneb_core.store.schema import FRONTEND_PREFIX, Table
 
 
 @dataclass(eq=False)
-class Topic:
+class Topic(LogTopic):
     """As much as is asked of one."""
 
     name: str
@@ -51,6 +54,16 @@ def unit(topics: Sequence[LogTopic]) -> Request:
     )
 
 
+def transaction(topics: Sequence[LogTopic], size: int = 100) -> Request:
+    """What a transaction of Pulsar's is that acknowledges nothing: runs, and how it ended."""
+    runs = [CountedRun(cast(Any, topic), [ENTRY], 1, size) for topic in topics]
+    row = Table.CATALOG, FRONTEND_PREFIX + b"row", b""
+    return Request(
+        lambda error, firsts: None, runs=runs, puts=[row], on_commit=lambda: None,
+        entries=len(runs), size=size,
+    )  # fmt: skip
+
+
 def declaration() -> Request:
     return Request(lambda error, firsts: None, puts=[(Table.META, b"row", b"")])
 
@@ -74,12 +87,22 @@ requests = st.one_of(
     st.builds(run, st.sampled_from(TOPICS), st.just(ENTRIES_MAX + 1)),
     st.builds(run, st.sampled_from(TOPICS), st.just(1), st.just(BESIDE_BYTES_MAX + 1)),
     st.builds(unit, st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True)),
+    st.builds(
+        transaction, st.lists(st.sampled_from([*TOPICS, GOING]), min_size=1, max_size=3,
+        unique=True), st.sampled_from([100, BESIDE_BYTES_MAX // 3, BESIDE_BYTES_MAX + 1]),
+    ),
     st.builds(declaration),
 )  # fmt: skip
 
 
 def topics_of(request: Request) -> set[Any]:
-    return {topic.name for topic, _, _ in request.appends}
+    return {
+        topic.name
+        for topic in (
+            *(each for each, _, _ in request.appends),
+            *(each.topic for each in request.runs),
+        )
+    }
 
 
 @given(
@@ -108,7 +131,7 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
     blocked, is_barred = set(taken), False
     for request in order:
         is_small = request.entries <= ENTRIES_MAX and request.size <= BESIDE_BYTES_MAX
-        may = request.is_run and is_small and not is_barred
+        may = (request.is_run or bool(request.runs)) and is_small and not is_barred
         may = may and blocked.isdisjoint(topics_of(request)) and "going" not in topics_of(request)
         assert (id(request) not in left) == may, f"{request!r:.200} passed or not, wrongly"
         if not may:
@@ -124,7 +147,8 @@ def test_nothing_overtakes_what_is_more_than_appends() -> None:
 
 def test_a_topic_of_which_something_is_trimmed_is_not_overtaken() -> None:
     commit = under_way()
-    commit.trim_due = {TOPICS[1]: False}
+    commit.trims = [(TOPICS[1], PlannedTrim(LedgerId(1), False, 0))]
+    commit.trim_due = dict.fromkeys(TOPICS[:3], False)  # of most nothing goes
     waiting = deque([run(TOPICS[1]), run(TOPICS[2])])
     (chosen,) = overtaking().choose(waiting, [commit])
     assert topics_of(chosen) == {TOPICS[2].name}

@@ -41,8 +41,15 @@ from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
 from arneb_core.store.commit.inline import ENTRIES_MAX
+from arneb_core.store.overlay import can_be_laid_over
 from arneb_core.store.records import LedgerRecord
-from arneb_core.store.schema import SubscriptionId, Table, TopicId, parse_ledger_key
+from arneb_core.store.schema import (
+    FRONTEND_PREFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    parse_ledger_key,
+)
 from arneb_core.testing.engine_kit import body_of, make_entry
 from arneb_core.testing.invariants import check_ledgers
 
@@ -91,7 +98,9 @@ class ScriptedLog:
 
     def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
         assert not self.is_lost, "something is submitted after leadership was lost"
-        assert changes.is_plain, "more than entries"
+        assert can_be_laid_over(changes), "more than entries and a frontend's rows"
+        rows = {key for each, _ in self.under_way for _, key, _ in each.puts}
+        assert rows.isdisjoint(key for _, key, _ in changes.puts), "overtakes its own row"
         assert sum(len(entries) for _, _, entries in changes.blocks) <= ENTRIES_MAX
         before = {topic for each, _ in self.under_way for topic, _, _ in each.blocks}
         assert before.isdisjoint(topic for topic, _, _ in changes.blocks), "overtakes its own topic"
@@ -213,6 +222,7 @@ class PlanningMachine(RuleBasedStateMachine):
             reader = self.readers[number] = Reader(topic, self.log)
             topic._subscriptions["s"] = cast(LogSubscription, reader)
         self.asked: list[Asked] = []
+        self.rows_of: list[bytes | None] = []
         self.made = 0
         self.lost = False
         self.answered = 0
@@ -220,8 +230,11 @@ class PlanningMachine(RuleBasedStateMachine):
     def leadership_lost(self) -> None:
         self.lost = True
 
-    def ask(self, sizes: dict[int, int], *, is_run: bool = False) -> Asked:
-        """A request of so many entries for each topic, and of a row unless it is a run."""
+    def ask(
+        self, sizes: dict[int, int], *, is_run: bool = False, row: bytes | None = None
+    ) -> Asked:
+        """A request of so many entries for each topic, and of a row unless it is a run. With
+        ``row`` it is what a transaction of Pulsar's is."""
         asked = Asked({})
         for number, size in sizes.items():
             bodies = [b"%d" % (self.made + index) for index in range(size)]
@@ -247,10 +260,13 @@ class PlanningMachine(RuleBasedStateMachine):
             ((number, _),) = sizes.items()
             request.told = None
             request.appended = lambda error, first: told(error, [] if error else [first])
-        else:
+        elif row is None:
             request.puts = [(Table.META, b"row%d" % len(self.asked), b"")]
+        else:
+            request.puts = [(Table.CATALOG, FRONTEND_PREFIX + row, b"%d" % len(self.asked))]
         request.entries = sum(sizes.values())
         request.size = ENTRY_BYTES * request.entries
+        self.rows_of.append(None if row is None else FRONTEND_PREFIX + row)
         self.asked.append(asked)
         self.committer.add(request)
         return asked
@@ -291,6 +307,24 @@ class PlanningMachine(RuleBasedStateMachine):
         """Publishers' runs, small ones and large ones: some may overtake others."""
         for number, size in runs:
             self.ask({number: size}, is_run=True)
+            if not together:
+                self.committer.start()
+
+    @rule(
+        runs=st.lists(
+            st.tuples(
+                st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 3), min_size=1),
+                st.sampled_from([b"a", b"b"]),
+            ),
+            min_size=1,
+            max_size=DEPTH_MAX,
+        ),
+        together=st.booleans(),
+    )
+    def end_transactions(self, runs: list[tuple[dict[int, int], bytes]], together: bool) -> None:
+        """Entries with a row of a frontend's: some may overtake others."""
+        for sizes, row in runs:
+            self.ask(sizes, row=row)
             if not together:
                 self.committer.start()
 
@@ -383,6 +417,14 @@ class PlanningMachine(RuleBasedStateMachine):
                 )  # fmt: skip
                 if info.closed_ms:
                     assert row.entries == info.entries
+
+    @invariant()
+    def a_row_is_as_it_was_put_last(self) -> None:
+        for key in (FRONTEND_PREFIX + b"a", FRONTEND_PREFIX + b"b"):
+            found = self.log.rows.get((Table.CATALOG, key))
+            stored = [n for n, each in enumerate(self.asked) if each.told == [None]]
+            mine = [n for n in stored if self.rows_of[n] == key]
+            assert found == (b"%d" % mine[-1] if mine else None), "rows changed their order"
 
     @invariant()
     def each_is_told_once_and_in_order(self) -> None:

@@ -139,8 +139,8 @@ async def test_what_has_to_depart_hears_of_appends_without_a_consumer(data_dir: 
         topic.subscriptions["s-4"].limit(Limits(ready_messages_max=2), None)
         await publish(engine, "t", [b"1", b"2", b"3"])
         await quiet(engine)
-        assert topic.subscriptions["s-4"].ready_messages == 2
-        assert topic.subscriptions["s-5"].ready_messages == 3
+        assert topic.subscriptions["s-4"].statistics().backlog_entries == 2
+        assert topic.subscriptions["s-5"].statistics().backlog_entries == 3
 
 
 def test_the_thread_makes_few_calls_for_a_commit(tmp_path: Path) -> None:

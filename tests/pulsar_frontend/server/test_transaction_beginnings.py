@@ -19,13 +19,13 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.testing.engine_kit import quiet
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.services.beginning import ERA_NUMBERS, IDLE_S
+from arneb_pulsar.services.beginning import ERA_LEFT_MIN, ERA_NUMBERS, IDLE_S
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.context import BrokerContext, make_context
 from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.transactions.outcomes import KEPT_MS
 from arneb_pulsar.transactions.reservations import COUNT_MIN, GIVEN_MS, RESERVED
-from arneb_pulsar.transactions.states import COORDINATOR, ERA_BITS, TransactionId
+from arneb_pulsar.transactions.states import COORDINATOR, ERA, ERA_BITS, TransactionId
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time
@@ -239,8 +239,10 @@ async def test_an_era_that_has_no_numbers_left_is_followed_by_another(
     async with open_broker() as running, connected(running.context) as (client,):
         first = number_of(await begin(client)).least_bits
         beginning = running.context.transactions._beginning
-        beginning.latest = (first >> ERA_BITS << ERA_BITS) + ERA_NUMBERS - 1
-        last = number_of(await begin(client)).least_bits
-        following = number_of(await begin(client)).least_bits
+        beginning.latest = (first >> ERA_BITS << ERA_BITS) + ERA_NUMBERS - ERA_LEFT_MIN
+        last = number_of(await begin(client, 2_000)).least_bits
+        following = number_of(await begin(client, 3_000)).least_bits
         eras = [each >> ERA_BITS for each in (first, last, following)]
         assert eras == [eras[0], eras[0], eras[0] + 1]
+        kept = running.core.metadata(ERA)[ERA]
+        assert int.from_bytes(kept, "big") == eras[-1], "no later process begins the same"

@@ -167,6 +167,21 @@ def test_ranges_grow_for_who_is_fast_and_for_nobody_else() -> None:
     assert set(sizes(100, GIVEN_MS // 4)) == {COUNT_MIN}
 
 
+def test_no_number_is_given_out_when_the_time_of_its_range_is_over() -> None:
+    reservations = Reservations({})
+    opened(reservations, 3)
+    assert reservations.take(OWNERS[0], TIMEOUT_MS, GIVEN_MS - 1) is not None
+    assert reservations.take(OWNERS[0], TIMEOUT_MS, GIVEN_MS) is None
+
+
+def test_each_number_is_of_its_own_range() -> None:
+    ranges = [Reserved(10 * n, 5, n, TIMEOUT_MS, owner) for n, owner in enumerate(OWNERS, 1)]
+    reservations = Reservations({each.key: each.pack() for each in ranges})
+    for number in range(50):
+        expected = [each for each in ranges if each.first <= number < each.first + each.count]
+        assert reservations.find(number) == (expected[0] if expected else None)
+
+
 def test_who_comes_once_has_no_range_and_the_rows_of_who_is_gone_go() -> None:
     reservations = Reservations({})
     for number in range(3 * SEEN_MAX):
