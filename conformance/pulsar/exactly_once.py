@@ -6,7 +6,8 @@ Run by the scenarios in a short form, or by hand::
 
 Workers in Java (``ExactlyOnce.java``) take tasks and send a result of each, in a transaction. It
 must hold that each task has one result when nobody is killed any more. The broker deduplicates: a
-producer that does not hear whether a message was stored sends it again.
+producer that does not hear whether a message was stored sends it again. With ``--nodes`` it is a
+cluster of so many, of which the leader is killed; another one goes on meanwhile.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Final, Self
 
 import pulsar
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.arneb_cluster import MovingCluster
 from conformance.brokers.java_server import classpath
 from conformance.brokers.process import free_port
 from conformance.toolbox import own_environment, tool
@@ -42,6 +44,9 @@ DONE_WITHIN_S: Final = 120.0
 """The last results, after the last kill."""
 
 SILENCE_MS: Final = 5_000
+BACK_AFTER_S: Final = 0.5, 6.0
+"""A node that was killed: some times before another one leads, and some behind that."""
+
 SETTINGS: Final = "[pulsar]\ndeduplication = true\n"
 
 
@@ -52,10 +57,16 @@ class PromiseBroken(AssertionError):
 class ExactlyOnce:
     """A broker and its workers; for a ``with`` block."""
 
-    def __init__(self, place: Path, seed: int) -> None:
+    def __init__(self, place: Path, seed: int, nodes: int = 1) -> None:
         self._dice = random.Random(seed)
         ports = {"pulsar": free_port()}
-        self._broker = Arneb(place, listeners=["pulsar"], ports=ports, settings=SETTINGS)
+        self._broker: Arneb | MovingCluster
+        if nodes == 1:
+            self._broker = Arneb(place, listeners=["pulsar"], ports=ports, settings=SETTINGS)
+        else:
+            self._broker = MovingCluster(
+                place, nodes=nodes, listeners=["pulsar"], settings=SETTINGS
+            )
         self._workers: list[subprocess.Popen[bytes]] = []
         self._tasks = 0
         self._not_given = 0
@@ -88,7 +99,10 @@ class ExactlyOnce:
             each.kill()
             each.wait()
         self._client.close()
-        self._broker.stop()
+        if isinstance(self._broker, MovingCluster):
+            self._broker.end()
+        else:
+            self._broker.stop()
 
     def play(self, kills: int) -> str:
         """Kill so often, one or the other; what was seen. Raises :class:`PromiseBroken`."""
@@ -124,6 +138,9 @@ class ExactlyOnce:
     def _kill_one(self) -> str:
         if self._dice.random() < 0.5:
             self._broker.kill()
+            if isinstance(self._broker, MovingCluster):
+                # Another one leads before this one is back, and follows.
+                time.sleep(self._dice.uniform(*BACK_AFTER_S))
             self._broker.start()
             return "broker"
         number = self._dice.randrange(WORKERS)
@@ -164,9 +181,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--nodes", type=int, default=1)
     chosen = parser.parse_args()
     print(f"seed {chosen.seed}", flush=True)
-    with tempfile.TemporaryDirectory() as made, ExactlyOnce(Path(made), chosen.seed) as played:
+    with (
+        tempfile.TemporaryDirectory() as made,
+        ExactlyOnce(Path(made), chosen.seed, chosen.nodes) as played,
+    ):
         print(played.play(chosen.kills))
     return 0
 
