@@ -90,6 +90,12 @@ class Following:
             self._node.probed(last, self._now())
             self._gather()
 
+    async def look(self, is_leader_gone: Callable[[], Awaitable[bool]]) -> None:
+        """Tell the machine if whoever led is not connected any more."""
+        if await is_leader_gone():
+            self._node.gone(self._now())
+            self._gather()
+
     async def read_back(self, after: Place) -> None:
         """Tell the machine what stands behind ``after``. What is doubted holds up what is written,
         so the end comes."""

@@ -9,6 +9,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -232,8 +233,7 @@ class Shard:
         if placement != self.placement:
             self.placement = placement
             self._placed(placement)
-        effects: list[Effect]
-        effects, self.node.effects = self.node.effects, []
+        effects, self.node.effects = self.node.effects, list[Effect]()
         for effect in effects:
             if isinstance(effect, Send):
                 if self._producer is not None:
@@ -261,12 +261,10 @@ class Shard:
                     batch.append(first)
                 if batch:
                     await self._apply(batch)
-                else:
-                    following = self._ordered.popleft()
-                    if isinstance(following, TidyUp):
-                        await self._applying.tidy_up(following)
-                    elif not isinstance(following, Apply):
-                        await self._act(following)
+                elif isinstance(following := self._ordered.popleft(), TidyUp):
+                    await self._applying.tidy_up(following)
+                elif not isinstance(following, Apply):
+                    await self._act(following)
                 if len(self._ordered) < UNAPPLIED_MAX:
                     self._room.set()
                     self._room = trio.Event()
@@ -289,20 +287,22 @@ class Shard:
 
     async def _act(self, act: Act) -> None:
         logger.info("%s: %s in epoch %s", self.settings.shard, act.name, self.node.reader.epoch)
-        if act is Act.PROBE:
-            self._start(self._following.probe)
-        elif act is Act.SUSPECT:
-            self._start(self._election.suspect)
-        elif act is Act.FENCE:
-            self._start(self._fence)
+        tasks: dict[Act, Callable[[], Awaitable[None]]] = {
+            Act.PROBE: self._following.probe,
+            Act.LOOK: partial(self._following.look, self._election.is_leader_gone),
+            Act.SUSPECT: self._election.suspect,
+            Act.FENCE: self._fence,
+            Act.RESIGN: self._resign,
+        }
+        if act in tasks:
+            self._start(tasks[act])
         elif act is Act.UNFENCE:
             self._drop_producer()
         elif act is Act.OPEN:
             self._leading, self._led = trio.CancelScope(), trio.Event()
             self._lease = ServingLease(self.serves)
             self._start(self._lead, self._leading, self._led)
-        elif act is Act.RESIGN:
-            self._start(self._resign)
+            self._election.leads(True)
         elif act is Act.CLOSE:
             await self._close()
 
@@ -313,6 +313,7 @@ class Shard:
             self._log.lose(why)
         self._leading.cancel()
         await self._led.wait()
+        self._election.leads(False)
         self._log = None
         self._drop_producer()
         logger.warning("%s: %s leads no more: %s", self.settings.shard, self.settings.node, why)
@@ -379,10 +380,9 @@ class Shard:
     # Pulsar
 
     async def _fence(self) -> None:
-        producer = FencingProducer(
+        producer = self._producer = FencingProducer(
             self._client.context, parse_topic(self.settings.topic), self.settings.shard, self
         )
-        self._producer = producer
         try:
             await producer.open()
         except PulsarError as error:

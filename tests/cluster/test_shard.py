@@ -181,6 +181,28 @@ async def test_another_node_goes_on_where_the_leader_was_stopped(tmp_path: Path)
         assert stored_in(each.path) == [b"a", b"b", b"c"]
 
 
+async def test_a_leader_whose_connections_have_ended_is_followed_before_silence_is_long(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        first = await cluster.leader()
+        others = [each.shard for each in cluster.nodes if each is not first]
+        assert others[0] is not None
+        # It is seen to be there, as soon as it has said so.
+        for _ in range(10):
+            if not await others[0]._election.is_leader_gone():
+                break
+        else:
+            raise AssertionError("a leader that lives is taken for gone")
+        await first.stop()
+        second = await cluster.leader()
+        assert second.shard is not None
+        assert second.shard.node.leadership.silence.gone
+        leads = [each.shard for each in cluster.nodes if each.shard not in (None, second.shard)]
+        assert leads[0] is not None
+        assert not leads[0].node.leadership.silence.gone
+
+
 async def test_a_leader_that_resigns_is_followed_without_waiting_for_silence(
     tmp_path: Path,
 ) -> None:

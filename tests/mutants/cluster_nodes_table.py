@@ -16,6 +16,34 @@ CLUSTERED: Final = "broker/arneb/clustered/"
 
 CLUSTER_NODE_MUTANTS: Final = (
     Mutant(
+        "who leads holds nothing by which it is seen to be there",
+        "cluster/arneb_cluster/shard.py",
+        "            self._election.leads(True)\n",
+        "",
+        ("tests/cluster/test_shard.py",),
+    ),
+    Mutant(
+        "a leader is asked for and nobody hears that it has gone",
+        "cluster/arneb_cluster/following.py",
+        "            self._node.gone(self._now())\n",
+        "            pass\n",
+        ("tests/cluster/test_shard.py",),
+    ),
+    Mutant(
+        "that a leader had gone is believed when somebody has written since",
+        "cluster/arneb_cluster/protocol/leadership.py",
+        " and self._looked_for == self.silence.since:\n",
+        ":\n",
+        ("tests/cluster/protocol/test_leadership.py",),
+    ),
+    Mutant(
+        "once gone, a leader that writes is displaced at every pause",
+        "cluster/arneb_cluster/protocol/lease.py",
+        "        self.never_written = self.gone = False\n",
+        "        self.never_written = False\n",
+        ("tests/cluster/protocol/test_leadership.py",),
+    ),
+    Mutant(
         "what was counted beforehand is counted again when the engine opens",
         "core/arneb_core/engine/open_counts.py",
         "        counted = self._counted.get((topic_id, ledger), NOTHING)\n",

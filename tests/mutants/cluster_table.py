@@ -210,15 +210,15 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "who is first of all waits as for a leader that is silent",
         PROTOCOL + "lease.py",
-        "        return at_once or self.never_written or now >= self.since + SILENCE_S\n",
-        "        return at_once or now >= self.since + SILENCE_S\n",
+        "        return at_once or self.never_written or self._is_long(now)\n",
+        "        return at_once or self._is_long(now)\n",
         NODE_TESTS,
     ),
     Mutant(
         "a topic is taken for one that nobody wrote, though something was read of it",
         PROTOCOL + "lease.py",
-        "        self.never_written = False\n",
-        "        pass\n",
+        "        self.never_written = self.gone = False\n",
+        "        self.gone = False\n",
         NODE_TESTS,
     ),
     Mutant(
@@ -231,7 +231,7 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a candidate fences as soon as it is active",
         PROTOCOL + "lease.py",
-        "        return at_once or self.never_written or now >= self.since + SILENCE_S\n",
+        "        return at_once or self.never_written or self._is_long(now)\n",
         "        return True\n",
         LEADERSHIP_TESTS,
     ),

@@ -2,7 +2,8 @@
 
 The rule: who *may* try is Pulsar's Failover subscription to say, or the leader that hands over to a
 node by name; whoever may does so only when nobody has written for :data:`.SILENCE_S`, up to the
-very end of the topic, or the leader has resigned, and handed over to nobody else. It leads when its
+very end of the topic, or for :data:`.GONE_S` by a leader that is not connected any more, or the
+leader has resigned, and handed over to nobody else. It leads when its
 TAKE counts, and serves when no other lease can last any more. Whoever loses leadership gives its
 whole engine up before it does anything else.
 
@@ -78,6 +79,7 @@ class Act(Enum):
 
     PROBE = "ask where the topic ends; then say probed()"
     SUSPECT = "ask for the Exclusive subscription that the active candidate holds"
+    LOOK = "ask for the Exclusive subscription that the leader holds; say gone() if it is free"
     FENCE = "open the fencing producer; then say fenced(), or gave_up()"
     TAKE = "send the TAKE; read() says what came of it"
     UNFENCE = "close the producer"
@@ -111,6 +113,8 @@ class Leadership:
     _retry_at: float = 0.0
     _deadline: float = 0.0
     _suspected_at: float | None = None
+    _looked_for: float | None = None
+    """The silence for whose sake the leader was looked for."""
     _failed: bool = False
 
     def __repr__(self) -> str:
@@ -125,6 +129,12 @@ class Leadership:
     def active(self, is_active: bool) -> None:
         """The Failover subscription says whether it may try."""
         self._may_try = is_active
+
+    def gone(self, now: float) -> None:
+        """Whoever led is not connected any more, as it was asked for last."""
+        if self.state is State.FOLLOWING and self._looked_for == self.silence.since:
+            self.silence.gone = True
+            self._look(now)
 
     def read(self, place: Place, entry: Take | Record | None, verdict: Verdict, now: float) -> None:
         """An entry of the topic; None: one that is none of the protocol's."""
@@ -248,10 +258,12 @@ class Leadership:
             self._becomes(State.PROBING)
             self._deadline = now + PROBE_S
             self.acts.append(Act.PROBE)
-        elif (
-            not permitted
-            and self.silence.is_suspect(now)
-            and (self._suspected_at is None or now >= self._suspected_at + TAKING_S)
+        elif permitted:
+            if self.silence.is_doubtful(now) and self._looked_for != self.silence.since:
+                self._looked_for = self.silence.since
+                self.acts.append(Act.LOOK)
+        elif self.silence.is_suspect(now) and (
+            self._suspected_at is None or now >= self._suspected_at + TAKING_S
         ):
             self._suspected_at = now
             self.acts.append(Act.SUSPECT)

@@ -17,13 +17,17 @@ SILENCE_S: Final = 2.5
 """Without an entry for so long a candidate may try: a lease and half a heartbeat. Two heartbeats
 are missing then, and a leader that has stored nothing for a lease's time serves nobody any more. A
 longer silence only makes a take-over longer, of which it is nearly all."""
+GONE_S: Final = 1.3
+"""Without an entry for so long a candidate asks whether the leader is there still, and tries if it
+is not: a heartbeat and its way are missing then, and its connection has ended. Who tries so early
+serves no sooner than the last lease can have ended; its engine opens meanwhile."""
 SUSPECT_S: Final = 1.5
 """Without an entry for so long the broker is made to look whether the active candidate lives."""
 MARGIN_S: Final = 0.2
 """What two clocks may run apart while a lease lasts: a tenth of it, where quartz does a
 hundred-thousandth; a clock that is slewed may do a thousandth."""
 
-assert LEASE_S + MARGIN_S <= SILENCE_S
+assert HEARTBEAT_S < GONE_S < LEASE_S + MARGIN_S <= SILENCE_S
 
 
 @dataclass(slots=True)
@@ -51,23 +55,29 @@ class Silence:
     """Whoever led has said that it writes nothing more."""
     successor: str = ""
     """To whom it handed over; empty: to whoever is active."""
+    gone: bool = False
+    """Whoever led is not connected to Pulsar any more."""
     never_written: bool = False
     """Nobody has ever written, as far as was read: no lease can last, and nobody is waited for."""
 
     def came(self, now: float, *, resigned: bool = False, successor: str = "") -> None:
         """An entry that somebody else wrote."""
         self.since, self.resigned, self.successor = now, resigned, successor
-        self.never_written = False
+        self.never_written = self.gone = False
 
     def is_over(self, now: float) -> bool:
         """Nobody leads, as far as can be seen."""
-        return self.never_written or self.resigned or now >= self.since + SILENCE_S
+        return self.never_written or self.resigned or self._is_long(now)
 
     def may_try(self, now: float, node: str) -> bool:
         """That node need not wait for anybody. A successor comes first; that it does not come the
         others see as they see it of a leader."""
         at_once = self.resigned and self.successor in ("", node)
-        return at_once or self.never_written or now >= self.since + SILENCE_S
+        return at_once or self.never_written or self._is_long(now)
+
+    def is_doubtful(self, now: float) -> bool:
+        """Somebody who may try should ask whether the leader is there still."""
+        return not self.gone and now >= self.since + GONE_S
 
     def is_called(self, node: str) -> bool:
         """The leader has handed over to that node, which may try whoever is active."""
@@ -77,6 +87,9 @@ class Silence:
         """Somebody should look whether the active candidate lives: a leader that writes nothing, or
         whoever should have gone on behind a resignation."""
         return now >= self.since + SUSPECT_S
+
+    def _is_long(self, now: float) -> bool:
+        return now >= self.since + (GONE_S if self.gone else SILENCE_S)
 
     @property
     def serve_from(self) -> float:

@@ -265,6 +265,11 @@ class Node:
         """The Failover subscription says whether this node may try."""
         self.leadership.active(is_active)
 
+    def gone(self, now: float) -> None:
+        """Whoever led is not connected to Pulsar any more."""
+        self.leadership.gone(now)
+        self._gather()
+
     def tick(self, now: float, clock_ms: int) -> None:
         """Time has gone by."""
         window = self.window

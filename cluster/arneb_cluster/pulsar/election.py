@@ -2,7 +2,7 @@
 
 The rule: it only permits trying. The active node also holds a subscription of its own, exclusively;
 whoever asks for that makes the broker ask the holder for a sign of life, and end its connection if
-there is none.
+there is none. So does whoever leads: a leader that has lost it, and writes nothing, is gone.
 """
 
 import logging
@@ -12,11 +12,16 @@ from typing import Final
 
 import trio
 
+from arneb_cluster.pulsar.log_topic import CLOSE_S
 from arneb_pulsar.client import Client, ConsumerOptions, SubscriptionType
 from arneb_pulsar.client.errors import PulsarError
 
 ELECTION_SUBSCRIPTION: Final = "election"
 HOLDER_SUBSCRIPTION: Final = "holder"
+LEADER_SUBSCRIPTION: Final = "leader"
+
+LOOK_WITHIN_S: Final = 1.0
+"""A broker that does not answer by then says nothing of who leads."""
 
 RETRY_S: Final = 0.5
 """After Pulsar could not be reached, or another still holds."""
@@ -45,7 +50,7 @@ class Election:
         self._node = node
         self._told = told
         self._ready = ready
-        self._active = False
+        self._active = self._leads = False
         self._changed = trio.Event()
 
     def __repr__(self) -> str:
@@ -56,13 +61,29 @@ class Election:
         await self._ready()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._elect)
-            nursery.start_soon(self._hold)
+            nursery.start_soon(self._hold, HOLDER_SUBSCRIPTION, lambda: self._active)
+            nursery.start_soon(self._hold, LEADER_SUBSCRIPTION, lambda: self._leads)
 
     async def suspect(self) -> None:
         """Have whoever is active looked at."""
         with suppress(PulsarError):
             taken = await self._client.subscribe(self._topic, HOLDER_SUBSCRIPTION)
             await taken.close()
+
+    def leads(self, leads: bool) -> None:
+        """This node does from now on, or no more."""
+        self._leads = leads
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def is_leader_gone(self) -> bool:
+        """Nobody holds that."""
+        with trio.move_on_after(LOOK_WITHIN_S), suppress(PulsarError):
+            taken = await self._client.subscribe(self._topic, LEADER_SUBSCRIPTION)
+            with trio.CancelScope(shield=True), trio.move_on_after(CLOSE_S):
+                await taken.close()
+            return True
+        return False
 
     async def _elect(self) -> None:
         options = ConsumerOptions(
@@ -85,16 +106,14 @@ class Election:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def _hold(self) -> None:
+    async def _hold(self, subscription: str, wanted: Callable[[], bool]) -> None:
+        """That one, exclusively, whenever it is wanted."""
         while True:
-            while not self._active:
+            while not wanted():
                 await self._changed.wait()
             with suppress(PulsarError):
-                holder = await self._client.subscribe(self._topic, HOLDER_SUBSCRIPTION)
-                await self._until_not_active()
+                holder = await self._client.subscribe(self._topic, subscription)
+                while wanted():
+                    await self._changed.wait()
                 await holder.close()
             await trio.sleep(RETRY_S)
-
-    async def _until_not_active(self) -> None:
-        while self._active:
-            await self._changed.wait()

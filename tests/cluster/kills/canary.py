@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final
 
 from conformance.brokers.process import Address
@@ -23,6 +24,10 @@ CONFIRM_WITHIN_S: Final = 3.0
 """Then it comes back by another connection: of a node that hangs it would hear nothing for ever."""
 DRAINED_WITHIN_S: Final = 60.0
 PREFETCH: Final = 20
+LEASE_S: Final = 2.0
+"""A leader that has stored nothing for so long answers nobody, and sends away who comes."""
+RECENT_MAX: Final = 1_000
+"""Of its confirms: more than it has in a minute."""
 
 LOST: Final = (AmqpClosed, OSError, TimeoutError, AssertionError)
 """What ends a connection; an assertion: another answer than was waited for, on the way out."""
@@ -78,6 +83,19 @@ class Canary:
                     if when - took >= since:
                         return min(w for w, t in self.confirms if w - t >= since)
                 await asyncio.sleep(PAUSE_S)
+
+    async def steady(self, seconds: float, within_s: float) -> None:
+        """Wait until it has had confirms for so long, none of which took a lease's time. Raises
+        TimeoutError."""
+        async with asyncio.timeout(within_s):
+            await asyncio.sleep(seconds)
+            while not self._had_confirms(time.monotonic() - seconds):  # noqa: ASYNC110
+                await asyncio.sleep(PAUSE_S)
+
+    def _had_confirms(self, since: float) -> bool:
+        recent = [when for when, _ in self.confirms[-RECENT_MAX:] if when >= since]
+        times = [since, *recent, time.monotonic()]
+        return all(late - early < LEASE_S for early, late in pairwise(times))
 
     async def finish(self) -> list[str]:
         """Publish nothing more; what is wrong, when all has come."""

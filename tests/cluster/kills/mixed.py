@@ -65,6 +65,9 @@ ENDED_WITHIN_S: Final = 40.0
 SETTLED_S: Final = 2.5
 """Nodes that are alive know by then that clients have gone: what one had sent and nobody had
 answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
+STEADY_S: Final = {"broker": 15.0}
+"""The log answers for so long before anybody is judged, who would be sent away otherwise. A dead
+broker of Pulsar's holds its topics until its session ends, after 10 s, and others pause with it."""
 STILL_S: Final = 3.0
 """Everything that was under way is written by then."""
 RESTING: Final = {"follower": (KeyPlayer.name,)}
@@ -183,6 +186,10 @@ class Run:
             player.crash(now - waited_s)
             await player.end()
         await asyncio.sleep(SETTLED_S)
+        try:
+            await canary.steady(STEADY_S.get(kind, SETTLED_S), CONFIRM_WITHIN_S)
+        except TimeoutError:
+            raise PromiseBroken(f"no steady confirms within {CONFIRM_WITHIN_S} s") from None
         await asyncio.to_thread(self.cluster.leader)
         await judge(self._players, JUDGED_WITHIN_S)
         if later:

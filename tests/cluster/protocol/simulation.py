@@ -245,6 +245,9 @@ class SimulatedNode:
         if act is Act.PROBE:
             last = self.topic.last
             self.events.append(lambda: self.machine.probed(last, self.clock))
+        elif act is Act.LOOK:
+            # Whoever leads may have lost its connection, and be there.
+            self.events.append(lambda: self.machine.gone(self.clock))
         elif act is Act.FENCE:
             self.connection = self.topic.fence(SHARD)
             self.epoch, self.producer = self.connection.epoch, self.connection.name

@@ -14,6 +14,7 @@ from arneb_cluster.protocol.leadership import (
     State,
 )
 from arneb_cluster.protocol.lease import (
+    GONE_S,
     LEASE_S,
     MARGIN_S,
     SILENCE_S,
@@ -68,7 +69,7 @@ def test_a_candidate_tries_after_three_seconds_of_silence_and_not_before() -> No
     one.machine.tick(SILENCE_S - 0.01)
     assert one.machine.state is State.FOLLOWING
     one.machine.tick(SILENCE_S)
-    assert one.acts() == [Act.PROBE]
+    assert one.acts() == [Act.LOOK, Act.PROBE]
 
 
 def test_a_heartbeat_keeps_a_leader_whoever_is_active() -> None:
@@ -76,7 +77,45 @@ def test_a_heartbeat_keeps_a_leader_whoever_is_active() -> None:
     for now in (1.0, 3.4, 5.8):
         one.machine.read(at(int(now)), heartbeat(), Verdict.COUNTED, now)
         one.machine.tick(now + 2.4)
-        assert (one.machine.state, one.acts()) == (State.FOLLOWING, [])
+        assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.LOOK])
+
+
+def test_a_leader_that_is_not_connected_any_more_is_followed_sooner() -> None:
+    one = Candidate()
+    one.machine.tick(GONE_S - 0.01)
+    assert one.acts() == []
+    one.machine.tick(GONE_S)
+    one.machine.tick(GONE_S + 0.1)
+    assert one.acts() == [Act.LOOK]
+    one.machine.gone(GONE_S + 0.2)
+    assert one.acts() == [Act.PROBE]
+    one.machine.probed(at(5), at(5), GONE_S + 0.2)
+    one.machine.fenced(2, "nonce", GONE_S + 0.3)
+    one.machine.read(at(6), one.machine.take, Verdict.TAKEN, GONE_S + 0.3)
+    assert one.acts() == [Act.FENCE, Act.TAKE, Act.OPEN]
+    assert one.machine.serve_from == LEASE_S + MARGIN_S
+
+
+def test_what_is_known_of_a_leader_says_nothing_once_somebody_has_written() -> None:
+    one = Candidate()
+    one.machine.tick(GONE_S)
+    one.machine.read(at(3), heartbeat(), Verdict.COUNTED, GONE_S + 0.1)
+    one.machine.gone(GONE_S + 0.2)
+    one.machine.tick(2 * GONE_S + 0.2)
+    assert one.acts() == [Act.LOOK, Act.LOOK]
+    one.machine.gone(2 * GONE_S + 0.3)
+    assert one.acts() == [Act.PROBE]
+    one.machine.read(at(4), heartbeat(), Verdict.COUNTED, 2 * GONE_S + 0.4)
+    one.machine.tick(3 * GONE_S + 0.5)
+    assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.LOOK])
+
+
+def test_who_may_not_try_does_not_look_whether_the_leader_has_gone() -> None:
+    one = Candidate()
+    one.machine.tick(GONE_S)
+    one.machine.active(False)
+    one.machine.gone(GONE_S + 0.1)
+    assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.LOOK])
 
 
 def test_who_is_not_active_does_not_try() -> None:
@@ -148,7 +187,7 @@ def test_who_is_active_lets_the_successor_come_first_and_then_tries() -> None:
     one = Candidate()
     one.machine.read(at(3), resignation(b"n2"), Verdict.COUNTED, 10.0)
     one.machine.tick(10.0 + SILENCE_S - 0.01)
-    assert one.acts() == []
+    assert one.acts() == [Act.LOOK]
     one.machine.tick(10.0 + SILENCE_S)
     assert one.acts() == [Act.PROBE]
 
@@ -231,7 +270,7 @@ def test_who_loses_leadership_gives_its_engine_up_before_it_follows() -> None:
     one.machine.closed(5.0)
     assert (one.machine.state, one.machine.take) == (State.FOLLOWING, None)
     one.machine.tick(5.0 + SILENCE_S - 0.1)
-    assert one.acts() == []
+    assert one.acts() == [Act.LOOK]
 
 
 def test_who_resigns_serves_nobody_before_it_says_so() -> None:
