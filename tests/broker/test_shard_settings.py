@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from arneb.cluster_settings import ClusterPulsarTable, ClusterTable
-from arneb.clustered.shards import config_of, division_of, other_shards
+from arneb.clustered.shards import check_directories, config_of, division_of, other_shards
 from arneb.config import Config, ConfigInvalid, load_config
 from arneb.shard_settings import ClusterShardTable, check_shards, directories_of, directory_of
+from arneb_core.api.errors import StoreUnusable
 
 AUDIT = ClusterShardTable("audit", vhosts=("audit", "a b"), tenants=("books",))
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -73,6 +74,18 @@ def test_each_shard_has_its_own_directory_topic_and_order_of_nodes(tmp_path: Pat
     of_audit.data_dir.mkdir(parents=True)
     assert list(directories_of(tmp_path)) == [tmp_path, of_audit.data_dir]
     assert not other_shards(cluster)
+
+
+def test_what_is_kept_of_a_shard_that_is_named_no_more_is_not_left_silently(
+    tmp_path: Path,
+) -> None:
+    path = directory_of(tmp_path, "audit")
+    path.mkdir(parents=True)
+    check_directories(tmp_path, [])  # nothing is in it
+    (path / "data.mdb").touch()
+    check_directories(tmp_path, [AUDIT])
+    with pytest.raises(StoreUnusable, match="kept in shard 'audit', which cluster.shards does not"):
+        check_directories(tmp_path, [])
 
 
 def test_shards_are_read_from_the_file_and_judged_there(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ Arneb's own broker stands in Pulsar's place.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
+import pulsar
 import pytest
 import trio
 from conformance.cluster_demo.__main__ import prepare
@@ -24,12 +27,13 @@ WITHIN_MS = 30_000
 class Nodes:
     """Two nodes, and the broker that has their log."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **more: Any) -> None:
         self.log = BrokerProcess(directory / "log", ["pulsar", "http-pulsar"])
         admin = f"http://{self.log.addresses['http-pulsar']}"
         trio.run(prepare, admin)
         self.all = [
-            NodeProcess(name, directory, self.log.pulsar_url, admin) for name in ("n1", "n2")
+            NodeProcess(name, directory, self.log.pulsar_url, admin, **more)
+            for name in ("n1", "n2")
         ]
         for each in self.all:
             each.start()
@@ -65,8 +69,8 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def nodes_in(directory: Path) -> Iterator[Nodes]:
-    nodes = Nodes(directory)
+def nodes_in(directory: Path, **more: Any) -> Iterator[Nodes]:
+    nodes = Nodes(directory, **more)
     try:
         yield nodes
     finally:
@@ -153,3 +157,57 @@ def test_a_leader_that_its_log_does_not_answer_says_so_at_its_own_page(
             lost.wait_for(timeout=WITHIN_MS)
             somebody.sees("Nobody answers at the moment")
             assert "the log does not answer" in row(somebody, leader)
+
+
+SHARDS = '[[cluster.shards]]\nname = "audit"\nvhosts = ["audit"]\nprefer = ["n2", "n1"]\n'
+
+
+def test_everything_of_several_shards_stands_on_the_page_and_says_whose_it_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    more = {"own": 'prefer = ["n1", "n2"]\n', "after": SHARDS, "with_pulsar": True}
+    with nodes_in(tmp_path, **more) as nodes:
+        other = nodes.other
+        until(lambda: any(serves(each, "audit") for each in nodes.all), "a leader of audit")
+        for vhost in ("%2F", "audit"):
+            url = f"{url_of(other)}api/queues/{vhost}/orders"
+            httpx.put(url, auth=("guest", "guest"), json={"durable": True}).raise_for_status()
+        log = pulsar.FileLogger(pulsar.LoggerLevel.Error, str(tmp_path / "pulsar.log"))
+        client = pulsar.Client(f"pulsar://127.0.0.1:{other.ports['pulsar']}", logger=log)
+        consumer = client.subscribe("persistent://public/audit/events", "s")
+        for theme, size in LOOKS:
+            folder = PICTURES / f"{theme}-{size['width']}"
+            folder.mkdir(parents=True, exist_ok=True)
+            with operator(browser, url_of(other), theme=theme, size=size) as somebody:
+                somebody.log_in()
+                for place in ("#/", "#/queues", "#/connections", "#/transactions", "#/cluster"):
+                    somebody.go(place)
+                    name = place.removeprefix("#/") or "overview"
+                    somebody.page.screenshot(path=folder / f"shards-{name}.png")
+                    assert somebody.violations() == []
+        with operator(browser, url_of(other)) as somebody:
+            somebody.log_in()
+            shards = somebody.page.get_by_role("region", name="Shards")
+            expect(shards.locator("dt")).to_have_text(["main", "audit"])
+            somebody.go("#/queues")
+            table = somebody.page.get_by_role("region", name="Queues and topics: table")
+            rows = table.locator("tbody tr").filter(has_text="orders")
+            expect(rows).to_have_count(2)
+            texts = [each.split() for each in rows.all_inner_texts()]
+            assert sorted(("audit" in each, "main" in each) for each in texts) == [
+                (False, True), (True, False),
+            ]  # fmt: skip
+            somebody.go("#/connections")
+            clients = somebody.page.locator("tbody tr").filter(has_text="Pulsar")
+            of_audit = clients.filter(has_text="audit").filter(has_text="producer or consumer")
+            of_audit.get_by_role("link").first.click()
+            somebody.sees("persistent://public/audit/events".removeprefix("persistent://"))
+            assert "/audit" in somebody.page.url
+            somebody.go("#/cluster")
+            expect(nodes_shown(somebody).locator("tbody tr")).to_have_count(4)
+        consumer.close()
+        client.close()
+
+
+def serves(node: NodeProcess, shard: str) -> bool:
+    return node.is_running and node.figure("serves", f'shard="{shard}"') == 1

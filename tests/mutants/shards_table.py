@@ -287,6 +287,13 @@ SHARDS_MUTANTS: Final = (
         SHARDS_TESTS,
     ),
     Mutant(
+        "what is kept of a shard that settings name no more is not seen",
+        CLUSTERED + "shards.py",
+        "        if path.name not in named and (path / DATA_FILE).exists():\n",
+        "        if False:\n",
+        SETTINGS_TESTS,
+    ),
+    Mutant(
         "what each shard numbers by itself is looked for in one after the other",
         "broker/arneb/http/gathering.py",
         '    ("GET|DELETE", _NUMBERED, Kind.NUMBERED),\n',

@@ -27,7 +27,7 @@ from arneb.clustered.pulsar_service import (
     client_options,
     internal_settings,
 )
-from arneb.clustered.shards import config_of, division_of, other_shards
+from arneb.clustered.shards import check_directories, config_of, division_of, other_shards
 from arneb.clustered.trusted import Trusted
 from arneb.config import Config
 from arneb.garbage import thaw
@@ -97,6 +97,7 @@ class Member:
     async def _opened(self, client: Client, stack: AsyncExitStack) -> list[Part]:
         """Every shard's part, whose directories are open until ``stack`` ends."""
         config, told = self._config, asdict(self._addresses())
+        check_directories(config.data_dir, self._others)
         del told["node"]
         if digest := self._leaders.division.digest:
             told[DIVISION] = digest  # a leader says by which settings it leads

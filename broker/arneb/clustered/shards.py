@@ -6,11 +6,22 @@ same with and without others; each of the others has a directory below that.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from arneb.cluster_settings import ClusterTable
 from arneb.config import Config
-from arneb.shard_settings import ClusterShardTable, check_shards, directory_of
+from arneb.shard_settings import (
+    ClusterShardTable,
+    check_shards,
+    directories_of,
+    directory_of,
+)
 from arneb_cluster.routing.division import Division
+from arneb_core.api.errors import StoreUnusable
+
+DATA_FILE: Final = "data.mdb"
+"""What is in a directory that is somebody's."""
 
 
 def other_shards(table: ClusterTable) -> Sequence[ClusterShardTable]:
@@ -24,6 +35,18 @@ def division_of(first: str, others: Sequence[ClusterShardTable]) -> Division:
     namespaces = {space: each.name for each in others for space in each.own_namespaces}
     tenants = {tenant: each.name for each in others for tenant in each.tenants}
     return Division(first, namespaces, tenants)
+
+
+def check_directories(data_dir: Path, others: Sequence[ClusterShardTable]) -> None:
+    """Raise :class:`StoreUnusable` for what is kept of a shard that settings name no more: nobody
+    would lead it, and what it has would seem to be nowhere."""
+    named = {each.name for each in others}
+    for path in directories_of(data_dir)[1:]:
+        if path.name not in named and (path / DATA_FILE).exists():
+            raise StoreUnusable(
+                f"{path} has what is kept in shard '{path.name}', which cluster.shards does not "
+                "name: name it, or remove that directory if nothing in it is wanted"
+            )
 
 
 def config_of(config: Config, shard: ClusterShardTable) -> Config:
