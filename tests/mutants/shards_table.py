@@ -294,6 +294,13 @@ SHARDS_MUTANTS: Final = (
         SETTINGS_TESTS,
     ),
     Mutant(
+        "what was proved at a login goes from node to node in clear",
+        "broker/arneb/http/management/app.py",
+        '                if said == PROOF_WANTED and scope["scheme"] == SECURE:\n',
+        "                if said == PROOF_WANTED:\n",
+        ("tests/broker/management/test_sessions.py",),
+    ),
+    Mutant(
         "what each shard numbers by itself is looked for in one after the other",
         "broker/arneb/http/gathering.py",
         '    ("GET|DELETE", _NUMBERED, Kind.NUMBERED),\n',

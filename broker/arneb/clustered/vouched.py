@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arneb.http.asgi import VOUCHED
+from arneb.http.asgi import PROOF_WANTED, VOUCHED
 from arneb.http.audited import LOOKING
 from arneb.http.management.login import MARK
 from arneb.http.management.sessions import COOKIE, token_in
@@ -135,11 +135,20 @@ class Vouching:
             token = token_in(headers.get("cookie", ""))
             is_ours = scope["method"] in LOOKING or MARK in headers
             if token and is_ours and "authorization" not in headers:
-                status, said = await session_at(self._first, scope, token)
+                status, said = await session_at(self._first, scope, token, with_proof=True)
                 if status == 200:
-                    extensions = {**scope.get("extensions", {}), VOUCHED: str(said["name"])}
-                    scope = {**scope, "extensions": extensions}
+                    scope = _known(scope, said)
         await self._inside(scope, receive, send)
+
+
+def _known(scope: Scope, said: Any) -> Scope:
+    """A request of somebody, by a name that is vouched for; or, where somebody else knows who that
+    is, by what was shown at the login."""
+    if proof := said.get("proof"):
+        headers = [*scope["headers"], (b"authorization", f"Basic {proof}".encode())]
+        return {**scope, "headers": headers}
+    extensions = {**scope.get("extensions", {}), VOUCHED: str(said["name"])}
+    return {**scope, "extensions": extensions}
 
 
 class MemberLook:
@@ -178,10 +187,15 @@ class MemberLook:
         await response(scope, receive, send)
 
 
-async def session_at(leader: ASGIApp, scope: Scope, token: str) -> tuple[int, Any]:
-    """What a leader says of a session, of which a request brings the token."""
+async def session_at(
+    leader: ASGIApp, scope: Scope, token: str, *, with_proof: bool = False
+) -> tuple[int, Any]:
+    """What a leader says of a session, of which a request brings the token; ``with_proof``: and by
+    what others may know whose it is, if that came by TLS."""
+    extensions = {**scope.get("extensions", {}), **({VOUCHED: PROOF_WANTED} if with_proof else {})}
     asked = {
         **scope,
+        "extensions": extensions,
         "method": "GET",
         "path": SESSION_PATH,
         "raw_path": SESSION_PATH.encode(),

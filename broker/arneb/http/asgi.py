@@ -12,6 +12,10 @@ from starlette.types import Message
 VOUCHED: Final = "arneb.vouched"
 """The extension of a scope that says who asks, as another node knows it; no client can say it."""
 
+PROOF_WANTED: Final = "\0proof"
+"""In its place: a node asks whose session it is, and by what other shards' leaders may know who
+that is."""
+
 LEFT: Final = "arneb.left"
 """The key of a message with a piece of an answer under which an application says how many bytes it
 holds itself meanwhile: the pieces that are still to come, or what these are made of."""

@@ -14,7 +14,9 @@ from arneb.clustered.vouched import (
     SESSION_PATH,
     MemberLook,
     VouchedSessions,
+    Vouching,
 )
+from arneb.http.asgi import PROOF_WANTED, VOUCHED
 from arneb.http.targets import MEMBER_PATH
 from arneb_core.access.records import User
 from arneb_core.access.tables import Changed, Tables
@@ -190,3 +192,35 @@ async def test_while_nobody_leads_the_page_can_be_opened() -> None:
     assert (await get("/page/js/main.js")).startswith("/** ")
     assert await get("/api/overview") == "the leader's"
     assert await get("/page/nothing.js") == "the leader's"
+
+
+@pytest.mark.parametrize("proof", ["", "YW5uYTp4"])
+async def test_another_leader_is_told_whose_session_it_is_or_is_shown_what_was_proved(
+    proof: str,
+) -> None:
+    """A name is enough for users of ours; who is known by somebody else proves it once more."""
+    asked: list[Scope] = []
+
+    async def first(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["extensions"] == {VOUCHED: PROOF_WANTED}
+        said = {"name": "anna", **({"proof": proof} if proof else {})}
+        await JSONResponse(said, 200)(scope, receive, send)
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope)
+
+    async def nothing() -> Message:
+        raise AssertionError("it is not read")
+
+    async def take(_: Message) -> None:
+        raise AssertionError("it says nothing")
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/api/queues/audit", "query_string": b"",
+        "headers": [(b"cookie", b"arneb-session=t1")],
+    }  # fmt: skip
+    await Vouching(first, lambda _: True, inside)(scope, nothing, take)
+    [found] = asked
+    headers = dict(found["headers"])
+    assert headers.get(b"authorization") == (f"Basic {proof}".encode() if proof else None)
+    assert found.get("extensions", {}) == ({} if proof else {VOUCHED: "anna"})

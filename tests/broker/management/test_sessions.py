@@ -1,16 +1,24 @@
 """Sessions of the page: begun by a password, ended at once by whatever takes the right away."""
 
+import json
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
-from tests.broker.management.kit import Caller, managed
+from starlette.types import Message, Receive, Scope, Send
+from tests.broker.management.kit import ADMIN, Caller, managed
 
+from arneb.http.asgi import PROOF_WANTED, VOUCHED
 from arneb.http.management import sessions as module
+from arneb.http.management.app import ManagementApp
 from arneb.http.management.login import MARK
 from arneb.http.management.sessions import COOKIE, FOREIGN_S, IDLE_S, Sessions, cookie_for, token_in
+from arneb_core.access.internal import InternalVerdicts
+from arneb_core.access.principals import Principal
 
 MARKED = {MARK: "1"}
 
@@ -209,3 +217,43 @@ async def test_a_folder_that_could_be_more_than_a_path_is_refused(
     async with managed(tmp_path) as call:
         proof = {"username": "admin", "password": "p", "path": path}
         assert (await call("POST", "page/session", proof, user=None, **MARKED)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("scheme", "secret", "vouched", "shown"),
+    [
+        ("https", "token", PROOF_WANTED, "anna:token"),
+        ("http", "token", PROOF_WANTED, None),  # nodes might say it to each other in clear
+        ("https", None, PROOF_WANTED, None),
+        ("https", "token", "anna", None),
+    ],
+)
+async def test_what_was_proved_is_shown_to_nodes_that_ask_by_tls_only(
+    tmp_path: Path, scheme: str, secret: str | None, vouched: str, shown: str | None
+) -> None:
+    async with managed(tmp_path) as call:
+        verdicts = InternalVerdicts(call.site.catalogue.tables, ADMIN)
+        principal = Principal("anna", verdicts, frozenset({"administrator"}), secret)
+        session = call.site.sessions.open(principal)
+        said: list[Any] = []
+
+        async def nothing() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def take(message: Message) -> None:
+            said.append(message)
+
+        cookie = f"arneb-session={session.token}".encode()
+        scope = {
+            "type": "http", "method": "GET", "path": "/api/page/session", "query_string": b"",
+            "headers": [(b"cookie", cookie)], "scheme": scheme, "client": ("127.0.0.1", 1),
+            "extensions": {VOUCHED: vouched},
+        }  # fmt: skip
+        await ManagementApp(call.site, nothing_behind)(scope, nothing, take)
+    body = json.loads(b"".join(each.get("body", b"") for each in said[1:]))
+    found = body.get("proof")
+    assert (found and b64decode(found).decode()) == shown
+
+
+async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("it is the management API's")

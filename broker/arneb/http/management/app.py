@@ -13,10 +13,11 @@ from typing import Final
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.asgi import LEFT, STREAMED, VOUCHED
+from arneb.http.asgi import LEFT, PROOF_WANTED, STREAMED, VOUCHED
 from arneb.http.guarded import PRINCIPAL, is_loopback
 from arneb.http.management.answering import Request, answer, refusal
 from arneb.http.management.calls import Refused, Reply
+from arneb.http.management.page.login import PROOF, SECURE
 from arneb.http.management.page.watching import Watch
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
@@ -94,12 +95,15 @@ class ManagementApp:
             for name, value in scope["headers"]
         }
         client, caller = scope.get("client"), self._caller
-        vouched = ""
+        said, vouched = scope.get("extensions", {}).get(VOUCHED, ""), ""
         if caller is None and "authorization" not in headers:
             session = self._site.sessions.find(headers.get("cookie", ""))
             if session is not None:
                 scope[PRINCIPAL] = session.principal  # who did it, for the audit log
-            elif vouched := scope.get("extensions", {}).get(VOUCHED, ""):
+                if said == PROOF_WANTED and scope["scheme"] == SECURE:
+                    headers[PROOF] = "true"
+            elif said and said != PROOF_WANTED:
+                vouched = said
                 caller = scope[PRINCIPAL] = self._site.known(vouched)
         request = Request(
             scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),

@@ -4,6 +4,7 @@ The rule: a password is sent once and kept nowhere; from then on a session stand
 """
 
 import re
+from base64 import b64encode
 from typing import Final
 
 from arneb.http.management.calls import Call, Document, Reply, bad_request
@@ -15,6 +16,10 @@ from arneb.http.management.site import Site
 from arneb_core.access.principals import Principal
 
 SECURE: Final = "https"
+
+PROOF: Final = ":proof"
+"""Not a header that can be sent: another node asks for the session's user, to have it known at
+leaders that do not know it, and it came by TLS all the way."""
 
 PATH: Final = re.compile(r"/([A-Za-z0-9._~-]+/)*")
 """Where a page may say that it is, for its cookie: nothing in it ends an attribute."""
@@ -38,7 +43,10 @@ async def _open(site: Site, call: Call) -> Reply:
 
 
 async def _look(site: Site, call: Call) -> Reply:
-    return Reply(_shown(call.caller))
+    shown, secret = _shown(call.caller), call.caller.secret
+    if PROOF in call.headers and secret is not None:
+        shown["proof"] = b64encode(f"{call.caller.name}:{secret}".encode()).decode()
+    return Reply(shown)
 
 
 async def _close(site: Site, call: Call) -> Reply:
