@@ -22,6 +22,9 @@ from arneb_pulsar.services.resource_groups import KEYS as GROUPS
 COPIED: Final = (TENANTS, CLUSTERS, GROUPS, SETTINGS)
 """What the keys of the rows begin with."""
 
+Editor = tuple[Callable[[str, bytes], Awaitable[None]], Callable[[str], Awaitable[None]]]
+"""Puts one of them as it is stored, and drops one."""
+
 Rows = Mapping[str, Mapping[str, bytes]]
 """By those, and by their names."""
 
@@ -85,36 +88,22 @@ def _changes(
     context: BrokerContext, prefix: str, wanted: Mapping[str, bytes], have: Mapping[str, bytes]
 ) -> list[Callable[[], Awaitable[None]]]:
     """What makes one of the other."""
-    put, drop = _editor_of(context, prefix)
+    put, drop = _editors(context)[prefix]
     changed = [partial(put, name, raw) for name, raw in wanted.items() if have.get(name) != raw]
     return [*changed, *(partial(drop, name) for name in have if name not in wanted)]
 
 
-def _editor_of(
-    context: BrokerContext, prefix: str
-) -> tuple[Callable[[str, bytes], Awaitable[None]], Callable[[str], Awaitable[None]]]:
+def _editors(context: BrokerContext) -> Mapping[str, Editor]:
+    """By what the keys of the rows begin with."""
     registry, groups, settings = context.namespaces, context.resource_groups, context.settings
-
-    async def put(name: str, raw: bytes) -> None:
-        match prefix:
-            case p if p == TENANTS:
-                await registry.put_tenant(name, json.loads(raw))
-            case p if p == CLUSTERS:
-                await registry.put_cluster(name, json.loads(raw))
-            case p if p == GROUPS:
-                await groups.put(name, json.loads(raw))
-            case _:
-                await settings.put(name, raw.decode())
-
-    async def drop(name: str) -> None:
-        match prefix:
-            case p if p == TENANTS:
-                await registry.drop_tenant(name)
-            case p if p == CLUSTERS:
-                await registry.put_cluster(name, None)
-            case p if p == GROUPS:
-                await groups.drop(name)
-            case _:
-                await settings.drop(name)
-
-    return put, drop
+    return {
+        TENANTS: (
+            lambda name, raw: registry.put_tenant(name, json.loads(raw)), registry.drop_tenant,
+        ),
+        CLUSTERS: (
+            lambda name, raw: registry.put_cluster(name, json.loads(raw)),
+            lambda name: registry.put_cluster(name, None),
+        ),
+        GROUPS: (lambda name, raw: groups.put(name, json.loads(raw)), groups.drop),
+        SETTINGS: (lambda name, raw: settings.put(name, raw.decode()), settings.drop),
+    }  # fmt: skip
