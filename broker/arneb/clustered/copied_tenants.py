@@ -7,6 +7,7 @@ made, so that a tenant that was made once is there for namespaces in any shard.
 """
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,6 +19,8 @@ from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.dynamic_settings import SETTINGS
 from arneb_pulsar.services.namespaces import CLUSTERS, TENANTS
 from arneb_pulsar.services.resource_groups import KEYS as GROUPS
+
+LOGGER: Final = logging.getLogger(__name__)
 
 COPIED: Final = (TENANTS, CLUSTERS, GROUPS, SETTINGS)
 """What the keys of the rows begin with."""
@@ -67,7 +70,11 @@ class CopiedTenants:
             have = {prefix: _named(context.core.metadata(prefix), prefix) for prefix in COPIED}
             for prefix in COPIED:
                 for change in _changes(context, prefix, wanted[prefix], have[prefix]):
-                    await change()
+                    try:
+                        await change()
+                    except (ValueError, KeyError) as error:
+                        # As of a newer version, while nodes are upgraded one after the other.
+                        LOGGER.warning("cannot copy a row below %s: %r", prefix, error)
             if _documents(wanted[TENANTS]) != _documents(have[TENANTS]):
                 await context.rights.look()  # administrators may be fewer
 

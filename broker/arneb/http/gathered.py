@@ -50,6 +50,7 @@ OF_SHARD: Final = "shard"
 """What a query of the page's has that is about one shard by its name."""
 
 UNAVAILABLE: Final = 503
+BAD_REQUEST: Final = 400
 
 Wanted = Callable[[str], ASGIApp]
 """The application of a shard's leader, wherever that is."""
@@ -175,6 +176,9 @@ class Gathered:
             while not part.has_all:
                 asked = {**query, "page": str(part.pages + 1), "page_size": str(part.size)}
                 answer = await self._asked(shard, scope, query=urlencode(asked))
+                if part.pages and answer.status == BAD_REQUEST:
+                    part.has_all = True  # it has become shorter meanwhile
+                    continue
                 said = gathering.take(shard, answer)
                 if said is None:
                     break
