@@ -261,3 +261,23 @@ async def test_a_query_of_the_pages_is_about_the_shard_that_it_names() -> None:
             assert (await http.delete(f"/api/page/pulsar/{path}")).status_code == 400
         assert (await http.get("/api/queues/v/q?shard=audit")).status_code == 204
     assert len(leaders.asked) == 3
+
+
+async def test_a_list_that_becomes_shorter_meanwhile_is_what_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)
+    whole = queues("b", "w", "x", "y", "z")
+    leaders = Leaders((200, whole), (200, []))
+    asked = leaders.of
+
+    def of(shard: str) -> ASGIApp:
+        if any(each[0] == "main" for each in leaders.asked):
+            leaders.said["main"] = 400, {"reason": "Page out of range"}
+        return asked(shard)
+
+    monkeypatch.setattr(leaders, "of", of)
+    async with leaders.client() as http:
+        found = (await http.get("/api/queues?page=1&page_size=4")).json()
+        assert [each["name"] for each in found["items"]] == ["w", "x"]
+        assert (await http.get("/api/queues?page=1&page_size=4")).status_code == 400
