@@ -17,6 +17,20 @@ FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
     Mutant(
+        "of entries that ascend all are taken for unacknowledged",
+        "core/arneb_core/cursor/acks.py",
+        "            return self._holes.absent(positions, self._mark_delete)\n",
+        "            return [*positions]\n",
+        ("tests/core/cursor/test_acks_model.py",),
+    ),
+    Mutant(
+        "entries that ascend are taken for some of the log, the last of which it does not have",
+        "core/arneb_core/log/ledgers.py",
+        " or not self.contains(places[-1]):\n            return False\n        return sorted",
+        ":\n            return False\n        return sorted",
+        ("tests/core/cursor/test_acks_model.py",),
+    ),
+    Mutant(
         "keys that a slice of a seal begins with are left out",
         "core/arneb_core/delayed/sealing.py",
         "bisect_left(part, pivot, start)\n            found += part[start:end]\n",
@@ -278,8 +292,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "what came due is routed by the form of the message before",
         "amqp_frontend/arneb_amqp/topology/exchanges/due_form.py",
-        "            entry.startswith(self.before, BEHIND_TIMES)\n            and ",
-        "            ",
+        "                entry.startswith(before, BEHIND_TIMES)\n                and ",
+        "                ",
         ("tests/amqp_frontend/topology/exchanges/test_delayed.py",),
     ),
     Mutant(

@@ -122,6 +122,10 @@ class Admission:
         """``entry`` goes where nothing is refused."""
         self.appends.setdefault(topic, []).append(entry)
 
+    def put_all(self, topic: Topic, entries: list[bytes]) -> None:
+        """As :meth:`put`, of many."""
+        self.appends.setdefault(topic, []).extend(entries)
+
     def offer(self, overflow: Overflow, entry: bytes) -> bool:
         """``entry`` goes into a queue that refuses: whether there was room."""
         size = payload_bytes(entry)

@@ -6,7 +6,7 @@ or "how many" is asked here and nowhere else. All answers are O(log ledgers) or 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from arneb_core.api.position import (
@@ -175,6 +175,13 @@ class LedgerIndex:
     def contains(self, place: Position) -> bool:
         """Whether ``place`` is an entry."""
         return place & ENTRY_MASK < self._sizes.get(place >> ENTRY_BITS, 0)
+
+    def has_in_one(self, places: Sequence[Position]) -> bool:
+        """Whether ``places`` ascend, and are entries of one ledger: then there are quicker ways
+        than to look at each."""
+        if not places or (places[0] ^ places[-1]) >> ENTRY_BITS or not self.contains(places[-1]):
+            return False
+        return sorted(places) == [*places]
 
     def entries_in(self, ledger: int) -> int:
         """How many entries ``ledger`` has; 0 for one that is not there."""

@@ -164,6 +164,8 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         unacked = self.state.only_unacked(chosen)
         assert unacked == [place for place in chosen if place in before]
         there = sorted(place for place in chosen if place in self.log)
+        assert self.state.only_unacked(there) == [place for place in there if place in before]
+        assert self.state.only_unacked(sorted(chosen)) == sorted(unacked)
         assert self.state.unacked_of(there) == [place for place in there if place in before]
         held = self.state.masks_of(unacked)
         self.unit = UnitOfAcks(unacked, held, self.model.messages(unacked) - self.model.acked)

@@ -199,14 +199,16 @@ class DelayedExchange:
 
         known: dict[MessageKind, Forwarding | None] = {}
         form: DueForm | None = None
-        for entry in run.entries:
-            if form is not None and form.fits(entry):
-                message = form.head + entry[form.start :]
+        at, entries = 0, run.entries
+        while at < len(entries):
+            if form is not None and (messages := form.messages(entries, at)):
                 for topic in form.topics:
-                    admission.put(topic, message)
-            else:
-                forward(entry, known, resolve, admission)
-                form = self._form_of(entry, now_ms)
+                    admission.put_all(topic, messages)
+                at += len(messages)
+                continue
+            forward(entries[at], known, resolve, admission)
+            form = self._form_of(entries[at], now_ms)
+            at += 1
         self._queues.expect_expiry(expiring)
         appends = list(admission.close().items())
 

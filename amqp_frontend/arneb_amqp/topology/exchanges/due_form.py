@@ -4,7 +4,9 @@ The rule: a short cut and never a second opinion. It is made of a message whose 
 and only where the route alone decides; whatever does not look the same is worked out anew.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from arneb_amqp.routing.checks import is_plain_when_due
@@ -35,13 +37,20 @@ class DueForm:
     head: bytes
     topics: tuple[Topic, ...]
 
-    def fits(self, entry: bytes) -> bool:
-        """``entry`` is of this form."""
-        return (
-            entry.startswith(self.before, BEHIND_TIMES)
-            and entry.startswith(self.behind, self.until)
-            and entry.startswith(self.word, PRIORITY_OFFSET)
-        )
+    def messages(self, entries: Sequence[bytes], start: int) -> list[bytes]:
+        """What becomes of those from ``start`` on, up to one that is not of this form."""
+        before, behind, until, word = self.before, self.behind, self.until, self.word
+        head, content_at = self.head, self.start
+        found: list[bytes] = []
+        for entry in islice(entries, start, None):
+            if not (
+                entry.startswith(before, BEHIND_TIMES)
+                and entry.startswith(behind, until)
+                and entry.startswith(word, PRIORITY_OFFSET)
+            ):
+                break
+            found.append(head + entry[content_at:])
+        return found
 
 
 def form_of(entry: bytes, way: Forwarding | None) -> DueForm | None:
