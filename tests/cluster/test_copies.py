@@ -33,6 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members tell of themselves often, and chunks are small."""
     monkeypatch.setattr(member, "Copies", partial(Copies, report_s=0.1))
     monkeypatch.setattr(taker_module, "RETRY_S", 0.1)
+    monkeypatch.setattr(taker_module, "SAVED_CHUNKS", 1)
     for each in (copying, source_module):
         monkeypatch.setattr(each, "CHUNK_BYTES", 8_192)
 
@@ -88,6 +89,20 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[trio.Event, Callable[[], i
     monkeypatch.setattr(copying.Taking, "written", count)
     monkeypatch.setattr(source_module.CopySource, "_chunk", slowly)
     return going, lambda: written
+
+
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The chunks, each in its file, that nodes ask for from now on."""
+    asked: list[int] = []
+    need = copying.Taking.need
+
+    def ask(self: copying.Taking) -> tuple[str, int] | None:
+        found = need(self)
+        asked.extend([found[1]] if found is not None else [])
+        return found
+
+    monkeypatch.setattr(copying.Taking, "need", ask)
+    return asked
 
 
 async def test_a_new_node_takes_a_copy_from_a_follower_and_reads_on(
@@ -158,17 +173,34 @@ async def test_a_copy_that_is_cut_goes_on_where_it_was_and_is_waited_for_meanwhi
         before = await trimmed_after(cluster, 2)
         assert await trimmed_after(cluster, 3) == before  # as far as its copy goes
         going.set()
+        asked = asked_for(monkeypatch)
         cluster.nursery.start_soon(new.run)
         await until(lambda: new.node is not None and new.node.is_ready)
-        total = sum(-(-size // 8_192) for size in sizes_in(new))
-        assert written() < 2 * total
+        assert asked[0] == 2
         assert await blocking(consume, new, 4) == [b"a", b"b", b"c", b"d"]
     assert check(new.config().data_dir) == []
 
 
-def sizes_in(node: OneNode) -> list[int]:
-    names = ("data.mdb", JOURNAL_NAME)
-    return [(node.config().data_dir / name).stat().st_size for name in names]
+async def test_a_copy_that_is_another_when_its_taker_comes_back_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going, written = held_up(monkeypatch)
+    async with cluster_of(tmp_path, monkeypatch, 3, start=False) as cluster:
+        _, giver = await start_two(cluster)
+        new = cluster.nodes[2]
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: written() == 2)
+        await new.kill()
+        await giver.kill()  # and with it the copy
+        cluster.nursery.start_soon(giver.run)
+        await until(lambda: giver.node is not None and giver.node.is_ready)
+        going.set()
+        asked = asked_for(monkeypatch)
+        cluster.nursery.start_soon(new.run)
+        await until(lambda: new.node is not None and new.node.is_ready)
+        assert asked[0] == 0
+        assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
+    assert check(new.config().data_dir) == []
 
 
 async def test_a_chunk_that_is_damaged_on_its_way_is_asked_for_again(

@@ -65,9 +65,9 @@ ENDED_WITHIN_S: Final = 40.0
 SETTLED_S: Final = 2.5
 """Nodes that are alive know by then that clients have gone: what one had sent and nobody had
 answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
-STEADY_S: Final = {"broker": 15.0}
-"""The log answers for so long before anybody is judged, who would be sent away otherwise. A dead
-broker of Pulsar's holds its topics until its session ends, after 10 s, and others pause with it."""
+SESSION_S: Final = 15.0
+"""A dead broker of Pulsar's holds its topics until its session has ended, after 10 s, and others
+pause with it; whoever comes meanwhile is sent away."""
 STILL_S: Final = 3.0
 """Everything that was under way is written by then."""
 RESTING: Final = {"follower": (KeyPlayer.name,)}
@@ -96,6 +96,7 @@ class Run:
     ) -> None:
         self.took_s: dict[str, list[float]] = defaultdict(list)
         """From the disturbance to the next confirm, by kind."""
+        self._service = service
         points = directory / "points"
         points.mkdir(parents=True)
         roots = ":".join([str(REPOSITORY), *(str(REPOSITORY / root) for root in SOURCE_ROOTS)])
@@ -185,9 +186,9 @@ class Run:
         for player in self._players:
             player.crash(now - waited_s)
             await player.end()
-        await asyncio.sleep(SETTLED_S)
         try:
-            await canary.steady(STEADY_S.get(kind, SETTLED_S), CONFIRM_WITHIN_S)
+            outlasts = kind == "broker" and len(self._service.brokers) > 1
+            await canary.steady(SESSION_S if outlasts else SETTLED_S, CONFIRM_WITHIN_S)
         except TimeoutError:
             raise PromiseBroken(f"no steady confirms within {CONFIRM_WITHIN_S} s") from None
         await asyncio.to_thread(self.cluster.leader)
