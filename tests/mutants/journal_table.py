@@ -370,20 +370,6 @@ JOURNAL_MUTANTS: Final = (
         OVERTAKING_TESTS,
     ),
     Mutant(
-        "a row of a frontend's overtakes one that was put before it",
-        CORE + "engine/overtaking.py",
-        "            if has_rows:  # what comes behind may have the same rows\n",
-        "            if False:\n",
-        OVERTAKING_TESTS,
-    ),
-    Mutant(
-        "a unit that acknowledges overtakes others",
-        CORE + "engine/request.py",
-        "        others = self.acks or self.prefixes",
-        "        others = self.prefixes",
-        ("tests/core/engine/test_beside_a_flood.py",),
-    ),
-    Mutant(
         "all that waits is looked at whenever anything comes",
         CORE + "engine/overtaking.py",
         "            self._seen += 1\n",
