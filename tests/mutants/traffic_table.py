@@ -186,4 +186,18 @@ TRAFFIC_MUTANTS: Final = (
         "        return held_by.mark_delete < first.last\n",
         ("tests/core/engine/test_last_ledger.py", "tests/core/engine/test_engine.py"),
     ),
+    Mutant(
+        "a row of a frontend's overtakes one that was put before it",
+        CORE + "engine/overtaking.py",
+        "            if has_rows:  # what comes behind may have the same rows\n",
+        "            if False:\n",
+        ("tests/core/engine/test_overtaking.py",),
+    ),
+    Mutant(
+        "a unit that acknowledges overtakes others",
+        CORE + "engine/request.py",
+        "        others = self.acks or self.prefixes",
+        "        others = self.prefixes",
+        ("tests/core/engine/test_beside_a_flood.py",),
+    ),
 )
