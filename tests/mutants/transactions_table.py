@@ -27,20 +27,6 @@ MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",
 
 TRANSACTION_MUTANTS: Final = (
     Mutant(
-        "a row of a frontend's overtakes one that was put before it",
-        CORE + "engine/overtaking.py",
-        "            if has_rows:  # what comes behind may have the same rows\n",
-        "            if False:\n",
-        ("tests/core/engine/test_overtaking.py",),
-    ),
-    Mutant(
-        "a unit that acknowledges overtakes others",
-        CORE + "engine/request.py",
-        "        others = self.acks or self.prefixes",
-        "        others = self.prefixes",
-        ("tests/core/engine/test_beside_a_flood.py",),
-    ),
-    Mutant(
         "a run that waits to be told from duplicates is not waited for by its transaction's end",
         PULSAR + "services/deduplication.py",
         "_Held(owner, run, self._expected(owner, run))",
