@@ -26,6 +26,7 @@ from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.management_table import MANAGEMENT_MUTANTS
 from tests.mutants.operator_table import OPERATOR_MUTANTS
 from tests.mutants.page_table import PAGE_MUTANTS
+from tests.mutants.passes_table import PASSES_MUTANTS
 from tests.mutants.pipeline_table import PIPELINE_MUTANTS
 from tests.mutants.policies_table import POLICY_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
@@ -72,6 +73,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *POLICY_MUTANTS,
     *PROMISES_MUTANTS,
     *PAGE_MUTANTS,
+    *PASSES_MUTANTS,
     *PIPELINE_MUTANTS,
     *PULSAR_MUTANTS,
     *SHOVEL_MUTANTS,

@@ -421,15 +421,16 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what a small run brings to its consumers waits for a pass",
         CORE + "engine/steps.py",
-        "            if self._ready and not others:\n                self._dispatch()\n",
+        "            if self._ready and not others:\n"
+        "                self._dispatch(TURN_END_ENTRIES_MAX)\n",
         "",
         FLOOD_TESTS,
     ),
     Mutant(
         "a small run is told of in a turn that must not be called back",
         CORE + "engine/steps.py",
-        "        elif may_be_called:\n            # Where",
-        "        else:\n            # Where",
+        "        if may_be_called:\n            # Where",
+        "        if True:\n            # Where",
         FLOOD_TESTS,
     ),
     Mutant(

@@ -531,7 +531,7 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "who is alone waits another pass for its deliveries",
         "core/arneb_core/engine/steps.py",
-        "                    more = self._step()\n",
+        "                    is_left = self._step(TURN_END_ENTRIES_MAX)\n",
         "                    self._committer.start()\n",
         ("tests/core/engine/test_turns_alone.py",),
     ),
@@ -545,15 +545,15 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "what is not done at the end of a turn is forgotten",
         "core/arneb_core/engine/steps.py",
-        "                if more or not self._committer.is_idle:\n",
-        "                if may_be_called and (more or not self._committer.is_idle):\n",
+        "                if is_left:\n                    self._pump.wake()\n",
+        "                if may_be_called and is_left:\n                    self._pump.wake()\n",
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(
         "a connection is called back while a request of its own is to be carried out",
         "amqp_frontend/arneb_amqp/server/effects.py",
-        "            core.turn_ends(may_be_called=is_all)\n",
-        "            core.turn_ends(may_be_called=True)\n",
+        "            self.is_alone = core.turn_ends(may_be_called=is_all)\n",
+        "            self.is_alone = core.turn_ends(may_be_called=True)\n",
         ("tests/amqp_frontend/server/test_effects.py",),
     ),
 )

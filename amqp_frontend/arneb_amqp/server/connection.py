@@ -17,6 +17,7 @@ from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX
+from arneb_amqp.server.looking import Looking
 from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.secured_link import link_of
 from arneb_amqp.server.timers import instants
@@ -61,17 +62,16 @@ class Connection:
         self._server = server
         self._core = server.core
         self._id = id_
-        self._high = config.outbox_bytes_high
-        self._low = config.outbox_bytes_low
+        self._high, self._low = config.outbox_bytes_high, config.outbox_bytes_low
         self._max = config.outbox_bytes_max
-        entrance = server.entrance
-        context = ConnectionContext(server.core, server.topology, entrance, id_, peer, self)
+        context = ConnectionContext(server.core, server.topology, server.entrance, id_, peer, self)
         self.consumers = Consumers(context)
         self.told = context.told
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
         rest = self._low, self._drained, server.core.lease
         self.link = link_of(sock, records, server.nursery, *rest)
+        self._looking = Looking(self.link)
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -303,7 +303,7 @@ class Connection:
             if piece > FIRST_READ_BYTES:
                 await long_turns.begin()
             self._its_turn = True
-            data = await link.receive(piece)
+            data = await self._looking.receive(piece, is_awaited=runner.is_alone)
             if not data:
                 return
             self._its_turn = False

@@ -122,6 +122,8 @@ class EffectRunner:
         self._long_turns = long_turns
         self.busy = False
         """A task carries effects out."""
+        self.is_alone = False
+        """All that the last turn ordered is done, and nobody else has had one for a while."""
         self._idle: trio.Event | None = None
         self._published: trio.Event | None = None
 
@@ -148,7 +150,7 @@ class EffectRunner:
             is_all = not (waiting or self._session.has_more)
         finally:
             # Not if there is more: nobody else may take effects before it is done.
-            core.turn_ends(may_be_called=is_all)
+            self.is_alone = core.turn_ends(may_be_called=is_all)
         return None if is_all else waiting
 
     def run_orders(self) -> list[Effect]:

@@ -60,7 +60,7 @@ class Link:
         """Since it began; of those sent, some may wait still."""
         self.reads = self.writes = 0
         self.filled = False
-        """The last :meth:`receive` took as much as it may: there may be more."""
+        """The last time as much was taken as might be: there may be more."""
         self._writing = False
         self._finishing = False
         self._broken = False
@@ -96,8 +96,10 @@ class Link:
             data = self._socket.recv(size)
         except OSError:
             return b""
-        self.received_bytes += len(data)
+        taken = len(data)
+        self.received_bytes += taken
         self.reads += 1
+        self.filled = taken == size
         return data
 
     def acknowledge_now(self) -> None:

@@ -141,9 +141,10 @@ class Core(Protocol):
         for another pass."""
         ...
 
-    def turn_ends(self, *, may_be_called: bool) -> None:
+    def turn_ends(self, *, may_be_called: bool) -> bool:
         """The turn is over but for this call, in which the connection may be told of what is
-        committed, and have deliveries, if it ``may_be_called``."""
+        committed, and have deliveries, if it ``may_be_called``. True: there has been nobody else
+        for a while, and all that the turn brought about is done."""
         ...
 
     @property

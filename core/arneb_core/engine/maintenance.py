@@ -69,6 +69,8 @@ class Maintenance:
         self._committer = committer
         self._wake = wake
         self._dirty = trio.Event()
+        self._flushed_at = float("-inf")
+        """When cursors were flushed last."""
         self._unreadable: dict[LogSubscription, None] = {}
         self._stuck = trio.Event()
         self.read_failures_total = 0
@@ -125,13 +127,19 @@ class Maintenance:
             if self._committer.has_dirty:
                 self._dirty.set()  # should this flush fail, the next one comes by itself
             if self._committer.flush_cursors():
+                self._flushed_at = trio.current_time()
                 self._wake()
 
     async def settle_journal(self) -> NoReturn:
         """Have what is only in the store's journal put where other processes look first."""
         while True:
             await self._committer.until_unsettled()
-            await trio.sleep(SETTLE_S)
+            since = trio.current_time()
+            await trio.sleep_until(since + SETTLE_S)
+            while self._flushed_at > since:
+                # A flush of cursors took along what the journal had: the rest came behind it.
+                since = self._flushed_at
+                await trio.sleep_until(since + SETTLE_S)
             self._committer.settle()
             self._wake()
 

@@ -29,6 +29,11 @@ from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
 STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
 """What all subscriptions together dispatch before connections get their turn."""
 
+TURN_END_ENTRIES_MAX: Final = DISPATCH_ENTRIES_MAX // 2
+"""The same at the end of a connection's turn, which is longer by that: no other subscription begins
+once so much is dispatched, so it is three times that at the most, some 4 ms. The pump does the
+rest, in a pass of its own."""
+
 TURN_ENTRIES: Final = 64
 """What a subscription's turn costs of that at least, so that many with little to do do not
 take the loop for long either: 128 of them, some 5 ms."""
@@ -95,23 +100,26 @@ class Steps:
         else:
             self._waits_for_end = True
 
-    def turn_ends(self, *, may_be_called: bool) -> None:
+    def turn_ends(self, *, may_be_called: bool) -> bool:
         """The end of it; see the interface."""
         if self._waits_for_end:
-            more = True
+            is_left = True
             try:
                 if may_be_called:
-                    more = self._step()
+                    is_left = self._step(TURN_END_ENTRIES_MAX)
             finally:
                 self._waits_for_end = False
-                if more or not self._committer.is_idle:
+                is_left = is_left or not self._committer.is_idle
+                if is_left:
                     self._pump.wake()
-        elif may_be_called:
+            return not is_left
+        if may_be_called:
             # Where others send all they can, each pass that is waited for is a long turn of theirs.
             others = bool(self._ready)
             self._committer.start(commits=False)
             if self._ready and not others:
-                self._dispatch()
+                self._dispatch(TURN_END_ENTRIES_MAX)
+        return False
 
     def has_work(self, subscription: LogSubscription) -> None:
         """Have ``subscription`` dispatch at the next step."""
@@ -210,22 +218,23 @@ class Steps:
         if not self._waits_for_end:
             self._pump.wake()
 
-    def _step(self) -> bool:
+    def _step(self, entries_max: int | None = None) -> bool:
         """One step of the pump; True when there is more to do at once."""
         # The commit first: the disk works while the rest of the step is done.
         self._committer.start()
         for _ in range(len(self._completed)):  # what these bring about is for the next step
             call(self._completed.popleft())
-        self._dispatch()
+        self._dispatch(entries_max or STEP_ENTRIES_MAX)
         trimmable, self._trimmable = self._trimmable, {}
         for topic in trimmable:
             call(topic.trimming.sweep)
         self._committer.start()
         return self.has_more
 
-    def _dispatch(self) -> None:
-        """Give the subscriptions that are ready their turns, first come first served."""
-        left, lease = STEP_ENTRIES_MAX, self.lease
+    def _dispatch(self, left: int) -> None:
+        """Give the subscriptions that are ready their turns, first come first served, until
+        ``left`` entries are dispatched."""
+        lease = self.lease
         while self._held_up and lease.holds:
             call(self._held_up.popleft())
         topics: dict[SubscribedTopic, None] = {}

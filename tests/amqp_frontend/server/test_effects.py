@@ -162,8 +162,9 @@ class TurnOf(Recorder):
     def turn_begins(self, whose: int) -> None:
         self.calls.append(f"turn of {whose}")
 
-    def turn_ends(self, *, may_be_called: bool) -> None:
+    def turn_ends(self, *, may_be_called: bool) -> bool:
         self.calls.append("may be called" if may_be_called else "is busy")
+        return may_be_called
 
 
 @pytest.mark.parametrize(

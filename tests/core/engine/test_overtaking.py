@@ -154,6 +154,14 @@ def test_a_topic_of_which_something_is_trimmed_is_not_overtaken() -> None:
     assert topics_of(chosen) == {TOPICS[2].name}
 
 
+def test_a_topic_of_which_a_cursor_is_written_is_overtaken() -> None:
+    """What is read of it meanwhile changes nothing of what comes into it."""
+    commit = under_way()
+    commit.trim_due = {TOPICS[1]: False}
+    (chosen,) = overtaking().choose(deque([run(TOPICS[1])]), [commit])
+    assert topics_of(chosen) == {TOPICS[1].name}
+
+
 def test_in_a_crowd_nobody_overtakes() -> None:
     """Each is one of many, and to look for whom would cost more than it gives."""
     waiting = deque(run(TOPICS[index % 2]) for index in range(CROWD + 1))

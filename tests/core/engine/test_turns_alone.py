@@ -10,7 +10,7 @@ import trio
 from arneb_core.api.settings import TopicSettings
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.engine.steps import ALONE_TURNS
+from arneb_core.engine.steps import ALONE_TURNS, TURN_END_ENTRIES_MAX, TURN_ENTRIES
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, quiet
@@ -147,6 +147,41 @@ async def test_who_is_alone_has_its_deliveries_at_the_end_of_its_turn(data_dir: 
         assert len(sink.bodies) == ALONE + 2
         engine.turn_ends(may_be_called=True)
         assert len(sink.bodies) == ALONE + 3
+
+
+async def test_of_many_subscriptions_some_are_served_at_the_end_of_a_turn(data_dir: Path) -> None:
+    """So that it is never much longer than a turn; the others are, in the next pass."""
+    async with opened(data_dir) as turns:
+        topic = turns.engine.topic("t")
+        at_once = TURN_END_ENTRIES_MAX // TURN_ENTRIES
+        sinks = []
+        for number in range(3 * at_once):
+            subscription = await topic.subscribe(f"s{number}", durable=False)
+            sinks.append(attach(subscription, unlimited=True)[1])
+        await turns.alone(1)
+        await quiet(turns.engine)
+        before = sum(len(sink.bodies) for sink in sinks)
+        assert turns.take(1).calls == [None]
+        assert sum(len(sink.bodies) for sink in sinks) - before == at_once
+        for _ in range(PASSES):
+            await trio.lowlevel.checkpoint()
+        assert sum(len(sink.bodies) for sink in sinks) - before == len(sinks)
+
+
+async def test_who_is_alone_knows_that_all_is_done(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        for is_alone in (False, True):
+            engine.turn_begins(1)
+            assert engine.turn_ends(may_be_called=True) == is_alone
+            if not is_alone:
+                await turns.alone(1)
+        engine.turn_begins(1)
+        engine.append(engine.topic("t"), [make_entry(b"x")], Outcome(), 1)
+        assert not engine.turn_ends(may_be_called=False)
+        await quiet(engine)
+        engine.turn_begins(2)
+        assert not engine.turn_ends(may_be_called=True)
 
 
 async def test_what_is_not_done_at_the_end_of_a_turn_is_done_soon(data_dir: Path) -> None:

@@ -28,7 +28,8 @@ class FakeCore:
 
     def turn_begins(self, whose: int) -> None: ...
 
-    def turn_ends(self, *, may_be_called: bool) -> None: ...
+    def turn_ends(self, *, may_be_called: bool) -> bool:
+        return False
 
     def metadata(self, prefix: str) -> dict[str, bytes]:
         return {}

@@ -1,0 +1,103 @@
+"""Looking: who is looked at again in the same turn, how often, and for how long."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import cast
+
+import trio
+
+from arneb_amqp.server.link import Link
+from arneb_amqp.server.looking import LOOK_S, REST_LOOKS, WITHOUT_PASS_S, Looking
+
+LOOKED_S = LOOK_S / 4
+"""What a look at the socket takes here."""
+
+TURN_S = 0.25e-3
+
+
+class Bytes:
+    """A link. What comes by a pass of the loop always comes; ``soon`` is what each look finds."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.soon: deque[bytes] = deque()
+        self.looks = self.passes = 0
+
+    async def receive(self, size: int) -> bytes:
+        self.passes += 1
+        await trio.lowlevel.checkpoint()
+        return b"passed"
+
+    def receive_now(self, size: int) -> bytes:
+        self.looks += 1
+        self.now_s += LOOKED_S
+        return self.soon.popleft() if self.soon else b""
+
+
+class Reading:
+    """Reads such a link, and counts."""
+
+    def __init__(self, cores: int = 2) -> None:
+        self.bytes = Bytes()
+        self.looking = Looking(cast("Link", self.bytes), cores, lambda: self.bytes.now_s)
+
+    async def read(self, soon: Iterable[bytes] = (), *, is_awaited: bool = True) -> bytes:
+        """One turn, before which there were looks that found ``soon``."""
+        self.bytes.now_s += TURN_S
+        self.bytes.soon = deque(soon)
+        return await self.looking.receive(100, is_awaited=is_awaited)
+
+    async def rested(self) -> None:
+        """Have the first looks be over in which nobody is looked at."""
+        for _ in range(REST_LOOKS):
+            assert await self.read([b"soon"]) == b"passed"
+        self.bytes.looks = self.bytes.passes = 0
+
+
+async def test_who_answers_soon_is_read_without_a_pass() -> None:
+    reading = Reading()
+    await reading.rested()
+    assert await reading.read([b"", b"soon"]) == b"soon"
+    assert (reading.bytes.looks, reading.bytes.passes) == (2, 0)
+
+
+async def test_a_look_in_vain_is_short_and_the_last_for_a_while() -> None:
+    reading = Reading()
+    await reading.rested()
+    assert await reading.read() == b"passed"
+    assert 4 <= reading.bytes.looks <= 5
+    await reading.rested()
+    assert await reading.read([b"", b"soon"]) == b"soon"
+
+
+async def test_who_had_sent_more_already_is_not_looked_at_for_a_while() -> None:
+    reading = Reading()
+    await reading.rested()
+    assert await reading.read([b"more"]) == b"more"
+    await reading.rested()
+
+
+async def test_the_loop_has_its_passes() -> None:
+    reading = Reading()
+    await reading.rested()
+    got = [await reading.read([b"", b"soon"]) for _ in range(100)]
+    between, longest = 0, 0
+    for each in got:
+        between = between + 1 if each == b"soon" else 0
+        longest = max(longest, between)
+    assert longest == WITHOUT_PASS_S // (TURN_S + 2 * LOOKED_S)
+    assert reading.bytes.passes == got.count(b"passed") > 100 // (longest + 2)
+
+
+async def test_who_waits_for_something_or_is_not_alone_is_not_looked_at() -> None:
+    reading = Reading()
+    await reading.rested()
+    assert await reading.read([b"", b"soon"], is_awaited=False) == b"passed"
+    assert not reading.bytes.looks
+
+
+async def test_where_the_client_needs_the_core_nobody_is_looked_at() -> None:
+    reading = Reading(cores=1)
+    await reading.rested()
+    assert await reading.read([b"", b"soon"]) == b"passed"
+    assert not reading.bytes.looks
