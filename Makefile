@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-quorum bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-shards soak-take-over soak-transactions spark-cluster clean java browser compiler broker-tools client-tools
+	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-shards soak-take-over soak-transactions spark-cluster clean java browser compiler tracer broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -72,7 +72,7 @@ run: $(VENV)/.base
 	$(BIN)/arneb serve
 
 # On several cores; see tests/side_by_side.py.
-test: $(VENV)/.dev java compiler
+test: $(VENV)/.dev java compiler tracer
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
 
 compiled: $(VENV)/.dev compiler
@@ -299,6 +299,10 @@ browser:
 
 compiler:
 	@command -v cc >/dev/null || { $(APT) update && $(APT) install gcc libc6-dev >/dev/null; }
+
+# What a broker does before it confirms is seen by its system calls.
+tracer:
+	@command -v strace >/dev/null || { $(APT) update && $(APT) install strace >/dev/null; }
 
 # RUNLEVEL=1 above keeps Debian from starting a RabbitMQ that nobody asked for.
 broker-tools: compiler

@@ -70,7 +70,7 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a look in vain is followed by the next",
         LOOKING,
-        '        self._rest = REST_LOOKS\n        return b""\n',
+        '        self._rest = VAIN_REST_LOOKS\n        return b""\n',
         '        return b""\n',
         LOOKING_TESTS,
     ),

@@ -8,7 +8,7 @@ The rule: only if there has been nobody else for a while and all that the client
 no longer than :data:`LOOK_S` for one look, nor, from look to look, than :data:`WITHOUT_PASS_S`
 without a pass. A look that brings nothing was in vain, and one that finds something at once was
 not needed: such a client does not wait for each answer, and its requests are better read together.
-After either nobody is looked at for :data:`REST_LOOKS` turns.
+After either the client is not looked at for some turns.
 """
 
 import os
@@ -25,7 +25,10 @@ WITHOUT_PASS_S: Final = 0.002
 """Whoever comes meanwhile waits for so long, and one turn: no more than for any turn of another."""
 
 REST_LOOKS: Final = 64
-"""So many turns without a look, after one that was of no use."""
+"""So many turns without a look, after one that found something at once."""
+
+VAIN_REST_LOOKS: Final = 4
+"""After one in vain: of a client that is always slower, one turn in five is longer by a look."""
 
 
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -71,5 +74,5 @@ class Looking:
         while self._seconds() < until:
             if data := receive(size):
                 return data
-        self._rest = REST_LOOKS
+        self._rest = VAIN_REST_LOOKS
         return b""

@@ -7,7 +7,13 @@ from typing import cast
 import trio
 
 from arneb_amqp.server.link import Link
-from arneb_amqp.server.looking import LOOK_S, REST_LOOKS, WITHOUT_PASS_S, Looking
+from arneb_amqp.server.looking import (
+    LOOK_S,
+    REST_LOOKS,
+    VAIN_REST_LOOKS,
+    WITHOUT_PASS_S,
+    Looking,
+)
 
 LOOKED_S = LOOK_S / 4
 """What a look at the socket takes here."""
@@ -47,9 +53,9 @@ class Reading:
         self.bytes.soon = deque(soon)
         return await self.looking.receive(100, is_awaited=is_awaited)
 
-    async def rested(self) -> None:
-        """Have the first looks be over in which nobody is looked at."""
-        for _ in range(REST_LOOKS):
+    async def rested(self, looks: int = REST_LOOKS) -> None:
+        """Have the turns be over in which nobody is looked at."""
+        for _ in range(looks):
             assert await self.read([b"soon"]) == b"passed"
         self.bytes.looks = self.bytes.passes = 0
 
@@ -66,7 +72,7 @@ async def test_a_look_in_vain_is_short_and_the_last_for_a_while() -> None:
     await reading.rested()
     assert await reading.read() == b"passed"
     assert 4 <= reading.bytes.looks <= 5
-    await reading.rested()
+    await reading.rested(VAIN_REST_LOOKS)
     assert await reading.read([b"", b"soon"]) == b"soon"
 
 

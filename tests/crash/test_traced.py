@@ -1,0 +1,85 @@
+"""No confirm before the disk has its message, by system calls; see :mod:`tests.crash.traced`."""
+
+from pathlib import Path
+
+import pytest
+from tests.crash.traced import BODY, PromiseBroken, judge, traced
+
+JOURNAL_FD, DATA_FD, META_FD = 22, 14, 15
+SYNCHRONOUS = frozenset({JOURNAL_FD, META_FD})
+
+
+def shown(data: bytes) -> str:
+    return "".join(f"\\x{each:02x}" for each in data)
+
+
+def call(name: str, fd: int, path: str, data: bytes = b"", result: str = "= 1") -> str:
+    """A line of ``strace``."""
+    return f'7 {name}({fd}<{shown(path.encode())}>, "{shown(data)}", 1) {result}'
+
+
+def confirm(tag: int, *, multiple: bool = False) -> str:
+    frame = b"\x01\0\x01\0\0\0\x0d\0\x3c\0\x50" + tag.to_bytes(8, "big") + bytes([multiple])
+    return call("sendto", 26, "socket:[1]", frame + b"\xce")
+
+
+def journal(*numbers: int, result: str = "= 1") -> str:
+    data = b"".join(BODY % number for number in numbers)
+    return call("pwrite64", JOURNAL_FD, "/d/arneb.journal", data, result)
+
+
+def lmdb(number: int) -> list[str]:
+    return [
+        call("writev", DATA_FD, "/d/data.mdb", BODY % number),
+        call("fdatasync", DATA_FD, "/d/data.mdb"),
+        call("pwrite64", META_FD, "/d/data.mdb"),
+    ]
+
+
+def test_what_is_on_disk_may_be_confirmed() -> None:
+    lines = [journal(0, 1), confirm(2, multiple=True), *lmdb(2), confirm(3)]
+    verdict = judge(lines, SYNCHRONOUS, 3)
+    assert (verdict.confirms, verdict.by_journal, verdict.by_lmdb) == (2, 2, 1)
+
+
+UNFINISHED = journal(0, result="<unfinished ...>")
+RETURNED = "7 <... pwrite64 resumed>) = 1"
+
+
+def test_a_write_counts_when_it_has_returned() -> None:
+    assert judge([UNFINISHED, RETURNED, confirm(1)], SYNCHRONOUS, 1).by_journal == 1
+    for wrong in ([UNFINISHED, confirm(1)], [UNFINISHED, confirm(1).replace("7 ", "8 "), RETURNED]):
+        with pytest.raises(PromiseBroken, match="message 0"):
+            judge(wrong, SYNCHRONOUS, 1)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [confirm(1), journal(0)],
+        [journal(0, result="= -1 EIO (Input/output error)"), confirm(1)],
+        [journal(1), confirm(1)],
+        [journal(0), confirm(2, multiple=True)],
+        [*lmdb(0)[:2], confirm(1)],
+        [lmdb(0)[0], lmdb(0)[2], confirm(1)],
+        [*lmdb(0)[1:], lmdb(0)[0], confirm(1)],
+        [],
+    ],
+)
+def test_what_is_not_on_disk_may_not(lines: list[str]) -> None:
+    with pytest.raises(PromiseBroken):
+        judge(lines, SYNCHRONOUS, 1)
+
+
+def test_a_write_that_is_not_synchronous_does_not_count() -> None:
+    with pytest.raises(PromiseBroken):
+        judge([journal(0), confirm(1)], frozenset({META_FD}), 1)
+
+
+@pytest.mark.parametrize(("window", "messages"), [(1, 200), (500, 3_000)])
+def test_nothing_is_confirmed_before_it_is_on_disk(
+    tmp_path: Path, window: int, messages: int
+) -> None:
+    verdict = traced(tmp_path, window, messages)
+    assert verdict.confirmed == messages
+    assert verdict.by_journal, "small commits are the journal's"

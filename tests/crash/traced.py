@@ -1,0 +1,219 @@
+"""What a broker does on disk before it confirms, by its system calls.
+
+``python -m tests.crash.traced --window 500 --messages 5000`` publishes persistent messages to a
+broker under ``strace`` and holds each confirm against what was on disk when its write to the socket
+began: the message has to be in a write into the journal that has returned (opened so that a write
+returns when it is on disk), or in a write into LMDB's file behind which a flush has returned, and
+then a write of the page that makes it count, which is synchronous as well.
+
+The rule: the verdict (:func:`judge`) is a pure function of the lines that ``strace`` wrote.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pika
+from conformance.brokers.arneb import Arneb
+
+from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.opening import DATA_NAME
+
+CALLS: Final = "pwrite64,pwritev,write,writev,fdatasync,fsync,sendto"
+STRING_BYTES: Final = 1 << 20
+"""Of each buffer that ``strace`` shows: all of the largest write."""
+
+QUEUE: Final = "traced"
+BODY: Final = b"message %08d of the trace" + b"." * 200
+MESSAGE: Final = re.compile(rb"message (\d{8}) of the trace")
+CONFIRM: Final = re.compile(rb"\x01..\x00\x00\x00\x0d\x00\x3c\x00\x50(.{8})(.)\xce", re.DOTALL)
+"""A whole frame of basic.ack."""
+
+LINE: Final = re.compile(r"^(\d+) +(?:<\.\.\. (\w+) resumed>|(\w+)\((\d+)<([^>]*)>)(.*)$")
+HEX: Final = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+
+
+class PromiseBroken(Exception):
+    """A confirm was sent before its message was on disk."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was seen."""
+
+    confirms: int = 0
+    confirmed: int = 0
+    """Messages."""
+    by_journal: int = 0
+    by_lmdb: int = 0
+
+
+@dataclass(slots=True)
+class _Disk:
+    """What is on disk by the calls that have returned."""
+
+    written: set[int] = field(default_factory=set)
+    flushed: set[int] = field(default_factory=set)
+    in_journal: set[int] = field(default_factory=set)
+    in_lmdb: set[int] = field(default_factory=set)
+
+    def returned(self, call: str, path: str, is_synchronous: bool, data: bytes) -> None:
+        """A call on a file has returned."""
+        messages = {int(each) for each in MESSAGE.findall(data)}
+        if path.endswith(JOURNAL_NAME):
+            if is_synchronous:
+                self.in_journal |= messages
+        elif path.endswith(DATA_NAME):
+            if call in ("fdatasync", "fsync"):
+                self.flushed |= self.written
+            elif is_synchronous:  # the page that makes a transaction count
+                self.in_lmdb |= self.flushed
+            else:
+                self.written |= messages
+
+
+def judge(lines: Iterable[str], synchronous: frozenset[int], messages: int) -> Verdict:
+    """Look at each confirm. ``synchronous``: the descriptors that were opened so. Raises
+    :class:`PromiseBroken`."""
+    disk, verdict = _Disk(), Verdict()
+    begun: dict[str, tuple[str, int, str, bytes]] = {}
+    through = 0
+    for line in lines:
+        found = LINE.match(line)
+        if found is None:
+            continue
+        task, resumed, call, fd, path, rest = found.groups()
+        if resumed is not None:
+            if task in begun:
+                name, number, where, data = begun.pop(task)
+                if _has_succeeded(rest):
+                    disk.returned(name, where, number in synchronous, data)
+            continue
+        path = _bytes(path).decode(errors="replace")
+        data = b"".join(map(_bytes, HEX.findall(rest)))
+        if call == "sendto":
+            for tag_bytes, multiple in CONFIRM.findall(data):
+                tag = int.from_bytes(tag_bytes, "big")
+                numbers = range(through, tag) if multiple != b"\0" else range(tag - 1, tag)
+                _look(numbers, disk, verdict)
+                through = max(through, tag)
+        elif "<unfinished ...>" in rest:
+            begun[task] = call, int(fd), path, data
+        elif _has_succeeded(rest):
+            disk.returned(call, path, int(fd) in synchronous, data)
+    if through != messages:
+        raise PromiseBroken(f"expected confirms of {messages} messages, got {through}")
+    return verdict
+
+
+def _look(numbers: Iterable[int], disk: _Disk, verdict: Verdict) -> None:
+    verdict.confirms += 1
+    for number in numbers:
+        if number in disk.in_journal:
+            verdict.by_journal += 1
+        elif number in disk.in_lmdb:
+            verdict.by_lmdb += 1
+        else:
+            raise PromiseBroken(f"message {number} was confirmed before it was on disk")
+        verdict.confirmed += 1
+
+
+def _bytes(shown: str) -> bytes:
+    return bytes.fromhex(shown.replace("\\x", ""))
+
+
+def _has_succeeded(rest: str) -> bool:
+    return re.search(r"\) += \d+", rest) is not None
+
+
+def traced(directory: Path, window: int, messages: int) -> Verdict:
+    """Publish to a broker, and judge what it did."""
+    broker = Arneb(directory, listeners=("amqp",)).start()
+    try:
+        trace = directory / "trace"
+        command = ["strace", "-f", "-y", "-xx", "-s", str(STRING_BYTES), "-o", str(trace)]
+        command += ["-e", f"trace={CALLS}", "-p", str(broker.pid)]
+        tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert tracer.stderr is not None
+            attached = tracer.stderr.readline()
+            assert "attached" in attached, f"expected strace to begin, got {attached!r}"
+            synchronous = _synchronous(broker.pid)
+            _publish(broker.url, window, messages)
+            synchronous &= _synchronous(broker.pid)
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate()
+    finally:
+        broker.stop()
+    with trace.open() as lines:
+        return judge(lines, frozenset(synchronous), messages)
+
+
+def _synchronous(pid: int) -> set[int]:
+    """The descriptors of a process whose writes return when they are on disk."""
+    found = set()
+    for each in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            lines = each.read_text().splitlines()
+        except FileNotFoundError:  # a connection that has ended
+            continue
+        flags = next(line for line in lines if line.startswith("flags"))
+        if int(flags.split()[1], 8) & os.O_DSYNC:
+            found.add(int(each.name))
+    return found
+
+
+def _publish(url: str, window: int, messages: int) -> None:
+    """Publish them, with at most ``window`` that are not confirmed."""
+    confirmed = 0
+
+    def told(frame: pika.frame.Method) -> None:
+        nonlocal confirmed
+        assert isinstance(frame.method, pika.spec.Basic.Ack), f"expected an ack, got {frame!r}"
+        confirmed = frame.method.delivery_tag
+
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    try:
+        channel = connection.channel()
+        channel.queue_declare(QUEUE, durable=True)
+        channel._impl.confirm_delivery(told)
+        properties = pika.BasicProperties(delivery_mode=2)
+        for number in range(messages):
+            channel.basic_publish("", QUEUE, BODY % number, properties)
+            while number + 1 - confirmed >= window:
+                connection.process_data_events(time_limit=1)
+        while confirmed < messages:
+            connection.process_data_events(time_limit=1)
+    finally:
+        connection.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.crash.traced", description=__doc__)
+    parser.add_argument("--window", type=int, default=1)
+    parser.add_argument("--messages", type=int, default=500)
+    options = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="arneb-traced-"))
+    try:
+        verdict = traced(directory, options.window, options.messages)
+    except PromiseBroken as broken:
+        print(f"tests.crash.traced: {broken}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    print(f"window {options.window}: {verdict}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
