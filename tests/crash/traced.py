@@ -32,6 +32,9 @@ CALLS: Final = "pwrite64,pwritev,write,writev,fdatasync,fsync,sendto"
 STRING_BYTES: Final = 1 << 20
 """Of each buffer that ``strace`` shows: all of the largest write."""
 
+POLL_S: Final = 0.001
+"""Pika waits for so long, whatever comes meanwhile."""
+
 QUEUE: Final = "traced"
 BODY: Final = b"message %08d of the trace" + b"." * 200
 MESSAGE: Final = re.compile(rb"message (\d{8}) of the trace")
@@ -191,9 +194,9 @@ def _publish(url: str, window: int, messages: int) -> None:
         for number in range(messages):
             channel.basic_publish("", QUEUE, BODY % number, properties)
             while number + 1 - confirmed >= window:
-                connection.process_data_events(time_limit=1)
+                connection.process_data_events(time_limit=POLL_S)
         while confirmed < messages:
-            connection.process_data_events(time_limit=1)
+            connection.process_data_events(time_limit=POLL_S)
     finally:
         connection.close()
 
