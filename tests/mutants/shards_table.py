@@ -20,6 +20,7 @@ ASKING: Final = "broker/arneb/asking_shards.py"
 ASKING_TESTS: Final = ("tests/broker/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
 
+SHARE_TESTS: Final = ("tests/broker/clustered/test_share.py",)
 BEGIN_TESTS: Final = ("tests/cluster/test_shards_begin.py",)
 OWN_TESTS: Final = ("tests/broker/clustered/test_own_definitions.py",)
 
@@ -347,7 +348,7 @@ SHARDS_MUTANTS: Final = (
         CLUSTERED + "share.py",
         "            await self._tenants.copy()\n",
         "            pass\n",
-        BEGIN_TESTS,
+        SHARE_TESTS,
     ),
     Mutant(
         "what is granted to somebody who comes later is forgotten",

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 import trio
 
+from arneb.clustered.copied_tenants import CopiedTenants
 from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.share import OwnPlacements, Share
 from arneb.http.caught_up import UsersUnknown
@@ -31,6 +32,7 @@ class First:
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.stopped = False
+        self.seen: list[str] = []
 
     async def ends(self) -> Place:
         return NOWHERE
@@ -38,6 +40,7 @@ class First:
     async def has(self, place: Place) -> None:
         if self.stopped:
             raise UsersUnknown("shard main stopped here: it differs")
+        self.seen.append("has the end")
 
     async def metadata_other_than(self, changes: int) -> None:
         await trio.sleep_forever()
@@ -85,6 +88,26 @@ async def test_a_node_that_cannot_know_the_users_does_not_lead(tmp_path: Path) -
             await share.seed(SEED)
         with pytest.raises(UsersUnknown):
             await share.catch_up()
+
+
+class Recorded(CopiedTenants):
+    """Says when it copied."""
+
+    def __init__(self, first: First) -> None:
+        super().__init__(first)
+        self._asked = first
+
+    async def copy(self) -> None:
+        self._asked.seen.append("copied")
+
+
+async def test_who_has_caught_up_knows_the_tenants_of_the_logs_end(tmp_path: Path) -> None:
+    await users_in(tmp_path / "main")
+    with Store.open(tmp_path / "main", follows=True) as store:
+        first = First(Replica(store))
+        share = Share(DIVISION, "audit", (), CopiedUsers(first), Recorded(first))
+        await share.catch_up()
+        assert first.seen == ["has the end", "copied"]
 
 
 def test_a_broker_has_the_namespaces_of_its_shard_only() -> None:

@@ -116,6 +116,21 @@ async def test_each_comes_at_its_time_and_in_the_order_of_times(
         assert [len(each) for each in seen] == [1, 1, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
 
 
+@pytest.mark.parametrize("by_time", [True, False])
+async def test_what_comes_due_a_millisecond_later_does_not_come_along(
+    data_dir: Path, by_time: bool
+) -> None:
+    clock = Clock()
+    async with running(data_dir, clock) as engine:
+        (held,) = await topic_with(engine, "s")
+        _, sink = attach(held, permits=100, by_time=by_time)
+        await publish(engine, [100, 101, 100])
+        await clock.reach(100, engine)
+        assert sink.bodies == [b"0", b"2"]
+        await clock.reach(101, engine)
+        assert sink.bodies == [b"0", b"2", b"1"]
+
+
 @pytest.mark.parametrize("came_first", [True, False])
 @pytest.mark.parametrize("by_time", [True, False])
 async def test_of_what_came_due_together_times_count_for_those_who_ask(
@@ -238,16 +253,19 @@ async def test_what_came_due_is_read_for_all_and_let_go(data_dir: Path) -> None:
         assert not index.cache and not engine.budget.bytes
 
 
-async def test_who_asks_what_another_asked_finds_what_came_since(data_dir: Path) -> None:
+@pytest.mark.parametrize("by_time", [True, False])
+async def test_who_asks_what_another_asked_finds_what_came_since(
+    data_dir: Path, by_time: bool
+) -> None:
     clock = Clock()
     async with running(data_dir, clock) as engine:
         first, second, slow = await topic_with(engine, "a", "b", "c")
         await publish(engine, [100, 100, 1_000])
-        attach(first, permits=9)
-        attach(slow, permits=1)  # so that something stays due
+        attach(first, permits=9, by_time=by_time)
+        attach(slow, permits=1, by_time=by_time)  # so that something stays due
         await clock.reach(200, engine)
         await publish(engine, [500])
-        _, sink = attach(second, permits=9)
+        _, sink = attach(second, permits=9, by_time=by_time)
         await clock.reach(250, engine)
         assert len(sink.positions) == 2
         await clock.reach(500, engine)
