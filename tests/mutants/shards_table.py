@@ -218,6 +218,27 @@ SHARDS_MUTANTS: Final = (
         GATHERED_TESTS,
     ),
     Mutant(
+        "long answers of leaders are read where nobody else has a turn meanwhile",
+        "broker/arneb/http/gathered.py",
+        "            said = await trio.to_thread.run_sync(parse_own_json, answer.body)\n",
+        "            said = parse_own_json(answer.body)\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "long lists of all shards are written where nobody else has a turn meanwhile",
+        "broker/arneb/http/gathered.py",
+        "            return await long_answer_of(await listed(source, listing, between_pieces))\n",
+        "            return json_answer(await listed(source, listing, between_pieces))\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "a file of definitions has to be short where there are several shards",
+        "broker/arneb/http/gathered.py",
+        "    return parse_json(file, brackets_max=BRACKETS_MAX)\n",
+        "    return parse_json(file)\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
         "of each shard one page is looked at, whichever is asked for",
         "broker/arneb/http/gathered.py",
         "        wanted = listing.page.number * listing.page.size\n",
@@ -297,9 +318,16 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "what was proved at a login goes from node to node in clear",
         "broker/arneb/http/management/app.py",
-        '                if said == PROOF_WANTED and scope["scheme"] == SECURE:\n',
-        "                if said == PROOF_WANTED:\n",
+        'headers[PROOF] = SHOWN if scope["scheme"] == SECURE else ""\n',
+        "headers[PROOF] = SHOWN\n",
         ("tests/broker/management/test_sessions.py",),
+    ),
+    Mutant(
+        "whom somebody else knows may what a user of the same name may at another shard",
+        CLUSTERED + "vouched.py",
+        " if proof is None else UNPROVED}\n",
+        "}\n",
+        ("tests/broker/management/test_sessions.py", "tests/broker/clustered/test_vouched.py"),
     ),
     Mutant(
         "what each shard numbers by itself is looked for in one after the other",
@@ -342,6 +370,13 @@ SHARDS_MUTANTS: Final = (
         "            await self.copy()\n            await first.metadata_other_than(changes)\n",
         "            await self.copy()\n            await trio.sleep_forever()\n",
         BEGIN_TESTS,
+    ),
+    Mutant(
+        "a resource group keeps in other shards what was said of one before it",
+        CLUSTERED + "copied_tenants.py",
+        "groups.put(name, json.loads(raw), anew=True)",
+        "groups.put(name, json.loads(raw))",
+        SHARE_TESTS,
     ),
     Mutant(
         "a namespace is made before its tenant is known",

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arneb.http.asgi import PROOF_WANTED, VOUCHED
+from arneb.http.asgi import PROOF_WANTED, UNPROVED, VOUCHED
 from arneb.http.audited import LOOKING
 from arneb.http.management.login import MARK
 from arneb.http.management.sessions import COOKIE, token_in
@@ -143,11 +143,15 @@ class Vouching:
 
 def _known(scope: Scope, said: Any) -> Scope:
     """A request of somebody, by a name that is vouched for; or, where somebody else knows who that
-    is, by what was shown at the login."""
-    if proof := said.get("proof"):
+    is, by what was shown at the login, or not at all if that does not come here."""
+    proof = said.get("proof")
+    if proof:
         headers = [*scope["headers"], (b"authorization", f"Basic {proof}".encode())]
         return {**scope, "headers": headers}
-    extensions = {**scope.get("extensions", {}), VOUCHED: str(said["name"])}
+    extensions = {
+        **scope.get("extensions", {}),
+        VOUCHED: str(said["name"]) if proof is None else UNPROVED,
+    }
     return {**scope, "extensions": extensions}
 
 

@@ -16,6 +16,10 @@ PROOF_WANTED: Final = "\0proof"
 """In its place: a node asks whose session it is, and by what other shards' leaders may know who
 that is."""
 
+UNPROVED: Final = "\0unproved"
+"""In its place: somebody whom another server knows, or a token, of whom no proof came. It is no
+user of the catalogue, which may have one of that name, who may do more."""
+
 LEFT: Final = "arneb.left"
 """The key of a message with a piece of an answer under which an application says how many bytes it
 holds itself meanwhile: the pieces that are still to come, or what these are made of."""

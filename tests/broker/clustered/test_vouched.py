@@ -16,7 +16,7 @@ from arneb.clustered.vouched import (
     VouchedSessions,
     Vouching,
 )
-from arneb.http.asgi import PROOF_WANTED, VOUCHED
+from arneb.http.asgi import PROOF_WANTED, UNPROVED, VOUCHED
 from arneb.http.targets import MEMBER_PATH
 from arneb_core.access.records import User
 from arneb_core.access.tables import Changed, Tables
@@ -194,16 +194,17 @@ async def test_while_nobody_leads_the_page_can_be_opened() -> None:
     assert await get("/page/nothing.js") == "the leader's"
 
 
-@pytest.mark.parametrize("proof", ["", "YW5uYTp4"])
+@pytest.mark.parametrize("proof", [None, "", "YW5uYTp4"])
 async def test_another_leader_is_told_whose_session_it_is_or_is_shown_what_was_proved(
-    proof: str,
+    proof: str | None,
 ) -> None:
-    """A name is enough for users of ours; who is known by somebody else proves it once more."""
+    """A name is enough for users of ours; who is known by somebody else proves it once more, or is
+    nobody there."""
     asked: list[Scope] = []
 
     async def first(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["extensions"] == {VOUCHED: PROOF_WANTED}
-        said = {"name": "anna", **({"proof": proof} if proof else {})}
+        said = {"name": "anna", **({} if proof is None else {"proof": proof})}
         await JSONResponse(said, 200)(scope, receive, send)
 
     async def inside(scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,4 +224,5 @@ async def test_another_leader_is_told_whose_session_it_is_or_is_shown_what_was_p
     [found] = asked
     headers = dict(found["headers"])
     assert headers.get(b"authorization") == (f"Basic {proof}".encode() if proof else None)
-    assert found.get("extensions", {}) == ({} if proof else {VOUCHED: "anna"})
+    vouched = {None: {VOUCHED: "anna"}, "": {VOUCHED: UNPROVED}}.get(proof, {})
+    assert found.get("extensions", {}) == vouched

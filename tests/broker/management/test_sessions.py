@@ -12,6 +12,7 @@ import trio
 from starlette.types import Message, Receive, Scope, Send
 from tests.broker.management.kit import ADMIN, Caller, managed
 
+from arneb.clustered.vouched import Vouching
 from arneb.http.asgi import PROOF_WANTED, VOUCHED
 from arneb.http.management import sessions as module
 from arneb.http.management.app import ManagementApp
@@ -223,7 +224,7 @@ async def test_a_folder_that_could_be_more_than_a_path_is_refused(
     ("scheme", "secret", "vouched", "shown"),
     [
         ("https", "token", PROOF_WANTED, "anna:token"),
-        ("http", "token", PROOF_WANTED, None),  # nodes might say it to each other in clear
+        ("http", "token", PROOF_WANTED, ""),  # nodes might say it to each other in clear
         ("https", None, PROOF_WANTED, None),
         ("https", "token", "anna", None),
     ],
@@ -257,3 +258,29 @@ async def test_what_was_proved_is_shown_to_nodes_that_ask_by_tls_only(
 
 async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
     raise AssertionError("it is the management API's")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_whom_somebody_else_knows_is_nobody_of_the_same_name_at_other_leaders(
+    tmp_path: Path, scheme: str
+) -> None:
+    """A name that another server or a token has is no user of the catalogue, who may do more."""
+    async with managed(tmp_path / "first") as first, managed(tmp_path / "other") as other:
+        verdicts = InternalVerdicts(first.site.catalogue.tables, "nobody")
+        foreign = Principal(ADMIN, verdicts, frozenset({"management"}), "token")
+        cookie = f"arneb-session={first.site.sessions.open(foreign).token}".encode()
+        said: list[Message] = []
+
+        async def nothing() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def take(message: Message) -> None:
+            said.append(message)
+
+        scope = {
+            "type": "http", "method": "GET", "path": "/api/users", "query_string": b"",
+            "headers": [(b"cookie", cookie)], "scheme": scheme, "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        leaders = [ManagementApp(each.site, nothing_behind) for each in (first, other)]
+        await Vouching(leaders[0], lambda _: True, leaders[1])(scope, nothing, take)
+    assert said[0]["status"] == (403 if scheme == "http" else 401)

@@ -17,7 +17,7 @@ from arneb.http.asgi import LEFT, PROOF_WANTED, STREAMED, VOUCHED
 from arneb.http.guarded import PRINCIPAL, is_loopback
 from arneb.http.management.answering import Request, answer, refusal
 from arneb.http.management.calls import Refused, Reply
-from arneb.http.management.page.login import PROOF, SECURE
+from arneb.http.management.page.login import PROOF, SECURE, SHOWN
 from arneb.http.management.page.watching import Watch
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
@@ -100,8 +100,8 @@ class ManagementApp:
             session = self._site.sessions.find(headers.get("cookie", ""))
             if session is not None:
                 scope[PRINCIPAL] = session.principal  # who did it, for the audit log
-                if said == PROOF_WANTED and scope["scheme"] == SECURE:
-                    headers[PROOF] = "true"
+                if said == PROOF_WANTED:
+                    headers[PROOF] = SHOWN if scope["scheme"] == SECURE else ""
             elif said and said != PROOF_WANTED:
                 vouched = said
                 caller = scope[PRINCIPAL] = self._site.known(vouched)

@@ -19,7 +19,10 @@ SECURE: Final = "https"
 
 PROOF: Final = ":proof"
 """Not a header that can be sent: another node asks for the session's user, to have it known at
-leaders that do not know it, and it came by TLS all the way."""
+leaders that do not know it."""
+
+SHOWN: Final = "true"
+"""What it says where that came by TLS all the way. Else there is a proof, and it is not shown."""
 
 PATH: Final = re.compile(r"/([A-Za-z0-9._~-]+/)*")
 """Where a page may say that it is, for its cookie: nothing in it ends an attribute."""
@@ -45,7 +48,8 @@ async def _open(site: Site, call: Call) -> Reply:
 async def _look(site: Site, call: Call) -> Reply:
     shown, secret = _shown(call.caller), call.caller.secret
     if PROOF in call.headers and secret is not None:
-        shown["proof"] = b64encode(f"{call.caller.name}:{secret}".encode()).decode()
+        proof = b64encode(f"{call.caller.name}:{secret}".encode()).decode()
+        shown["proof"] = proof if call.headers[PROOF] == SHOWN else ""
     return Reply(shown)
 
 
