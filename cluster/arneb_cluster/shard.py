@@ -367,7 +367,7 @@ class Shard:
     async def _until_it_serves(self) -> None:
         """Until no other lease lasts, and the first record has its receipt."""
         while not self.serves():
-            with trio.move_on_after(max(0.0, self.node.leadership.serve_from - self._now())):
+            with trio.move_on_after(self.node.leadership.others_last_s(self._now())):
                 await self._changed.wait()
 
     def _stamp(self) -> int:

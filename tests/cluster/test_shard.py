@@ -203,6 +203,30 @@ async def test_a_leader_whose_connections_have_ended_is_followed_before_silence_
         assert not leads[0].node.leadership.silence.gone
 
 
+async def test_who_waits_for_the_first_receipt_looks_only_when_something_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else's lease lasts where nobody has ever led: what is left is the receipt."""
+    looks = gathers = 0
+    serves, gather = Shard.serves, Shard._gather
+
+    def counted(shard: Shard) -> bool:
+        nonlocal looks
+        looks += 1
+        return serves(shard)
+
+    def gathered(shard: Shard) -> None:
+        nonlocal gathers
+        gathers += 1
+        gather(shard)
+
+    monkeypatch.setattr(Shard, "serves", counted)
+    monkeypatch.setattr(Shard, "_gather", gathered)
+    async with cluster_of(tmp_path, 1) as cluster:
+        await cluster.leader()
+        assert looks < 3 * gathers + 10, (looks, gathers)
+
+
 async def test_a_leader_that_resigns_is_followed_without_waiting_for_silence(
     tmp_path: Path,
 ) -> None:

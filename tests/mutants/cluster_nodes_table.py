@@ -23,6 +23,13 @@ CLUSTER_NODE_MUTANTS: Final = (
         ("tests/cluster/test_shard.py",),
     ),
     Mutant(
+        "who waits for its first receipt looks again and again without a pause",
+        "cluster/arneb_cluster/protocol/leadership.py",
+        "return self.serve_from - now if now < self.serve_from else math.inf\n",
+        "return max(0.0, self.serve_from - now)\n",
+        ("tests/cluster/test_shard.py",),
+    ),
+    Mutant(
         "a leader is asked for and nobody hears that it has gone",
         "cluster/arneb_cluster/following.py",
         "            self._node.gone(self._now())\n",

@@ -124,6 +124,11 @@ class Leadership:
         """It may deliver and answer at this instant; to be asked each time."""
         return self.state is State.LEADING and now >= self.serve_from and self.lease.holds(now)
 
+    def others_last_s(self, now: float) -> float:
+        """How long other leases may last still; infinite: none does, and time alone ends nothing
+        that is waited for."""
+        return self.serve_from - now if now < self.serve_from else math.inf
+
     # What comes in
 
     def active(self, is_active: bool) -> None:
