@@ -1,6 +1,7 @@
 """Requests about all shards, by what their leaders answer."""
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
@@ -11,6 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http import gathered, merging
 from arneb.http.gathered import Gathered
+from arneb.http.management import written
+from arneb_core.api.json_text import parse_own_json
 
 Said = tuple[int, Any]
 
@@ -164,6 +167,43 @@ async def test_a_file_goes_to_each_shard_that_it_says_something_of() -> None:
     assert refused.status_code == 400
     said = "shard 'audit': no such user; shard 'main' has taken in its part"
     assert refused.json()["reason"] == said
+
+
+async def test_a_file_of_definitions_may_be_as_long_as_without_shards() -> None:
+    leaders = Leaders((201, {}), (201, {}))
+    many = [{"vhost": "audit", "name": f"q{number}", "arguments": {}} for number in range(11_000)]
+    async with leaders.client() as http:
+        answer = await http.post("/api/definitions", json={"queues": many})
+    assert answer.status_code == 201, answer.text
+    assert json.loads(leaders.asked[-1][3]) == {"queues": many}
+
+
+async def test_long_lists_are_read_and_written_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody has a turn meanwhile: at 64 MiB for longer than a lease of this node's lasts."""
+    read: list[int] = []
+    pieces = 0
+
+    def parse(body: bytes) -> Any:
+        read.append(threading.get_ident())
+        return parse_own_json(body)
+
+    async def count() -> None:
+        nonlocal pieces
+        pieces += 1
+
+    monkeypatch.setattr(gathered, "LONG", 1000)
+    monkeypatch.setattr(gathered, "parse_own_json", parse)
+    monkeypatch.setattr(written, "between_pieces", count)
+    many = queues("a", *(f"q{number:04}" for number in range(1000)))
+    leaders = Leaders((200, many), (200, queues("b", "x")))
+    async with leaders.client() as http:
+        found = (await http.get("/api/queues")).json()
+        assert (found, pieces) == ([*many, *queues("b", "x")], 10)
+        leaders.said = {"main": (200, {"queues": many}), "audit": (200, {"queues": []})}
+        assert (await http.get("/api/definitions")).json() == {"queues": many}
+    assert len(read) == 2
+    assert threading.get_ident() not in read
+    assert pieces == 19
 
 
 async def test_what_is_one_shards_is_not_looked_at() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
+import trio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,11 +32,13 @@ from arneb.http.gathering import (
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.calls import Refused, bad_request
 from arneb.http.management.definitions import uploaded
+from arneb.http.management.definitions_file import BRACKETS_MAX
 from arneb.http.management.lists import Listing, Source, listed, listing_of
+from arneb.http.management.written import rendered
 from arneb.http.merging import CLIENTS, OTHERS, ROWS, FirstRows, judge_noise, merged, named
 from arneb.http.page_parts import delayed, node, transactions, with_missing
 from arneb.http.routed import path_of
-from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_core.api.json_text import LONG, InvalidJson, parse_json, parse_own_json
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the parts of one answer: some 50,000 queues with all their figures."""
@@ -147,7 +150,8 @@ class Gathered:
             return await self._page(kind, scope, {**rest, **sought}, listing)
         gathering = _Gathering(kind)
         for shard in self._shards:
-            gathering.take(shard, await self._asked(shard, scope, query=urlencode(rest)))
+            answer = await self._asked(shard, scope, query=urlencode(rest))
+            await gathering.take(shard, answer)
             if gathering.has_ended:
                 break
         if (refusal := gathering.refusal) is not None:
@@ -156,12 +160,12 @@ class Gathered:
         if kind is Kind.LIST:
             documents = [each for _, said in parts for each in said]
             source: Source[Any] = Source(documents, lambda each: each, order_of)
-            return json_answer(await listed(source, listing, between_pieces))
+            return await long_answer_of(await listed(source, listing, between_pieces))
         if kind is Kind.PAGE_NODE:
             return json_answer(node(parts, gathering.missing))
         if kind is Kind.PAGE_TRANSACTIONS:
             return json_answer(with_missing(transactions, parts, gathering.missing))
-        return json_answer(JOINS[kind](parts))
+        return await long_answer_of(JOINS[kind](parts))
 
     async def _page(
         self, kind: Kind, scope: Scope, query: Mapping[str, str], listing: Listing
@@ -179,7 +183,7 @@ class Gathered:
                 if part.pages and answer.status == BAD_REQUEST:
                     part.has_all = True  # it has become shorter meanwhile
                     continue
-                said = gathering.take(shard, answer)
+                said = await gathering.take(shard, answer)
                 if said is None:
                     break
                 part.take(said)
@@ -200,15 +204,16 @@ class Gathered:
     async def _take_in(self, scope: Scope, body: bytes) -> Answer:
         """Have each shard take in its part, the first one's, which has the users, first."""
         try:
-            found = parse_json(uploaded(Headers(scope=scope).get("content-type", ""), body))
+            file = uploaded(Headers(scope=scope).get("content-type", ""), body)
+            found = await trio.to_thread.run_sync(_definitions_in, file)
         except InvalidJson as error:
             raise bad_request(str(error)) from error
         if not isinstance(found, dict):
             raise bad_request("expected an object")
         done: list[str] = []
         for shard, part in cut(found, self._shards, self._shard_of).items():
-            said = json.dumps(part).encode()
-            answer = await self._asked(shard, scope, path=DEFINITIONS, body=said)
+            said = await long_answer_of(part)
+            answer = await self._asked(shard, scope, path=DEFINITIONS, body=said.body)
             if not answer.is_good:
                 return _in_part(answer, shard, done)
             done.append(shard)
@@ -291,7 +296,7 @@ class _Gathering:
         refused = self._refusal
         return refused is not None and (not self._goes_on or refused.status != UNAVAILABLE)
 
-    def take(self, shard: str, answer: Answer) -> Any:
+    async def take(self, shard: str, answer: Answer) -> Any:
         """What a leader has said; None: nothing that counts. Raises 400 for too much."""
         if not answer.is_good:
             answer = of_shard(answer, shard)
@@ -305,7 +310,10 @@ class _Gathering:
                 f"the shards have more than {HELD_BYTES_MAX} bytes to say: ask for one virtual "
                 "host after the other"
             )
-        said = json.loads(answer.body)
+        if len(answer.body) > LONG:
+            said = await trio.to_thread.run_sync(parse_own_json, answer.body)
+        else:
+            said = json.loads(answer.body)
         self.parts.append((shard, said))
         return said
 
@@ -314,6 +322,8 @@ PAGED: Final = (Kind.LIST, Kind.PAGE_ROWS, Kind.PAGE_CLIENTS)
 
 SOUGHT: Final = ("sort", "sort_reverse", "name", "use_regex")
 """What of a query each shard does with its own rows, when a page is asked for."""
+
+_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache"))
 
 NOT_PASSED: Final = (b"accept-encoding", b"content-length", b"content-type", b"transfer-encoding")
 """Headers of a request that are said anew to each leader."""
@@ -367,8 +377,16 @@ def _reason_in(answer: Answer) -> str:
 
 def json_answer(said: Any, status: int = 200) -> Answer:
     """One that is made here."""
-    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache")]
-    return Answer(status, headers, json.dumps(said).encode())
+    return Answer(status, _HEADERS, json.dumps(said).encode())
+
+
+async def long_answer_of(said: Any) -> Answer:
+    """The same, written so that others have their turns meanwhile."""
+    return Answer(200, _HEADERS, b"".join([each async for each in rendered(said)]))
+
+
+def _definitions_in(file: bytes) -> Any:
+    return parse_json(file, brackets_max=BRACKETS_MAX)
 
 
 async def body_of(receive: Receive) -> bytes:

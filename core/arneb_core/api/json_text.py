@@ -51,7 +51,7 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         if _is_too_deep(text.encode("utf-8", "surrogatepass"), brackets_max):
             raise InvalidJson(f"expected at most {NESTED_MAX} brackets within one another")
-        value = _by_parts(text) if len(text) > LONG else DECODER.decode(text)
+        value = _by_parts(text, DECODER) if len(text) > LONG else DECODER.decode(text)
     except InvalidJson:
         raise
     except ValueError as error:
@@ -62,35 +62,46 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
     return value
 
 
-def _by_parts(text: str) -> Any:
-    """The same as all at once, with a chance for others after each part of an object, and of a list
-    in it."""
+def parse_own_json(data: bytes) -> Any:
+    """What another node of ours has said, which need not be looked at. For a thread, if it is
+    :data:`LONG`. Raises :class:`ValueError`."""
+    text = data.decode()
+    return _by_parts(text, OWN) if len(text) > LONG else OWN.decode(text)
+
+
+def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
+    """The same as all at once, with a chance for others after each part of a list, of an object,
+    and of a list in it."""
     at = _behind(text, 0)
+    if text[at : at + 1] == "[":
+        items, at = _list(text, at, decoder)
+        _expect_end(text, at)
+        return items
     if text[at : at + 1] != "{":
-        return DECODER.decode(text)
+        return decoder.decode(text)
     found: dict[str, Any] = {}
     at = _behind(text, at + 1)
     while text[at : at + 1] != "}" or found:
         if text[at : at + 1] != '"':
             raise json.JSONDecodeError("expected a name in double quotes", text, at)
-        name, at = DECODER.raw_decode(text, at)
+        name, at = decoder.raw_decode(text, at)
         at = _expected(text, _behind(text, at), ":")
-        found[name], at = _list(text, at) if text[at] == "[" else DECODER.raw_decode(text, at)
+        is_list = text[at] == "["
+        found[name], at = _list(text, at, decoder) if is_list else decoder.raw_decode(text, at)
         at = _behind(text, at)
         if text[at : at + 1] == "}":
             break
         at = _expected(text, at, ",")
-    if _behind(text, at + 1) != len(text):
-        raise json.JSONDecodeError("expected nothing more", text, at + 1)
+    _expect_end(text, at + 1)
     return found
 
 
-def _list(text: str, at: int) -> tuple[list[Any], int]:
+def _list(text: str, at: int, decoder: json.JSONDecoder) -> tuple[list[Any], int]:
     """The list that begins there, and where it has ended."""
     found: list[Any] = []
     at = _behind(text, at + 1)
     while text[at : at + 1] != "]" or found:
-        value, at = DECODER.raw_decode(text, at)
+        value, at = decoder.raw_decode(text, at)
         found.append(value)
         at = _behind(text, at)
         if text[at : at + 1] == "]":
@@ -114,6 +125,11 @@ def _expected(text: str, at: int, what: str) -> int:
     if at == len(text):
         raise json.JSONDecodeError("expected more", text, at)
     return at
+
+
+def _expect_end(text: str, at: int) -> None:
+    if _behind(text, at) != len(text):
+        raise json.JSONDecodeError("expected nothing more", text, at)
 
 
 def is_text(value: str) -> bool:
@@ -162,6 +178,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 DECODER: Final = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=_no_number)
+OWN: Final = json.JSONDecoder()
 
 
 def _shown(data: bytes | str) -> str:

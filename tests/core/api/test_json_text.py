@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.json_text import DIGITS_MAX, NESTED_MAX, InvalidJson, parse_json
+from arneb_core.api.json_text import (
+    DIGITS_MAX,
+    NESTED_MAX,
+    InvalidJson,
+    parse_json,
+    parse_own_json,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -50,11 +56,16 @@ def test_others_have_their_chance_while_a_long_list_is_read() -> None:
             reads += 1
             return super().raw_decode(s, idx)
 
-    text = json.dumps({"queues": [{"name": "q" * 100}] * 3_000})
+    many = [{"name": "q" * 100}] * 3_000
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("arneb_core.api.json_text.DECODER", Decoder())
-        assert len(parse_json(text)["queues"]) == 3_000
-    assert reads >= 3_000
+        patch.setattr("arneb_core.api.json_text.OWN", Decoder())
+        assert parse_json(json.dumps({"queues": many})) == {"queues": many}
+        assert reads >= 3_000
+        assert parse_json(json.dumps(many)) == many
+        assert reads >= 6_000
+        assert parse_own_json(json.dumps(many).encode()) == many
+    assert reads >= 9_000
 
 
 @given(st.binary() | st.text(alphabet='[]{}",:\\u0d8c1eE+-. nulltrfasIN') | st.text())
