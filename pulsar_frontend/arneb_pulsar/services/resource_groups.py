@@ -41,10 +41,12 @@ class ResourceGroups:
         """Those that there are."""
         return self._groups
 
-    async def put(self, name: str, document: object) -> None:
-        """Make a group, or change one. Raises :class:`ValueError`."""
+    async def put(self, name: str, document: object, *, anew: bool = False) -> None:
+        """Make a group, or change one; ``anew``: of one before nothing is left. Raises
+        :class:`ValueError`."""
         async with self._changing:
-            group = self._groups.get(name, ResourceGroup()).changed(document)
+            before = None if anew else self._groups.get(name)
+            group = (before or ResourceGroup()).changed(document)
             await self._keep(name, json.dumps(group.document).encode())
             self._groups[name] = group
         self._tell(name)

@@ -1,6 +1,8 @@
 """What of everything one shard's broker has, and whom it begins with."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -19,8 +21,11 @@ from arneb_core.access.records import Permission, User, Vhost
 from arneb_core.access.seed import Seed, SeedUser
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses
-from arneb_core.engine.engine import open_engine
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.resource_groups import ResourceGroups
 
 DIVISION = Division("main", {"public/audit": "audit"}, {"books": "audit"})
 SEED = Seed(("/", "books/a"), (SeedUser("guest", "old"), SeedUser("gone", "x")))
@@ -122,3 +127,29 @@ def test_a_broker_has_the_namespaces_of_its_shard_only() -> None:
     found = cast("Elsewhere", own.of("books/a"))
     # Clients would come to whichever shard that node's port is for.
     assert found == Elsewhere(NodeAddresses("n2", "n2:1"), 3)
+
+
+async def test_a_resource_group_that_was_made_anew_is_copied_as_it_is(tmp_path: Path) -> None:
+    """What was said of the one before is no more, though nothing was seen in between."""
+
+    async def groups_in(path: Path, *documents: dict[str, int]) -> None:
+        async with open_engine(path) as core:
+            groups = ResourceGroups(core, Clock())
+            await groups.drop("g")
+            for each in documents:
+                await groups.put("g", each)
+
+    async def copied(core: Engine) -> Mapping[str, int | None]:
+        with Store.open(tmp_path / "main", follows=True) as store:
+            nothing = SimpleNamespace(drop_tenant=None, drop=None)
+            groups = ResourceGroups(core, Clock())
+            context = SimpleNamespace(
+                core=core, namespaces=nothing, resource_groups=groups, settings=nothing
+            )
+            await CopiedTenants(First(Replica(store))).begin(cast("BrokerContext", context))
+            return groups.all["g"].document
+
+    async with open_engine(tmp_path / "audit") as core:
+        for said in ({"publishRateInMsgs": 10}, {"dispatchRateInMsgs": 5}):
+            await groups_in(tmp_path / "main", said)
+            assert {name: each for name, each in (await copied(core)).items() if each} == said
