@@ -261,6 +261,22 @@ async def test_the_oldest_and_the_noisiest_are_those_of_all_shards() -> None:
             assert [each["shown_name"] for each in found["items"] if each["noisy"]] == noisy
 
 
+async def test_clients_stand_on_pages_in_the_order_that_each_shard_has_them_in() -> None:
+    """By where they come from, and not by what they call themselves: else some stand on no page."""
+
+    def client(name: str, shown: str) -> dict[str, Any]:
+        return {"vhost": "", "name": name, "shown_name": shown, "flow": 0.0}
+
+    main, audit = [client("1", "c"), client("3", "a")], [client("2", "b")]
+    leaders = Leaders((200, main), (200, audit))
+    async with leaders.client() as http:
+        pages = [
+            (await http.get(f"/api/page/connections?page={page}&page_size=1&sort=name")).json()
+            for page in (1, 2, 3)
+        ]
+    assert [each["name"] for page in pages for each in page["items"]] == ["1", "2", "3"]
+
+
 def standing(name: str, **more: Any) -> dict[str, Any]:
     return {"node": name, "cluster": None, "alarms": [], **more}
 

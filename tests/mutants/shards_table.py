@@ -325,8 +325,8 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "whom somebody else knows may what a user of the same name may at another shard",
         CLUSTERED + "vouched.py",
-        " if proof is None else UNPROVED}\n",
-        "}\n",
+        " if proof is None else UNPROVED,\n",
+        ",\n",
         ("tests/broker/management/test_sessions.py", "tests/broker/clustered/test_vouched.py"),
     ),
     Mutant(
@@ -377,6 +377,13 @@ SHARDS_MUTANTS: Final = (
         "groups.put(name, json.loads(raw), anew=True)",
         "groups.put(name, json.loads(raw))",
         SHARE_TESTS,
+    ),
+    Mutant(
+        "clients of several shards are put in another order than those of each",
+        "broker/arneb/http/merging.py",
+        '{"opened": lambda row: row["opened_ms"]}',
+        '{"opened": lambda row: row["opened_ms"], "name": lambda row: row["shown_name"]}',
+        GATHERED_TESTS,
     ),
     Mutant(
         "a namespace is made before its tenant is known",

@@ -40,10 +40,7 @@ class Order:
 
 
 ROWS: Final = Order(_row_order, {"age": _age})
-CLIENTS: Final = Order(
-    _client_order,
-    {"opened": lambda row: row["opened_ms"], "name": lambda row: row["shown_name"]},
-)
+CLIENTS: Final = Order(_client_order, {"opened": lambda row: row["opened_ms"]})
 OTHERS: Final = Order(order_of, {})
 
 
