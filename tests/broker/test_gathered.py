@@ -74,7 +74,7 @@ def queues(vhost: str, *names: str) -> list[dict[str, str]]:
 
 
 async def test_a_page_is_cut_when_all_parts_are_there() -> None:
-    leaders = Leaders((200, queues("b", "x", "y")), (200, queues("a", "z", "x")))
+    leaders = Leaders((200, queues("b", "x", "y")), (200, queues("a", "x", "z")))
     async with leaders.client() as http:
         query = "page=1&page_size=3&columns=name&disable_stats=true"
         found = (await http.get(f"/api/queues?{query}")).json()
@@ -275,6 +275,27 @@ async def test_clients_stand_on_pages_in_the_order_that_each_shard_has_them_in()
             for page in (1, 2, 3)
         ]
     assert [each["name"] for page in pages for each in page["items"]] == ["1", "2", "3"]
+
+
+async def test_each_row_stands_on_one_page_whatever_order_its_shard_has_it_in() -> None:
+    """Rows of one shard stay as they came: what is equal to its figure is ordered there by more
+    than is seen here, and a page is cut out of other first rows than the one before it."""
+    main = [{"vhost": "a", "name": name, "user": user} for name, user in (("1", "z"), ("2", "a"))]
+    audit = [{"vhost": "b", "name": "3", "user": "x"}]
+    leaders = Leaders((200, main), (200, audit))
+
+    async def pages(path: str, query: str) -> list[str]:
+        async with leaders.client() as http:
+            found = [
+                (await http.get(f"/api/{path}?page={page}&page_size=1{query}")).json()["items"]
+                for page in (1, 2, 3)
+            ]
+        return [row["name"] for page in found for row in page]
+
+    assert sorted(await pages("connections", "")) == ["1", "2", "3"]
+    empty = rows(("a", "1", 0), ("a", "2", 0), ("a", "3", 0))
+    leaders.said = {"main": (200, empty), "audit": (200, [])}
+    assert sorted(await pages("page/topics", "&sort=age&sort_reverse=true")) == ["1", "2", "3"]
 
 
 def standing(name: str, **more: Any) -> dict[str, Any]:

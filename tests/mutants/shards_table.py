@@ -379,6 +379,14 @@ SHARDS_MUTANTS: Final = (
         SHARE_TESTS,
     ),
     Mutant(
+        "rows of one shard change places between two pages",
+        "broker/arneb/http/merging.py",
+        "    for row in merge(*(each.rows for each in parts), key=key, reverse=listing.reverse):\n",
+        "    every = [row for each in parts for row in each.rows]\n"
+        "    for row in sorted(every, key=key, reverse=listing.reverse):\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
         "clients of several shards are put in another order than those of each",
         "broker/arneb/http/merging.py",
         '{"opened": lambda row: row["opened_ms"]}',

@@ -1,16 +1,18 @@
 """Merging: one page of a list, out of the first pages of those of several shards.
 
 The rule: each shard sorts and searches what it has; of each so many rows are looked at as the page
-could have of it, and no more. By what rows were sorted there they are put in order here.
+could have of it, and no more. By what rows were sorted there they are merged here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import merge
 from typing import Any, Final
 
 from arneb.http.gathering import order_of
 from arneb.http.long_answers import between_pieces
-from arneb.http.management.lists import PAGE_SIZE_MAX, Listing, Source, listed
+from arneb.http.management.lists import PAGE_SIZE_MAX, Listing, Source, descend, listed
+from arneb.http.management.ordering import FIGURES_PER_TURN, comparable
 from arneb.http.management.page.clients import is_noisy
 
 Row = Mapping[str, Any]
@@ -81,11 +83,14 @@ class FirstRows:
 async def merged(parts: Sequence[FirstRows], listing: Listing, order: Order) -> Any:
     """The page that is asked for."""
     assert listing.page is not None
-    rows = [each for part in parts for each in part.rows]
-    source: Source[Any] = Source(rows, lambda each: each, order.by_name, order.figures.get)
-    found = await listed(source, listing, between_pieces)
     if any(each.is_whole for each in parts):
-        return found
+        rows = [each for part in parts for each in part.rows]
+        whole: Source[Any] = Source(rows, lambda each: each, order.by_name, order.figures.get)
+        return await listed(whole, listing, between_pieces)
+    first = await _first(parts, listing, order)
+    source: Source[Any] = Source(first, lambda each: each, order.by_name, in_order=True)
+    cut = Listing(listing.columns, page=replace(listing.page, name=""))
+    found = await listed(source, cut, between_pieces)
     filtered = sum(each.filtered for each in parts)
     return {
         **found,
@@ -93,6 +98,24 @@ async def merged(parts: Sequence[FirstRows], listing: Listing, order: Order) -> 
         "filtered_count": filtered,
         "page_count": -(-filtered // listing.page.size),
     }
+
+
+async def _first(parts: Sequence[FirstRows], listing: Listing, order: Order) -> list[Any]:
+    """The first rows of all, those of each shard in its own order. By what is equal they may be
+    ordered there by more than is seen here; in another order some would stand on no page, since for
+    each page other first rows are looked at."""
+    read, path = order.figures.get(listing.sort), listing.sort.split(".")
+
+    def key(row: Any) -> tuple[Any, ...]:
+        figure = descend(row, path) if read is None else read(row)
+        return comparable(figure), order.by_name(row)
+
+    found: list[Any] = []
+    for row in merge(*(each.rows for each in parts), key=key, reverse=listing.reverse):
+        found.append(row)
+        if len(found) % FIGURES_PER_TURN == 0:
+            await between_pieces()
+    return found
 
 
 def named(part: FirstRows) -> FirstRows:
