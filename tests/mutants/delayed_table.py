@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
-DELAYED_TESTS: Final = ("tests/core/engine/test_delayed.py",)
+DELAYED_TESTS: Final = ("tests/core/engine/test_delayed.py", "tests/core/engine/test_due_next.py")
 BUCKET_TESTS: Final = ("tests/core/delayed/test_buckets.py",)
 
 DUE_TESTS: Final = ("tests/core/subscription/sources/test_due.py",)
