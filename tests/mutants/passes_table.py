@@ -31,6 +31,13 @@ PASSES_MUTANTS: Final = (
         OVERTAKING_TESTS,
     ),
     Mutant(
+        "what stays for the large commit behind it is passed by what stands behind it",
+        CORE + "engine/overtaking.py",
+        "        elif request.puts:\n            break\n",
+        "",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
         "the journal is taken over twice, by the flush of cursors and behind it",
         CORE + "engine/maintenance.py",
         "                self._flushed_at = trio.current_time()\n",

@@ -11,7 +11,7 @@ loop's time for one write.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Final
@@ -172,7 +172,7 @@ class Overtaking:
                     ):
                         if not under_way:
                             # Before a large commit, whose beginning that would be.
-                            chosen = [each for each in chosen if _are_apart(each, own)]
+                            chosen = _apart(chosen, own)
                             self._is_known = False
                         break  # for the next, which begins with it
                     chosen.append(request)
@@ -200,6 +200,13 @@ class Overtaking:
             self._taken.update([topic for topic, _ in commit.trims])
 
 
-def _are_apart(request: Request, topics: Collection[LogTopic]) -> bool:
-    """It has to do with none of these."""
-    return not any(topic in topics for topic in request.topics)
+def _apart(chosen: Sequence[Request], topics: Collection[LogTopic]) -> list[Request]:
+    """Those that have to do with none of these topics, up to one with rows that has: it stays, and
+    what comes behind it may have its rows or its other topics."""
+    apart: list[Request] = []
+    for request in chosen:
+        if not any(topic in topics for topic in request.topics):
+            apart.append(request)
+        elif request.puts:
+            break
+    return apart

@@ -184,6 +184,34 @@ def test_a_large_commit_does_not_overtake_itself() -> None:
     assert list(waiting) == large
 
 
+@given(st.lists(requests, max_size=12))
+def test_before_a_large_commit_nobody_passes_its_own_topic_or_what_has_rows(
+    coming: list[Request],
+) -> None:
+    waiting = deque(coming)
+    out = set(map(id, overtaking().choose(waiting, [])))
+    passed: list[Request] = []
+    for request in coming:
+        if id(request) not in out:
+            passed.append(request)
+            continue
+        for each in passed:
+            assert each.is_appends and topics_of(each).isdisjoint(topics_of(request))
+
+
+def test_nothing_passes_a_transaction_that_stays_for_the_large_commit_behind_it() -> None:
+    """It stays with what it shares a topic with; another of its topics goes on behind it, and so
+    does what has rows."""
+    third = BESIDE_BYTES_MAX // 3
+    first = run(TOPICS[2])
+    stays = transaction([TOPICS[0], TOPICS[1]], size=third)
+    behind = [run(TOPICS[1]), transaction([TOPICS[3]])]
+    large = [run(TOPICS[0], size=third) for _ in range(2)]
+    waiting = deque([large[0], first, stays, *behind, large[1]])
+    assert overtaking().choose(waiting, []) == [first]
+    assert list(waiting) == [large[0], stays, *behind, large[1]]
+
+
 def test_beside_a_commit_much_goes_piece_by_piece() -> None:
     third = BESIDE_BYTES_MAX // 3
     waiting = deque(run(TOPICS[0], size=third) for _ in range(5))
