@@ -100,8 +100,22 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "what follows does not wait for what may fail",
         PULSAR + "services/deduplication.py",
-        "        if not self._flying:\n            self._fly()\n",
-        "        self._fly()\n",
+        "            if self._flying or not self._held:\n",
+        "            if not self._held:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "thousands of batches of duplicates are told in one turn",
+        PULSAR + "services/deduplication.py",
+        "        for _ in range(BATCHES_PER_TURN):\n",
+        "        while True:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "each batch of duplicates is told inside of the one before",
+        PULSAR + "services/deduplication.py",
+        "        self._flying = False\n        settled,",
+        "        self._flying = False\n        self._fly()\n        settled,",
         DEDUPLICATION_TESTS,
     ),
     Mutant(

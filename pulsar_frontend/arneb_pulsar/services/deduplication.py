@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from arneb_core.api.callbacks import call
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES, messages_in
 from arneb_core.api.errors import CommitFailed
@@ -41,6 +42,9 @@ SEQUENCE: Final = "sequence/"
 
 HELD_BYTES_MAX: Final = 4 * 1024 * 1024
 """What may wait for batches before publishers are paused: one full commit."""
+
+BATCHES_PER_TURN: Final = 64
+"""Of duplicates, before others have their turn: some 2 ms."""
 
 GONE: Final = Failure(pb.PersistenceError, "The producer is gone")
 
@@ -104,8 +108,7 @@ class Deduplication:
         size = sum(map(len, run.entries))
         self._held_bytes += size
         self._registry.held_bytes += size
-        if not self._flying:
-            self._fly()
+        self._fly()
 
     def ask_highest(self, name: str, then: Callable[[int], None]) -> None:
         """Tell the highest number that is stored of a producer, as soon as that is known."""
@@ -128,6 +131,26 @@ class Deduplication:
     # Inside
 
     def _fly(self) -> None:
+        """Have the next batch stored, if none is under way. Those of which all are duplicates are
+        told one behind the other, not in one another: a client may have thousands of them wait."""
+        for _ in range(BATCHES_PER_TURN):
+            if self._flying or not self._held:
+                return
+            batch = self._next_batch()
+            self._flying = True
+            if batch.entries:
+                self._store(batch)
+            else:
+                self._tell(batch, None, Position(0))
+        if self._held and not self._flying:
+            self._flying = True  # or what comes meanwhile would have the turn go on
+            trio.lowlevel.current_trio_token().run_sync_soon(call, self._go_on)
+
+    def _go_on(self) -> None:
+        self._flying = False
+        self._fly()
+
+    def _next_batch(self) -> _Batch:
         first = self._held[0]
         batch = _Batch(first.run.transaction, first.owner.caller, first.expected)
         size = 0
@@ -138,10 +161,9 @@ class Deduplication:
             self._sort_run(held.owner, held.run, batch)
         self._registry.released(size)
         self._held_bytes -= size
-        self._flying = True
-        if not batch.entries:
-            self._landed(batch, [], None, Position(0))
-            return
+        return batch
+
+    def _store(self, batch: _Batch) -> None:
         now_ms = self._registry.clock.wall_ms()
         reaches = [(name, Reach(highest, now_ms)) for name, highest in batch.reaches.items()]
         done = partial(self._landed, batch, reaches)
@@ -206,6 +228,11 @@ class Deduplication:
         if error is None and not self.ended:
             for name, reach in reaches:
                 self._sequences.stored(name, reach, self._registry.clock.now())
+        self._tell(batch, error, first)
+        self._fly()
+
+    def _tell(self, batch: _Batch, error: CommitFailed | None, first: Position) -> None:
+        """How it went with a batch, which is under way no more."""
         # They are told before the next batch is made: a producer whose messages failed is closed,
         # and what it sent behind them must not be stored, or they would be taken for duplicates.
         for held, offset in batch.runs:
@@ -216,9 +243,7 @@ class Deduplication:
         settled, self._settled = self._settled, []
         for then in settled:
             then()
-        if self._held:
-            self._fly()
-        elif self.ended:
+        if self.ended and not (self._held or self._flying):
             self._registry.refresh(self._topic)
 
     def _forget(self) -> list[str]:

@@ -7,11 +7,13 @@ import pytest
 import trio.testing
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
+from tests.pulsar_frontend.server.transacting import begin, named
 
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import Position
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.deduplication import BATCHES_PER_TURN, Deduplication
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -137,6 +139,37 @@ async def test_what_follows_waits_for_what_is_on_its_way(open_broker: OpenBroker
         for sequence in (0, 1, 2):
             await send(client, sequence)
         assert await receipts(client, 3) == [(0, False), (1, False), (2, False)]
+
+
+async def test_thousands_of_batches_of_duplicates_are_told_some_a_turn(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a transaction and others send in turn are as many batches, none of which is stored."""
+    turns, fly = 0, Deduplication._fly
+
+    def counted(self: Deduplication) -> None:
+        nonlocal turns
+        turns += 1
+        fly(self)
+
+    many = 1_000
+    async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
+        await client.producer(producer_name="p")
+        transaction = named(await begin(client))
+        await send(client, 5)
+        await receipts(client, 1)
+        running.store.hold()
+        await send(client, 6)
+        assert await client.silent()
+        for number in range(many):
+            await send(client, 5, **(transaction if number % 2 else {}))
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        monkeypatch.setattr(Deduplication, "_fly", counted)
+        running.store.release()
+        assert await receipts(client, 1 + many) == [(6, False)] + [(5, True)] * many
+        assert turns == many // BATCHES_PER_TURN + 1
+        await send(client, 7)
+        assert await receipts(client, 1) == [(7, False)]
 
 
 async def test_one_that_takes_a_name_over_hears_how_far_it_got(open_broker: OpenBroker) -> None:
