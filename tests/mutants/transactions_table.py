@@ -392,6 +392,27 @@ TRANSACTION_MUTANTS: Final = (
         BEGINNING_TESTS,
     ),
     Mutant(
+        "thousands of idle transactions are recorded in one turn",
+        BEGINNING,
+        "            if start:\n                await trio.lowlevel.checkpoint()\n",
+        "",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "an idle transaction is recorded again every second, while the disk takes longer than that",
+        BEGINNING,
+        "not (found.is_recorded or found.under_way)\n",
+        "not found.is_recorded\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "a clock that is set back has numbers given out that nobody would know after a crash",
+        RESERVATIONS,
+        "            line.let_go(now_ms)\n",
+        "            pass\n",
+        RESERVATION_TESTS,
+    ),
+    Mutant(
         "numbers of the next era are given out in this one",
         BEGINNING,
         "            self.latest = 0  # the next one waits for another era\n",

@@ -32,8 +32,8 @@ from arneb_pulsar.transactions.states import (
 IDLE_S: Final = 1.0
 """What has been idle for so long, or twice that, is recorded."""
 
-RECORDED_TOGETHER: Final = 1_000
-"""In one commit: what takes a millisecond or two to make."""
+RECORDED_TOGETHER: Final = 500
+"""In one turn: what takes two or three milliseconds to make."""
 
 ERA_NUMBERS: Final = (1 << ERA_BITS) - 1
 ERA_LEFT_MIN: Final = COUNT_MAX + 1
@@ -143,17 +143,20 @@ class Beginning:
         """It has a record now, or needs none, as it has ended."""
         self._unrecorded.pop(number, None)
 
-    def record_idle(self) -> None:
-        """Have those recorded that have been idle for a while."""
+    async def record_idle(self) -> None:
+        """Have those recorded that have been idle for a while. Often not a checkpoint."""
         now_s = self._clock.now()
         if now_s - self._looked_s < IDLE_S:
             return
         self._looked_s = now_s
         idle, self._idle = self._idle, dict.fromkeys(self._unrecorded)
         found = [each for number, (each, _) in self._unrecorded.items() if number in idle]
-        found = [each for each in found if each.state is TransactionState.OPEN]
         for start in range(0, len(found), RECORDED_TOGETHER):
-            self._record(found[start : start + RECORDED_TOGETHER])
+            if start:
+                await trio.lowlevel.checkpoint()
+            some = [each for each in found[start : start + RECORDED_TOGETHER] if _is_idle(each)]
+            if some:
+                self._record(some)
 
     def over(self, now_ms: int) -> Rows:
         """Rows that are to be removed, for :meth:`removed`."""
@@ -231,6 +234,13 @@ class Beginning:
                 logger.warning("open transactions cannot be recorded yet: %s", error)
 
         self._held.append([pack(each.id.least_bits, each.opened, now_ms) for each in found], stored)
+
+
+def _is_idle(found: OpenTransaction) -> bool:
+    """It waits to be recorded, and nothing is under way that does that: however long a disk takes,
+    each is recorded once."""
+    is_open = found.state is TransactionState.OPEN
+    return is_open and not (found.is_recorded or found.under_way)
 
 
 def opening_of(found: OpenTransaction) -> list[bytes]:

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.api.callbacks import Appended, Done
+from arneb_core.api.callbacks import Appended, Done, call
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_core.api.position import Position
@@ -108,7 +108,7 @@ class Transactions:
                     await self._opened.wait()
             await self.held.let_go()
             await self.expire(self._clock.wall_ms())
-            self._beginning.record_idle()
+            await self._beginning.record_idle()
             now_s = self._clock.now()
             if self.outcomes.singles >= GATHER_MIN or now_s - gathered_s >= GATHER_S:
                 gathered_s = now_s
@@ -255,7 +255,7 @@ class Transactions:
         except RequestRefused as refused:
             # Not before this returns: who holds runs back would hand over the next in the call.
             gone = TransactionNotOpen(str(refused))
-            trio.lowlevel.current_trio_token().run_sync_soon(done, gone, Position(0))
+            trio.lowlevel.current_trio_token().run_sync_soon(call, done, gone, Position(0))
             return
         found.begin_one()
         found.sent_bytes += size

@@ -111,6 +111,11 @@ class _Line:
             self.use(self.following)
         return None
 
+    def let_go(self, now_ms: int) -> None:
+        """No number of what its time is up for is given out, even if the clock is set back."""
+        while self.now is not None and self.now.given_until_ms <= now_ms:
+            self.use(self.following)
+
     def use(self, reserved: Reserved | None) -> None:
         """Numbers are given out of this range from now on."""
         self.now, self.following = reserved, None
@@ -189,11 +194,13 @@ class Reservations:
     def over(self, needed: Collection[int], now_ms: int) -> Rows:
         """The rows to be removed: of ranges that have nothing to give any more, but for those
         ``needed``, by their first numbers, and from before the start of those that are over."""
+        for line in self._lines.values():
+            line.let_go(now_ms)
         used = {
             each.first
             for line in self._lines.values()
             for each in (line.now, line.following)
-            if each is not None and now_ms < each.given_until_ms
+            if each is not None
         }
         gone = [
             each

@@ -173,7 +173,7 @@ async def test_what_stays_idle_is_recorded(open_broker: OpenBroker, tmp_path: Pa
         beginning = transactions._beginning
         for _ in range(2):
             beginning._looked_s -= IDLE_S
-            beginning.record_idle()
+            await beginning.record_idle()
         await quiet(core)
         (found,) = transactions.open
         assert found.is_recorded and len(found.records) == 1
@@ -182,6 +182,45 @@ async def test_what_stays_idle_is_recorded(open_broker: OpenBroker, tmp_path: Pa
     async with after_a_kill(tmp_path, "killed") as (context, client):
         assert [each.id for each in context.transactions.open] == [number_of(idle)]
         await end(client, idle, commit=True)
+
+
+async def test_thousands_that_are_idle_are_recorded_some_a_turn_and_each_once(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the disk takes."""
+    async with open_broker() as running, connected(running.context) as (client,):
+        await prepared(client)
+        await begin(client)
+        await quiet(running.core)
+        beginning, records = running.context.transactions._beginning, list[int]()
+        keep = beginning._held.append
+
+        def kept(entries: list[bytes], *args: Any) -> None:
+            records.append(len(entries))
+            keep(entries, *args)
+
+        monkeypatch.setattr(beginning._held, "append", kept)
+        monkeypatch.setattr("arneb_pulsar.services.beginning.RECORDED_TOGETHER", 4)
+        for _ in range(9):
+            await begin(client)
+        running.store.hold()
+        passes = 0
+
+        async def count() -> None:
+            nonlocal passes
+            while True:
+                await trio.lowlevel.checkpoint()
+                passes += 1
+
+        for _ in range(5):
+            beginning._looked_s -= IDLE_S
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(count)
+                await beginning.record_idle()
+                nursery.cancel_scope.cancel()
+        running.store.release()
+        assert records == [4, 4, 2]
+        assert passes, "others had their turns between them"
 
 
 async def test_a_range_that_cannot_be_stored_is_tried_again(

@@ -202,3 +202,14 @@ def test_who_comes_once_has_no_range_and_the_rows_of_who_is_gone_go() -> None:
 def test_a_damaged_row_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         Reserved.unpack("pulsar/transaction/reserved/1", value)
+
+
+def test_a_clock_that_is_set_back_gives_out_no_number_whose_row_is_gone() -> None:
+    owner, reservations = OWNERS[0], Reservations({})
+    assert reservations.reserve(1, owner, TIMEOUT_MS, 0) is None
+    reserved = reservations.reserve(2, owner, TIMEOUT_MS, 0)
+    assert reserved is not None
+    reservations.stored(reserved)
+    assert reservations.take(owner, TIMEOUT_MS, GIVEN_MS - 1) == (2, reserved)
+    assert reservations.over((), GIVEN_MS) == [(reserved.key, None)]
+    assert reservations.take(owner, TIMEOUT_MS, GIVEN_MS - 1) is None
