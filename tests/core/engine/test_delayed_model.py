@@ -241,7 +241,7 @@ class World:
                     for side in self.sides.values():
                         side.ready.add(Position(first + index))
             case ("wait", ms):
-                self.clock.jump(ms / 1000)
+                self.clock.jump(ms / 1000 + 1e-6)  # a sleep may end a rounding later
             case ("set clock", ms):
                 self.set_ms += ms
                 if ms > 0:
