@@ -167,3 +167,18 @@ def test_murmur_is_unsigned() -> None:
     assert murmur3_32(b"Order-3459134") == 3112179635
     assert murmur3_32(b"Order-3459134") % 65536 == 6067
     assert murmur3_32(b"") == 0
+
+
+def test_many_producers_in_turn_have_no_form_made_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [
+        join_body(
+            MessageMetadata(
+                producer_name=f"p-{each % 1_000}", sequence_id=3, publish_time=5
+            ).SerializeToString(),
+            b"payload",
+        )
+        for each in range(2_000)
+    ]
+    monkeypatch.setattr("re.compile", None)
+    alone = [make_entry(body, NOW_MS) for body in sent]
+    assert [made for body in sent for made in make_entries([body], NOW_MS)[0]] == alone
