@@ -118,6 +118,7 @@ class Disturbances:
         """A node has lost its directory and takes a copy: in the middle of that it is killed, or
         whoever gives the copy, or the leader."""
         taker = self._dice.choice(self._others(leader))
+        number = max(1, leader.figure("number"))
         taker.kill()
         shutil.rmtree(taker.data)
         point = self._dice.choice((TAKING, GIVING, LEADING))
@@ -125,10 +126,18 @@ class Disturbances:
             arm(self._points, point, self._dice.randrange(PIECES_MAX))
         taker.spawn()
         if point == LEADING:
-            await self._until(lambda: any(taker.data.glob("arneb.copy/*")), "a copy begins")
+            await self._until(
+                lambda: any(taker.data.glob("arneb.copy/*")) or taker.figure("number") >= number,
+                "a copy begins, or is over",
+            )
             leader.kill()
         nodes = self._cluster.nodes
-        await self._until(lambda: not all(each.running for each in nodes), f"{point} is met")
+        # Early in a life there is so little that nothing is copied, or in fewer pieces.
+        await self._until(
+            lambda: not all(each.running for each in nodes) or taker.figure("number") >= number,
+            f"{point} is met, or the copy is over",
+        )
+        (self._points / point).unlink(missing_ok=True)
         return self._start(*(each for each in nodes if not each.running))
 
     # Inside
