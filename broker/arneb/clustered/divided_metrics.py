@@ -7,11 +7,12 @@ Each broker judges who may see it, as it does when it is the only one.
 from collections.abc import Mapping
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.handed import HandedOver
 from arneb.http.routed import path_of, unavailable
 from arneb.http.targets import METRICS_PATHS
+from arneb.http.whole_answers import Answer, whole_answer
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.metrics.together import together
 
@@ -42,38 +43,19 @@ class DividedMetrics:
         if scope["type"] != "http" or path_of(scope) not in METRICS_PATHS or not here:
             await self._rest(scope, receive, send)
             return
+        headers = [each for each in scope["headers"] if each[0].lower() != b"accept-encoding"]
+        plain = {**scope, "headers": headers}
         pages: list[tuple[str, str]] = []
         held = 0
         for shard, app in here.items():
-            head, said = await _asked(app, scope, receive)
-            if head["status"] != 200:
-                await send(head)
-                await send({"type": "http.response.body", "body": said})
+            answer = await whole_answer(app, plain, HELD_BYTES_MAX)
+            if answer.status != 200:
+                await answer.pass_on(send)
                 return
-            held += len(said)
+            held += len(answer.body)
             if held > HELD_BYTES_MAX:
                 await unavailable(send, f"expected at most {HELD_BYTES_MAX} bytes of metrics")
                 return
-            pages.append((shard, said.decode()))
-        body = together(pages).encode()
-        headers = [
-            (b"content-type", CONTENT_TYPE.encode()),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-
-async def _asked(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
-    plain = [each for each in scope["headers"] if each[0].lower() != b"accept-encoding"]
-    head: list[Message] = []
-    said = bytearray()
-
-    async def take(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            head.append(message)
-        elif len(said) <= HELD_BYTES_MAX:
-            said.extend(message.get("body", b""))
-
-    await app({**scope, "headers": plain}, receive, take)
-    return head[0], bytes(said)
+            pages.append((shard, answer.body.decode()))
+        kind = [(b"content-type", CONTENT_TYPE.encode())]
+        await Answer(200, kind, together(pages).encode()).pass_on(send)

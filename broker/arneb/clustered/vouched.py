@@ -14,7 +14,7 @@ from typing import Any, Final
 import trio
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.asgi import PROOF_WANTED, UNPROVED, VOUCHED
 from arneb.http.audited import LOOKING
@@ -23,6 +23,7 @@ from arneb.http.management.sessions import COOKIE, token_in
 from arneb.http.routed import unavailable
 from arneb.http.rules import MONITORING, allows
 from arneb.http.targets import MEMBER_PATH
+from arneb.http.whole_answers import whole_answer
 from arneb_core.access.records import User
 from arneb_core.access.tables import Tables
 
@@ -206,17 +207,5 @@ async def session_at(
         "query_string": b"",
         "headers": [(b"cookie", f"{COOKIE}={token}".encode()), (MARK.encode(), b"1")],
     }
-    status, body = 503, bytearray()
-
-    async def nothing() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def take(message: Message) -> None:
-        nonlocal status
-        if message["type"] == "http.response.start":
-            status = message["status"]
-        elif len(body) < ANSWER_BYTES_MAX:
-            body.extend(message.get("body", b""))
-
-    await leader(asked, nothing, take)
-    return status, json.loads(body) if status == 200 else None
+    answer = await whole_answer(leader, asked, ANSWER_BYTES_MAX)
+    return answer.status, json.loads(answer.body) if answer.status == 200 else None

@@ -8,13 +8,12 @@ bounded.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 import trio
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.gathering import (
     PAGES,
@@ -38,6 +37,7 @@ from arneb.http.management.written import rendered
 from arneb.http.merging import CLIENTS, OTHERS, ROWS, FirstRows, judge_noise, merged, named
 from arneb.http.page_parts import delayed, node, transactions, with_missing
 from arneb.http.routed import path_of
+from arneb.http.whole_answers import UNAVAILABLE, Answer, whole_answer
 from arneb_core.api.json_text import LONG, InvalidJson, parse_json, parse_own_json
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -52,24 +52,10 @@ PAGE_PATHS: Final = "/api/page/"
 OF_SHARD: Final = "shard"
 """What a query of the page's has that is about one shard by its name."""
 
-UNAVAILABLE: Final = 503
 BAD_REQUEST: Final = 400
 
 Wanted = Callable[[str], ASGIApp]
 """The application of a shard's leader, wherever that is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one leader has said."""
-
-    status: int
-    headers: Sequence[tuple[bytes, bytes]]
-    body: bytes
-
-    @property
-    def is_good(self) -> bool:
-        return 200 <= self.status < 300
 
 
 class Gathered:
@@ -117,10 +103,7 @@ class Gathered:
         except Refused as refused:
             said = {"error": refused.error, "reason": refused.reason}
             answer = json_answer(said, refused.status)
-        headers = [*answer.headers, (b"content-length", str(len(answer.body)).encode())]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        body = b"" if scope["method"] == "HEAD" else answer.body
-        await send({"type": "http.response.body", "body": body})
+        await answer.pass_on(send, is_head=scope["method"] == "HEAD")
 
     async def _one_after_the_other(self, kind: Kind, scope: Scope, body: bytes) -> Answer:
         """Until one has it, or does not do it."""
@@ -253,21 +236,7 @@ async def asked(
         wanted |= {"path": path, "raw_path": path.encode()}
     if query is not None:
         wanted["query_string"] = query.encode("latin-1")
-    head: list[Message] = []
-    said = bytearray()
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def take(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            head.append(message)
-        elif len(said) <= HELD_BYTES_MAX:
-            said.extend(message.get("body", b""))
-
-    await leader(wanted, receive, take)
-    kept = [each for each in head[0]["headers"] if each[0].lower() != b"content-length"]
-    return Answer(head[0]["status"], kept, bytes(said))
+    return await whole_answer(leader, wanted, HELD_BYTES_MAX, body)
 
 
 class _Gathering:

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.gathered import Answer, Wanted, asked, body_of, json_answer, of_shard
+from arneb.http.gathered import Wanted, asked, body_of, json_answer, of_shard
 from arneb.http.routed import path_of
 from arneb.http.targets import namespace_in
+from arneb.http.whole_answers import Answer
 
 
 class Kind(Enum):
@@ -92,9 +93,7 @@ class GatheredPulsar:
                 answer = await self._removed_everywhere(scope)
             case _:
                 answer = await self._ask(self._shard_of(_namespace_in(body)), scope, body)
-        headers = [*answer.headers, (b"content-length", str(len(answer.body)).encode())]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        await answer.pass_on(send)
 
     async def _names(self, scope: Scope, kind: Kind) -> Answer:
         """All names. A tenant that a shard does not know has no namespaces there."""

@@ -7,11 +7,16 @@ or by what the user has shown, where somebody else knows who that is. That goes 
 
 import json
 from base64 import b64encode
+from typing import Final
 
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp
 
 from arneb.http.asgi import VOUCHED
 from arneb.http.management.page.watching import Watch, Watched
+from arneb.http.whole_answers import whole_answer
+
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""As much as is held of what all leaders answer together."""
 
 
 async def asked_everywhere(app: ASGIApp, watch: Watch, watched: Watched) -> str:
@@ -32,21 +37,9 @@ async def asked_everywhere(app: ASGIApp, watch: Watch, watched: Watched) -> str:
         "scheme": scheme,
         "extensions": extensions,
     }
-    status, body = 503, bytearray()
-
-    async def nothing() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def take(message: Message) -> None:
-        nonlocal status
-        if message["type"] == "http.response.start":
-            status = message["status"]
-        else:
-            body.extend(message.get("body", b""))
-
-    await app(scope, nothing, take)
-    said = bytes(body).decode() if _is_json(bytes(body)) else "null"
-    return f'{{"status": {status}, "body": {said}}}'
+    answer = await whole_answer(app, scope, ANSWER_BYTES_MAX)
+    said = answer.body.decode() if _is_json(answer.body) else "null"
+    return f'{{"status": {answer.status}, "body": {said}}}'
 
 
 def _is_json(body: bytes) -> bool:
