@@ -6,6 +6,8 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 WORK_TESTS: Final = ("tests/core/engine/test_work_of_a_commit.py",)
+SLOWEST_TESTS: Final = ("tests/core/engine/test_slowest.py",)
+LAST_LEDGER: Final = ("tests/core/engine/test_last_ledger.py",)
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 HTTP: Final = "broker/arneb/http/"
 
@@ -166,25 +168,81 @@ TRAFFIC_MUTANTS: Final = (
         WORK_TESTS,
     ),
     Mutant(
-        "every subscription is looked at for each commit of a cursor",
-        CORE + "engine/trimming.py",
-        "        return is_there and held_by.mark_delete < first.last\n",
-        "        return False\n",
+        "who has left is asked once more whether an append concerns it",
+        CORE + "engine/subscription.py",
+        "        self.topic.listening.may_end(self)\n",
+        "",
         WORK_TESTS,
+    ),
+    Mutant(
+        "who has left is not told of appends, though something has to depart",
+        CORE + "engine/listening.py",
+        "        if not subscription.machine.state.listens:\n",
+        "        if True:\n",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "every subscription is looked at for each commit of a cursor",
+        CORE + "engine/slowest.py",
+        "            if there > FEW:\n",
+        "            if False:\n",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "all subscriptions are looked at before it is known that something may go",
+        CORE + "engine/trimming.py",
+        "        if through is not None:  # now it is worth while to look at all of them\n",
+        "        if True:\n",
+        WORK_TESTS,
+    ),
+    Mutant(
+        "a subscription that has moved on is still taken for the slowest",
+        CORE + "engine/slowest.py",
+        "            elif (mark := first.mark_delete) > before:\n",
+        "            elif (mark := before) > before:\n",
+        SLOWEST_TESTS,
+    ),
+    Mutant(
+        "what comes behind the first few is not among the slowest",
+        CORE + "engine/slowest.py",
+        "            heappush(self._heap, self._entry(subscription))\n",
+        "            pass\n",
+        SLOWEST_TESTS,
+    ),
+    Mutant(
+        "a subscription that has gone is the slowest for ever",
+        CORE + "engine/slowest.py",
+        "            if self._subscriptions.get(first.name) is not first:\n",
+        "            if False:\n",
+        SLOWEST_TESTS,
+    ),
+    Mutant(
+        "all subscriptions that ever came are remembered",
+        CORE + "engine/slowest.py",
+        "        elif len(self._heap) > 2 * there + GONE_MIN:\n",
+        "        elif False:\n",
+        SLOWEST_TESTS,
+    ),
+    Mutant(
+        "ledgers go though a subscription was moved back into them",
+        CORE + "engine/trimming.py",
+        "            through = self._through(self._slowest, retention, now_ms, ends=ends)\n",
+        "            pass\n",
+        LAST_LEDGER,
+    ),
+    Mutant(
+        "the last ledger ends though a subscription was moved back into it",
+        CORE + "engine/trimming.py",
+        "        return self._ends(slowest, retention, now_ms, at_once)\n",
+        "        return True\n",
+        LAST_LEDGER,
     ),
     Mutant(
         "the last ledger is held by who has acknowledged all of it",
         CORE + "engine/trimming.py",
-        "        return is_there and held_by.mark_delete < first.last\n",
-        "        return is_there and held_by.mark_delete <= first.last\n",
-        ("tests/core/engine/test_last_ledger.py",),
-    ),
-    Mutant(
-        "ledgers are held by a subscription that has gone",
-        CORE + "engine/trimming.py",
-        "        return is_there and held_by.mark_delete < first.last\n",
-        "        return held_by.mark_delete < first.last\n",
-        ("tests/core/engine/test_last_ledger.py", "tests/core/engine/test_engine.py"),
+        "        return bool(first.entries) and mark is not None and mark < first.last\n",
+        "        return bool(first.entries) and mark is not None and mark <= first.last\n",
+        LAST_LEDGER,
     ),
     Mutant(
         "a row of a frontend's overtakes one that was put before it",

@@ -42,6 +42,12 @@ class Listening(Generic[S]):
         """It is told from now on, until it listens no more."""
         self._told[subscription] = None
 
+    def may_end(self, subscription: S) -> None:
+        """Its last consumer has left. Otherwise thousands that came once were asked at once when
+        something is appended."""
+        if not subscription.machine.state.listens:
+            self.forget(subscription)
+
     def forget(self, subscription: S) -> None:
         """It is gone."""
         self._told.pop(subscription, None)

@@ -183,8 +183,7 @@ class LogSubscription(SubscriptionAdmin):
 
     @property
     def consumers(self) -> Sequence[LogConsumer]:
-        # They were all made by attach().
-        return cast(list[LogConsumer], list(self.machine.state.consumers.values()))
+        return cast(list[LogConsumer], list(self.machine.state.consumers.values()))  # by attach()
 
     @property
     def acks(self) -> AckState:
@@ -351,6 +350,7 @@ class LogSubscription(SubscriptionAdmin):
 
     def _no_consumers(self, effect: NoConsumers) -> None:
         self._parked.unpark_all()
+        self.topic.listening.may_end(self)
         if not (self.permanent or self.is_fenced):
             self.topic.forget(self)
         self.engine.has_work(self)  # so that the topic sees that one reader less is there

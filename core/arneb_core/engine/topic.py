@@ -174,8 +174,9 @@ class LogTopic(TopicAdmin):
         return self._subscriptions
 
     def adopt(self, subscription: LogSubscription) -> None:
-        """Take in a subscription found in the store."""
+        """Take in a subscription, such as one found in the store."""
         self._subscriptions[subscription.name] = subscription
+        self.trimming.comes(subscription)
         if subscription.id is not None:
             self._next_subscription_id = max(self._next_subscription_id, subscription.id + 1)
 
@@ -205,7 +206,7 @@ class LogTopic(TopicAdmin):
             if rows:
                 await self.engine.catalog.change(puts=rows, on_commit=lambda: self.come(made))
             else:
-                self._subscriptions[name] = made
+                self.adopt(made)
             return made
 
     def new_subscription(
@@ -306,9 +307,8 @@ class LogTopic(TopicAdmin):
 
     def confirm(self, run: PlannedRun) -> None:
         """``run`` is durable (or its topic is not): let the consumers have it."""
-        everybody = self._subscriptions
-        few = len(everybody) <= FEW
-        subscriptions = list(everybody.values()) if few else self.listening.now()
+        few = len(self._subscriptions) <= FEW
+        subscriptions = list(self._subscriptions.values()) if few else self.listening.now()
         cache = bool(self.log.tail)
         if not cache:
             keeps_up = self.log.ledgers.after

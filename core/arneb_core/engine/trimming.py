@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from arneb_core.api.position import LedgerId, Position, before, ledger_of, position
 from arneb_core.api.settings import NOTHING_KEPT, Retention
 from arneb_core.cursor.acks import AckState
+from arneb_core.engine.slowest import Slowest
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.memory_log import Log
 from arneb_core.log.retention import droppable_through, last_ledger_ends
@@ -60,14 +61,17 @@ class Trimming:
         self._trimmed = trimmed
         """Called when ledgers were dropped."""
         self._sweep_at = SWEEP_RUNS_MIN
-        self._held_by: Reading | None = None
-        """The durable subscription that was behind all others when that was looked at last."""
+        self._bound = Slowest(subscriptions)
         self.asked_through = LedgerId(0)
         """Ledgers up to this one go when every durable subscription has passed them, whatever the
         retention."""
 
     def __repr__(self) -> str:
         return f"<Trimming of {self._log!r}>"
+
+    def comes(self, subscription: Reading) -> None:
+        """``subscription`` is one of the topic's now."""
+        self._bound.comes(subscription)
 
     def sweep(self) -> None:
         """Drop what every subscription of a memory log is done with. Without one, the log keeps
@@ -91,16 +95,11 @@ class Trimming:
 
     def last_ledger_ends(self, retention: Retention, now_ms: int, *, at_once: bool = False) -> bool:
         """Whether the last ledger is to end before anything more is published."""
-        if not self._log.durable or self._slowest is None:
+        if not self._log.durable or not self._ends(self._bound.mark, retention, now_ms, at_once):
             return False
         # Readers hold it as well: one that keeps up must not lose what it is about to get.
-        return last_ledger_ends(
-            self._log.ledgers,
-            min(each.mark_delete for each in self._subscriptions.values()),
-            retention=retention,
-            now_ms=now_ms,
-            at_once=at_once,
-        )
+        slowest = min(each.mark_delete for each in self._subscriptions.values())
+        return self._ends(slowest, retention, now_ms, at_once)
 
     def plan(
         self, changes: Changes, retention: Retention, now_ms: int, *, at_once: bool
@@ -114,15 +113,9 @@ class Trimming:
         if not isinstance(log, DurableLog) or self._is_held:
             return None
         ends = not log.planned and self.last_ledger_ends(retention, now_ms, at_once=at_once)
-        through = droppable_through(
-            log.ledgers,
-            self._slowest,
-            retention=retention,
-            now_ms=now_ms,
-            ends=ends,
-        )
-        if (asked := self._asked(ends=ends)) is not None:
-            through = asked if through is None else max(asked, through)
+        through = self._through(self._bound.mark, retention, now_ms, ends=ends)
+        if through is not None:  # now it is worth while to look at all of them
+            through = self._through(self._slowest, retention, now_ms, ends=ends)
         if through is not None and log.planned_drops and through <= log.planned_drops[-1]:
             through = None
         if through is None and not ends:
@@ -151,9 +144,28 @@ class Trimming:
         if plan.through is not None:
             self._log.planned_drops.pop()
 
-    def _asked(self, *, ends: bool) -> LedgerId | None:
+    def _ends(
+        self, slowest: Position | None, retention: Retention, now_ms: int, at_once: bool
+    ) -> bool:
+        return last_ledger_ends(
+            self._log.ledgers, slowest, retention=retention, now_ms=now_ms, at_once=at_once
+        )
+
+    def _through(
+        self, slowest: Position | None, retention: Retention, now_ms: int, *, ends: bool
+    ) -> LedgerId | None:
+        """The last ledger that may go when no durable subscription is behind ``slowest``."""
+        through = droppable_through(
+            self._log.ledgers, slowest, retention=retention, now_ms=now_ms, ends=ends
+        )
+        asked = self._asked(slowest, ends=ends)
+        if asked is None:
+            return through
+        return asked if through is None else max(asked, through)
+
+    def _asked(self, slowest: Position | None, *, ends: bool) -> LedgerId | None:
         """The last ledger that may go because somebody asked for it."""
-        ledgers, slowest = self._log.ledgers, self._slowest
+        ledgers = self._log.ledgers
         if slowest is None or not ledgers or next(iter(ledgers)).id > self.asked_through:
             return None
         through = droppable_through(ledgers, slowest, retention=NOTHING_KEPT, now_ms=0, ends=ends)
@@ -162,19 +174,19 @@ class Trimming:
     @property
     def _slowest(self) -> Position | None:
         """The lowest mark-delete position of the durable subscriptions; None without one."""
-        durable = [each for each in self._subscriptions.values() if each.durable]
-        self._held_by = min(durable, key=lambda each: each.mark_delete, default=None)
-        return None if self._held_by is None else self._held_by.mark_delete
+        return min(
+            (each.mark_delete for each in self._subscriptions.values() if each.durable),
+            default=None,
+        )
 
     @property
     def _is_held(self) -> bool:
-        """Whoever was the slowest has not passed the first ledger, so nothing may go: thousands
-        of others need not be looked at for each commit of a cursor."""
-        held_by, first = self._held_by, next(iter(self._log.ledgers), None)
-        if held_by is None or first is None or not first.entries:
-            return False
-        is_there = self._subscriptions.get(held_by.name) is held_by
-        return is_there and held_by.mark_delete < first.last
+        """Somebody has not passed the first ledger, so nothing may go."""
+        first = next(iter(self._log.ledgers), None)
+        if first is None:
+            return True  # nothing is there
+        mark = self._bound.mark
+        return bool(first.entries) and mark is not None and mark < first.last
 
 
 def _has(acks: AckState, first: Position, last: Position) -> bool:

@@ -141,6 +141,34 @@ async def test_a_reader_that_keeps_up_loses_nothing(data_dir: Path) -> None:
         assert topic.messages == 0
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_who_was_moved_back_among_many_keeps_what_it_wants_again(
+    data_dir: Path, is_closed: bool
+) -> None:
+    async with open_engine(data_dir) as engine:
+        last = await make_queue(engine)
+        topic = engine.topic("q")
+        others = [await topic.subscribe(f"s-{number}", initial=EARLIEST) for number in range(9)]
+        await publish(engine, "q", LARGE)
+        consumer, sink = attach(last, permits=1)
+        await quiet(engine)
+        await acknowledged(consumer, sink.positions)
+        consumer.detach()
+        if is_closed:
+            await topic.roll()
+        for each in others:
+            await drain(engine, each)
+        engine.ledger_closed(topic)
+        await quiet(engine)
+        await others[3].seek(position(1, 2))
+        await drain(engine, last)
+        engine.ledger_closed(topic)
+        await quiet(engine)
+        _, sink = attach(others[3], unlimited=True)
+        await quiet(engine)
+        assert sink.bodies == LARGE[2:]
+
+
 async def test_a_small_one_waits_until_it_is_old(data_dir: Path) -> None:
     """A queue that is drained a thousand times a second must not use up its ledgers' numbers."""
     now = 1_000
