@@ -7,21 +7,23 @@ trusted.
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import trio
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.accepting import CarefulListener, RefusalLog
 from arneb.audit_log import AuditLog
 from arneb.control.place import ControlPlace, peer_of
 from arneb.control.trusted import NAME
-from arneb.http.audited import Audited
 from arneb.http.limits import HttpLimits
-from arneb.http.server import HttpServer
 from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.plain_stream import PlainStream
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from arneb.http.server import HttpServer
 
 ROOT: Final = "/ctl/"
 
@@ -41,7 +43,7 @@ class Steered(Protocol):
     audit: AuditLog
 
     @property
-    def api(self) -> ASGIApp | None:
+    def api(self) -> "ASGIApp | None":
         """What the running broker serves to whoever is trusted; None while none runs."""
         ...
 
@@ -99,7 +101,7 @@ class ControlApp:
     def __repr__(self) -> str:
         return f"<ControlApp of {self._node!r}>"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         path: str = scope["path"]
         if not path.startswith(ROOT):
             app = self._node.api
@@ -115,7 +117,7 @@ class ControlApp:
         except NotPossible as refused:
             await _answer(send, 409, {"error": "not_possible", "reason": str(refused)})
 
-    async def _obey(self, method: str, name: str, body: bytes, send: Send) -> None:
+    async def _obey(self, method: str, name: str, body: bytes, send: "Send") -> None:
         if method == "GET" and name == "about":
             await _answer(send, 200, self._node.about())
         elif method == "GET" and name == "environment":
@@ -137,7 +139,7 @@ class ControlApp:
             await _answer(send, 404, {"error": "not_found", "reason": f"{method} {ROOT}{name}"})
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: "Receive") -> bytes:
     body, more = b"", True
     while more:
         message = await receive()
@@ -146,7 +148,7 @@ async def _body(receive: Receive) -> bytes:
     return body
 
 
-async def _answer(send: Send, status: int, value: Mapping[str, Any]) -> None:
+async def _answer(send: "Send", status: int, value: Mapping[str, Any]) -> None:
     body = json.dumps(value).encode()
     headers = [
         (b"content-type", b"application/json"),
@@ -172,11 +174,14 @@ async def serve_control(
     """Serve the control socket until cancelled. Raises :class:`OSError` if it cannot be made: then
     the node cannot be steered, which nothing else depends on."""
     listener = CarefulListener.of(place.listen(), RefusalLog())
-    server = HttpServer(Audited(ControlApp(node), node.audit, "control", NAME), LIMITS)
+    servers: list[HttpServer] = []
 
     async def accepted(stream: trio.SocketStream) -> None:
+        if not servers:
+            servers.append(await trio.to_thread.run_sync(_make_server, node))
         process, user = peer_of(stream.socket)
-        await server.handle(PlainStream.of(stream), ((f"uid {user}", process), None))
+        # The first serves all, with one limit, if several were made at once.
+        await servers[0].handle(PlainStream.of(stream), ((f"uid {user}", process), None))
 
     async with trio.open_nursery() as connections:
         await serve_listeners(
@@ -186,3 +191,12 @@ async def serve_control(
             task_status=task_status,
         )
     raise AssertionError("listeners are served until cancelled")
+
+
+def _make_server(node: Steered) -> "HttpServer":
+    """What speaks HTTP. It is read when somebody comes: a broker without HTTP ports, where nobody
+    does, is 4 MiB smaller without it. That takes a tenth of a second, so a thread does it."""
+    from arneb.http.audited import Audited
+    from arneb.http.server import HttpServer
+
+    return HttpServer(Audited(ControlApp(node), node.audit, "control", NAME), LIMITS)
