@@ -2,6 +2,7 @@
 given is kept."""
 
 import json
+import time
 from typing import Any
 
 import pulsar
@@ -138,3 +139,153 @@ def test_the_type_of_a_subscription_that_nobody_used(
     admin.put(topic)
     admin.put(f"{topic}/subscription/s", "earliest")
     assert admin.get(f"{topic}/stats")["subscriptions"]["s"]["type"] == "None"
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "status"),
+    [
+        ("messageTTL", {}, 400),
+        ("messageTTL", "x", 400),
+        ("messageTTL", -2, 412),
+        ("deduplication", [], 400),
+        ("maxProducersPerTopic", True, 400),
+        ("maxProducersPerTopic", -1, 412),
+        ("inactiveTopicPolicies", 1, 400),
+        ("autoTopicCreation", {"allowAutoTopicCreation": True}, 412),
+        ("autoTopicCreation", {"allowAutoTopicCreation": True, "topicType": "partitioned"}, 412),
+        ("messageTTL", None, 400),
+        ("encryptionRequired", None, 400),
+    ],
+)
+def test_another_kind_is_malformed_and_another_value_invalid(
+    admin: Admin, path: str, given: Any, status: int
+) -> None:
+    assert refused(admin.post, f"{NAMESPACE}/{path}", given) == status
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "shown"),
+    [
+        (
+            "inactiveTopicPolicies",
+            {
+                "maxInactiveDurationSeconds": 60,
+                "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+            },
+            {"deleteWhileInactive": False},
+        ),
+        ("autoTopicCreation", {}, {"allowAutoTopicCreation": False}),
+        ("autoSubscriptionCreation", {}, {"allowAutoSubscriptionCreation": False}),
+        (
+            "delayedDelivery",
+            {"active": True},
+            {"active": True, "tickTime": 0, "maxDeliveryDelayInMillis": 0},
+        ),
+    ],
+)
+def test_what_is_left_out_is_false_or_nothing_and_no_document_takes_it_back(
+    admin: Admin, path: str, given: Any, shown: dict[str, Any]
+) -> None:
+    try:
+        admin.post(f"{NAMESPACE}/{path}", given)
+        found = admin.get(f"{NAMESPACE}/{path}")
+        assert {key: found[key] for key in shown} == shown
+        admin.post(f"{NAMESPACE}/{path}")
+        assert admin.get(f"{NAMESPACE}/{path}") is None
+    finally:
+        admin.delete(f"{NAMESPACE}/{path}")
+
+
+def test_a_partition_has_no_policies_and_one_that_is_not_there_is_said_to_be_missing(
+    admin: Admin, name: Named
+) -> None:
+    topic = local(name("t"))
+    admin.put(f"{topic}/partitions", 2)
+    for part in (0, 9):
+        assert refused(admin.get, f"{topic}-partition-{part}/retention") == 412
+    with pytest.raises(Refused, match="404: Topic partitions were not yet created"):
+        admin.get(f"{topic}-partition-9/stats")
+    with pytest.raises(Refused, match="404: Partitioned Topic .* not found"):
+        admin.get(f"{local(name('t'))}/partitioned-stats")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("replicatorDispatchRate", None),
+        ("antiAffinity", None),
+        ("persistence/bookieAffinity", None),
+        ("offloadPolicies", None),
+        ("offloadThreshold", -1),
+        ("offloadThresholdInSeconds", -1),
+        ("offloadDeletionLagMs", None),
+        ("entryFilters", None),
+        ("property/k", None),
+    ],
+)
+def test_what_nobody_has_set_may_be_asked_for(admin: Admin, path: str, found: Any) -> None:
+    assert admin.get(f"{NAMESPACE}/{path}") == found
+
+
+def test_the_policies_of_a_namespace_have_the_same_fields(admin: Admin, name: Named) -> None:
+    namespace = f"/admin/v2/namespaces/public/{name('ns')}"
+    admin.put(namespace)
+    found = admin.get(namespace)
+    assert "message_ttl_in_seconds" not in found
+    assert "retention_policies" not in found
+    assert (found["deleted"], found["migrated"], found["allowed_clusters"]) == (False, False, [])
+    assert (found["offload_threshold"], found["offload_threshold_in_seconds"]) == (-1, -1)
+    rates = ("topic", "cluster", "subscription", "replicator")
+    assert [found[f"{each}DispatchRate"] for each in rates] == [{}, {}, {}, {}]
+    admin.post(f"{namespace}/dispatchRate", {"dispatchThrottlingRateInMsg": 10})
+    found = admin.get(namespace)
+    assert found["topicDispatchRate"] == found["clusterDispatchRate"] != {}
+
+
+def test_the_type_of_a_subscription_is_shown_when_its_consumers_have_left(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    client.subscribe(topic, "s", pulsar.ConsumerType.Failover).close()
+    shown = admin.get(f"{local(topic)}/stats")["subscriptions"]["s"]
+    assert (shown["type"], shown["consumers"]) == ("Failover", [])
+
+
+def test_the_last_message_id_names_the_place_in_a_batch(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    producer = client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=1_000
+    )
+    for _ in range(4):
+        producer.send_async(b"x", lambda result, place: None)
+    producer.flush()
+    found = admin.get(f"{local(topic)}/lastMessageId")
+    assert (found["batchIndex"], found["partitionIndex"]) == (3, -1)
+    producer.close()
+    client.create_producer(topic, batching_enabled=False).send(b"x")
+    assert admin.get(f"{local(topic)}/lastMessageId")["batchIndex"] == -1
+
+
+def test_statistics_of_all_topics_have_names_of_their_own(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+    send(client.create_producer(topic), [b"1", b"2"])
+
+    def shown() -> dict[str, Any]:
+        of_all = admin.get("/admin/v2/broker-stats/topics")
+        domains = of_all.get("public/default", {}).values()
+        found = (each.get("persistent", {}).get(topic) for each in domains)
+        return next((each for each in found if each), {})
+
+    ends = time.monotonic() + 30  # Pulsar gathers these from time to time
+    while (found := shown()).get("msgInCount") != 2:
+        assert time.monotonic() < ends, f"expected two messages, got {found}"
+        time.sleep(0.2)
+    assert found["bytesInCount"] > 0
+    assert found["producerCount"] == 1
+    assert found["pendingAddEntriesCount"] == 0
+    each = found["subscriptions"]["s"]
+    assert each["msgBacklog"] == 2
+    assert each["totalNonContiguousDeletedMessagesRange"] == 0
+    assert each["numberOfEntriesSinceFirstNotAckedMessage"] > 0

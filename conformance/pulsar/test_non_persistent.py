@@ -75,3 +75,17 @@ def test_partitions_may_be_non_persistent_too(
     consumer = client.subscribe(topic, "s")
     send(client.create_producer(topic), numbers(10))
     assert sorted(payloads(take(consumer, 10))) == sorted(numbers(10))
+
+
+def test_a_subscription_goes_with_its_last_consumer(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    local = f"/admin/v2/non-persistent/public/default/{topic.rpartition('/')[2]}"
+    producer = client.create_producer(topic)
+    one, two = (client.subscribe(topic, "s", pulsar.ConsumerType.Shared) for _ in range(2))
+    one.close()
+    assert admin.get(f"{local}/subscriptions") == ["s"]
+    two.close()
+    assert admin.get(f"{local}/subscriptions") == []
+    send(producer, numbers(3))
+    assert admin.get(f"{local}/stats")["storageSize"] == 0

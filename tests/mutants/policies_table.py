@@ -14,7 +14,52 @@ GOVERNING_TESTS: Final = (TOPOLOGY_TESTS + "test_governing.py",)
 TTL_TESTS: Final = (TOPOLOGY_TESTS + "queues/test_time_to_live.py",)
 DYING_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
 
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/test_policy_bodies.py",)
+
 POLICY_MUTANTS: Final = (
+    Mutant(
+        "a value of another kind is one that cannot be",
+        PULSAR + "admin/policies.py",
+        "        except WrongKind as error:\n            raise AdminError(400,",
+        "        except WrongKind as error:\n            raise AdminError(kind.invalid,",
+        BODIES_TESTS,
+    ),
+    Mutant(
+        "null is no document, and refused",
+        PULSAR + "admin/policies.py",
+        "        if wanted is None and kind.boxed:\n",
+        "        if False:\n",
+        BODIES_TESTS,
+    ),
+    Mutant(
+        "a body that was forgotten sets a number to 0",
+        PULSAR + "admin/policies.py",
+        "        elif not kind.boxed and kind.empty is None:\n",
+        "        elif False:\n",
+        BODIES_TESTS,
+    ),
+    Mutant(
+        "a partition has policies of its own",
+        PULSAR + "admin/policies.py",
+        "    if topic.partition >= 0:\n",
+        "    if False:\n",
+        BODIES_TESTS,
+    ),
+    Mutant(
+        "topics go where nobody said so",
+        PULSAR + "namespaces/rules.py",
+        '        return cls(read_flag(value.get("deleteWhileInactive")), seconds',
+        '        return cls(read_flag(value.get("deleteWhileInactive", True)), seconds',
+        ("tests/pulsar_frontend/namespaces/test_policies.py",),
+    ),
+    Mutant(
+        "a tool that reads what cannot be set is refused",
+        PULSAR + "admin/api.py",
+        "        *unset.ROUTES,\n",
+        "",
+        ("tests/pulsar_frontend/admin/test_brokers.py",),
+    ),
     Mutant(
         "the policy of the lowest priority holds",
         TOPOLOGY + "policies/policies.py",

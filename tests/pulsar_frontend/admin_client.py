@@ -9,6 +9,9 @@ from arneb_pulsar.admin.api import answer
 
 PERSISTENT = "/admin/v2/persistent/public/default"
 
+NULL = object()
+"""A body that is JSON's null; None is no body."""
+
 
 class Admin:
     """Calls, and what they answer."""
@@ -18,7 +21,7 @@ class Admin:
 
     async def __call__(self, method: str, path: str, body: Any = None, **query: str) -> Any:
         """(status, document)."""
-        data = b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else json.dumps(None if body is NULL else body).encode()
         if not path.startswith(("/admin", "/lookup")):
             path = PERSISTENT + path
         reply = await answer(self._context, method, path, query, data, "here:8080")

@@ -86,7 +86,7 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
         caller = request.scope[CALLER]
         reply = await answer(context, request.method, path, query, bytes(body), host, hold, caller)
-    kind = reply.kind if reply.body or reply.status != 204 else None
+    kind = reply.kind if reply.body else None
     response = Response(reply.body, status_code=reply.status, media_type=kind)
     # Java's client knows the properties of messages by the case of their header's letters only,
     # which Starlette would change.

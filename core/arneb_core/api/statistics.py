@@ -36,6 +36,8 @@ class SubscriptionStatistics:
     """Entries of the backlog that are not due yet; about, while some of them come due."""
     lost_entries_total: int = 0
     """Entries passed over because they are lost: the journal was damaged."""
+    last_type: SubscriptionType | None = None
+    """As ``type``, or what it was when the last consumer left, since the start of the broker."""
 
 
 @dataclass(frozen=True, slots=True)

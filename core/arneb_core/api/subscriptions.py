@@ -84,6 +84,11 @@ class Subscription(InspectedSubscription, WithholdingSubscription, Protocol):
         ...
 
     @property
+    def permanent(self) -> bool:
+        """It stays when its last consumer leaves."""
+        ...
+
+    @property
     def ready_bytes(self) -> int:
         """Bytes of the entries that :attr:`ready_messages` are in, by average where what is
         acknowledged or in flight lies among them; exactly, as :attr:`.Limits.size_of` counts, if

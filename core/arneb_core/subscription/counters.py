@@ -90,4 +90,5 @@ class Counters:
             unreadable=self._ready.unreadable,
             delayed_entries=delayed,
             lost_entries_total=cursor.lost_total,
+            last_type=state.last_type,
         )

@@ -130,7 +130,7 @@ class SubscriptionMachine:
 
     def _begin(self, spec: ConsumerSpec) -> None:
         """The first consumer is about to come, and sets the type."""
-        self.state.type = spec.type
+        self.state.type = self.state.last_type = spec.type
         self.ready.held_back.begin(spec)
         most = spec.subscription_unacked_max
         self._unacked = subscription_window(most) if most else None

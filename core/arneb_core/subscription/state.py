@@ -57,6 +57,7 @@ class SubscriptionState:
         "is_resting",
         "is_seeking",
         "label",
+        "last_type",
         "limits",
         "log",
         "name",
@@ -94,6 +95,8 @@ class SubscriptionState:
         """Its cursor outlives the process."""
         self.now_ms = now_ms
         self.type: SubscriptionType | None = None
+        self.last_type: SubscriptionType | None = None
+        """As above, kept when the last consumer leaves."""
         self.limits = NO_LIMITS
         self.consumers: dict[Receiver, InFlight] = {}
         self.holder = InFlight(HOLDER)

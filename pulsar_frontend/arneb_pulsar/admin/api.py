@@ -40,6 +40,7 @@ from arneb_pulsar.admin import (
     subscriptions,
     topics,
     transactions,
+    unset,
 )
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
 from arneb_pulsar.admin.router import Route, Router
@@ -67,6 +68,7 @@ ROUTER: Final = Router(
         *statistics.ROUTES,
         *lookup.ROUTES,
         *transactions.ROUTES,
+        *unset.ROUTES,
     ]
 )
 

@@ -51,11 +51,22 @@ async def _described(
                     await trio.lowlevel.checkpoint()
                 if context.core.topics.get(topic.name) is topic:
                     shown = topic_document(context, parse_topic(topic.name), detail)
+                    _name_as_all(shown)
                     shown["name"] = topic.name
                     shown["producerCount"] = len(context.producers.of(topic))
                     shown["consumerCount"] = len(context.consumers.of(topic))
                     found.setdefault(namespace, {}).setdefault(bundle, []).append(shown)
     return found
+
+
+def _name_as_all(shown: Document) -> None:
+    """Add what the statistics of all topics have by names of their own, as dashboards read it."""
+    for name in ("bytesIn", "bytesOut", "msgIn", "msgOut"):
+        shown[f"{name}Count"] = shown[f"{name}Counter"]
+    shown["pendingAddEntriesCount"] = shown["filteredEntriesCount"] = 0
+    for each in shown["subscriptions"].values():
+        each["numberOfEntriesSinceFirstNotAckedMessage"] = each["msgBacklog"]
+        each["totalNonContiguousDeletedMessagesRange"] = each["nonContiguousDeletedMessagesRanges"]
 
 
 async def topics(context: BrokerContext, request: AdminRequest) -> AdminReply:

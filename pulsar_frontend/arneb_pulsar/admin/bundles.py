@@ -40,8 +40,9 @@ def bundle_in(context: BrokerContext, request: AdminRequest) -> tuple[int, int] 
     name = request.names.get("bundle")
     if name is None:
         return None
+    namespace = namespace_of(context, request)
     try:
-        return bundles.find(boundaries_of(context, namespace_of(context, request)), name)
+        return bundles.find(boundaries_of(context, namespace), name, namespace)
     except bundles.InvalidBundle as error:
         check_name(name)  # what is taken back of a namespace stands in the same place
         raise AdminError(412, str(error)) from error
@@ -94,7 +95,7 @@ async def split(context: BrokerContext, request: AdminRequest) -> AdminReply:
                 key=lambda each: sum(bundles.holds(each, name) for name in names),
             )
         else:
-            found = bundles.find(boundaries, request.names["bundle"])
+            found = bundles.find(boundaries, request.names["bundle"], namespace)
         after = bundles.split(boundaries, found)
     except bundles.InvalidBundle as error:
         raise AdminError(412, str(error)) from error

@@ -26,6 +26,7 @@ ACCESS_MODES: Final = {
 }
 
 NO_QUOTA: Final = -1
+NOT_KNOWN: Final = -1
 NOTHING_OFFLOADED: Final = {
     "offloadedStorageSize": 0,
     "lastOffloadLedgerId": 0,
@@ -91,6 +92,8 @@ def topic_document(
         "backlogQuotaLimitSize": NO_QUOTA if by_size is None else by_size.limit_bytes,
         "backlogQuotaLimitTime": NO_QUOTA if by_age is None else by_age.limit_s,
         "publishRateLimitedTimes": 0 if throttle is None else throttle.exceeded_total,
+        "oldestBacklogMessageAgeSeconds": NOT_KNOWN,
+        "ongoingTxnCount": sum(topic.id in each.sends for each in context.transactions.open),
         "earliestMsgPublishTimeInBacklogs": min(filter(None, earliest.values()), default=0),
         **NOTHING_OFFLOADED,
         "publishers": [_publisher(claim) for claim in publishers if detail.publishers],

@@ -1,7 +1,8 @@
 """Elsewhere: calls of Pulsar's admin API for what this broker does not do, each with the reason.
 
 The rule: what has no effect here is refused with one sentence, not answered as if it had; whoever
-asks needs no right to hear it. Only paths that no route knows are looked for.
+asks needs no right to hear it. Only calls that no route knows are looked for: whether it is set is
+known (:mod:`.unset`).
 """
 
 from collections.abc import Mapping

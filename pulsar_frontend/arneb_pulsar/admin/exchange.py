@@ -76,6 +76,9 @@ class AdminReply:
 DONE: Final = AdminReply()
 """It is done; there is nothing to say."""
 
+NOTHING_SET: Final = AdminReply(200)
+"""What was asked for is not set: Pulsar's ``null``, which has no body."""
+
 
 def document(value: Any, status: int = 200) -> AdminReply:
     """A JSON answer, as short as Pulsar writes it."""

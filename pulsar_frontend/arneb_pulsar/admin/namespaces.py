@@ -28,6 +28,18 @@ MODES: Final = {
 }
 
 
+NOT_HERE: Final[dict[str, Any]] = {
+    "allowed_clusters": [],
+    "replicatorDispatchRate": {},
+    "latency_stats_sample_rate": {},
+    "offload_threshold": -1,
+    "offload_threshold_in_seconds": -1,
+    "deleted": False,
+    "migrated": False,
+}
+"""Of a namespace's policies, what cannot be set here: as Pulsar shows it where nobody has."""
+
+
 def namespace_of(context: BrokerContext, request: AdminRequest) -> str:
     """The namespace that a path names, which must be there. Raises :class:`AdminError`."""
     name = namespace_in(request)
@@ -39,7 +51,7 @@ def namespace_of(context: BrokerContext, request: AdminRequest) -> str:
 async def list_namespaces(context: BrokerContext, request: AdminRequest) -> AdminReply:
     tenant = request.names["tenant"]
     if tenant not in context.namespaces.tenants:
-        raise AdminError(404, "Tenant does not exist")
+        raise AdminError(404, "Tenant not found")
     return document(context.namespaces.namespaces(tenant))
 
 
@@ -120,11 +132,9 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
     quotas = {kind.value: quota.document for kind, quota in own.quotas.items()}
     found: dict[str, Any] = {
         "replication_clusters": [context.config.cluster],
+        **NOT_HERE,
         "bundles": bundles_document(context, namespace),
         "backlog_quota_map": quotas,
-        "message_ttl_in_seconds": own.message_ttl_s,
-        "retention_policies": None if own.retention is None else own.retention.document,
-        "deduplicationEnabled": own.deduplication,
         "schema_compatibility_strategy": own.schema_compatibility or "UNDEFINED",
         "properties": dict(own.properties),
         "auth_policies": {
@@ -135,6 +145,9 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
         "subscription_auth_mode": (own.subscription_auth_mode or SubscriptionAuthMode.NONE).value,
     }
     shown: dict[str, Any] = {
+        "message_ttl_in_seconds": own.message_ttl_s,
+        "retention_policies": None if own.retention is None else own.retention.document,
+        "deduplicationEnabled": own.deduplication,
         "encryption_required": own.encryption_required or False,
         "schema_validation_enforced": own.schema_validation or False,
         "is_allow_auto_update_schema": own.may_update_schema is not False,
@@ -158,6 +171,7 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
     cluster = context.config.cluster
     for name, rate in (
         ("topicDispatchRate", own.dispatch_rate),
+        ("clusterDispatchRate", own.dispatch_rate),
         ("subscriptionDispatchRate", own.subscription_dispatch_rate),
         ("publishMaxMessageRate", own.publish_rate),
         ("clusterSubscribeRate", own.subscribe_rate),

@@ -27,6 +27,7 @@ from arneb_pulsar.transactions.records import SENT_AT
 from arneb_pulsar.transactions.states import PROVISIONAL, TransactionId
 
 NOT_FOUND: Final = "Message not found"
+ID_NOT_FOUND: Final = "Message id not found"
 
 LOOKED_PER_TURN: Final = 100
 """Open transactions: a fraction of a millisecond."""
@@ -97,17 +98,21 @@ async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = plain(context, topic_of(context, request))
     place = place_of({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
-    return await _message(context, request, topic, place)
+    return await _message(context, request, topic, place, ID_NOT_FOUND)
 
 
 async def _message(
-    context: BrokerContext, request: AdminRequest, topic: Topic, place: Position | None
+    context: BrokerContext,
+    request: AdminRequest,
+    topic: Topic,
+    place: Position | None,
+    otherwise: str = NOT_FOUND,
 ) -> AdminReply:
     """The message there. Read, it may take 128 MiB, and unpacked as much again."""
     async with context.message_shown:
         found = None if place is None else await topic.entry_at(place)
         if place is None or found is None:
-            raise AdminError(404, NOT_FOUND)
+            raise AdminError(404, otherwise)
         return await _shown(request, place, found)
 
 

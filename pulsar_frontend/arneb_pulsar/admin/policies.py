@@ -15,6 +15,7 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_policy
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.namespaces.coercion import WrongKind
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import DispatchRate
 from arneb_pulsar.namespaces.rules import NO_QUOTA, Quota, QuotaType, RetentionPolicy, fits
@@ -60,9 +61,11 @@ def target_of(context: BrokerContext, request: AdminRequest) -> PolicyTarget:
     if "topic" not in request.names:
         return PolicyTarget(context, namespace_of(context, request))
     topic = topic_of(context, request)
+    if topic.partition >= 0:
+        raise AdminError(412, "Not allowed to set/get topic policy for a partition")
     if not context.topics.exists(topic):
         raise AdminError(404, f"Topic {topic} not found")
-    return PolicyTarget(context, topic.namespace, topic.base)
+    return PolicyTarget(context, topic.namespace, topic)
 
 
 def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
@@ -80,17 +83,19 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
 
     async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
         target = target_of(context, request)
-        is_empty = not request.body.strip() and kind.query not in request.query
-        if is_empty and kind.empty is None and not kind.may_go:
-            return await drop(context, request)
-        if is_empty and kind.empty is not None:
-            wanted = kind.empty
-        elif not request.body and kind.query in request.query:
+        wanted = kind.empty
+        if not request.body and kind.query in request.query:
             wanted = AdminRequest(body=request.query[kind.query].encode()).json()
-        else:
+        elif request.body.strip():
             wanted = request.json()
+        elif not kind.boxed and kind.empty is None:
+            raise AdminError(400, "The request entity cannot be empty.")
+        if wanted is None and kind.boxed:
+            return await drop(context, request)
         try:
             value = kind.read(wanted)
+        except WrongKind as error:
+            raise AdminError(400, str(error)) from error
         except ValueError as error:
             raise AdminError(kind.invalid, str(error)) from error
         if kind.check is not None:

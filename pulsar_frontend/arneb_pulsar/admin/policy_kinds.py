@@ -16,6 +16,7 @@ from arneb_pulsar.namespaces.fields import (
     read_auto_subscription,
     read_auto_update,
     read_compatibility,
+    read_flag,
     read_properties,
     read_subscription_types,
     read_threshold,
@@ -70,7 +71,10 @@ class Kind:
     effective: Callable[[BrokerContext, TopicName], Any] | None = None
     """What holds of a topic in the end, where more than policies decides."""
     empty: Any = None
-    """What no body at all sets; None: it takes back what is set, where nothing else does."""
+    """What no body at all sets."""
+    boxed: bool = False
+    """No value, or ``null``, takes it back; of others ``null`` is 0 or false, and no value is
+    refused. (In Pulsar, whether a call takes an object or one of Java's primitives.)"""
     check: Callable[[BrokerContext, Any], None] | None = None
     """Raises :class:`AdminError` for values that this broker cannot have."""
 
@@ -83,9 +87,9 @@ def _written_subscription(value: bool) -> Any:
     return {"allowAutoSubscriptionCreation": value}
 
 
-def _limit(path: str, field: str, name: str, text: str = "") -> Kind:
+def _limit(path: str, field: str, name: str, text: str = "", *, boxed: bool = False) -> Kind:
     """A bound, of which 0 is none."""
-    return Kind(path, field, limit_reader(path, text), name=name, default=0)
+    return Kind(path, field, limit_reader(path, text), name=name, default=0, boxed=boxed)
 
 
 def _fits(context: BrokerContext, size: int) -> None:
@@ -105,23 +109,27 @@ RETENTION: Final = Kind(
     "retention",
     RetentionPolicy.parse,
     invalid=MALFORMED,
+    boxed=True,
     default=RetentionPolicy(0, 0),
 )
 TTL: Final = Kind(
     "messageTTL", "message_ttl_s", read_ttl, query="messageTTL", name="TTL", default=0
 )
 INACTIVE: Final = Kind(
-    "inactiveTopicPolicies", "inactive", InactiveTopics.parse, name="INACTIVE_TOPIC"
+    "inactiveTopicPolicies", "inactive", InactiveTopics.parse, name="INACTIVE_TOPIC", boxed=True
 )
 THRESHOLD: Final = Kind(
     "compactionThreshold", "compaction_threshold", read_threshold, name="COMPACTION", default=0
 )
-RATE: Final = Kind("publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED, name="RATE")
+RATE: Final = Kind(
+    "publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED, name="RATE", boxed=True
+)
 DISPATCH_RATE: Final = Kind(
     "dispatchRate",
     "dispatch_rate",
     DispatchRate.parse,
     invalid=MALFORMED,
+    boxed=True,
     name="RATE",
     default=NO_DISPATCH_RATE,
 )
@@ -133,6 +141,7 @@ SUBSCRIBE_RATE: Final = Kind(
     "subscribe_rate",
     SubscribeRate.parse,
     invalid=MALFORMED,
+    boxed=True,
     name="RATE",
     default=SubscribeRate(0, 30),
 )
@@ -141,6 +150,7 @@ AUTO_SUBSCRIPTION: Final = Kind(
     "auto_subscription",
     read_auto_subscription,
     write=_written_subscription,
+    boxed=True,
     name="AUTO_SUBSCRIPTION_CREATION",
 )
 SUBSCRIPTION_TYPES: Final = Kind(
@@ -156,6 +166,7 @@ DELAYED: Final = Kind(
     "delayed",
     DelayedDelivery.parse,
     invalid=MALFORMED,
+    boxed=True,
     name="DELAYED_DELIVERY",
     default=DelayedDelivery(),
 )
@@ -169,7 +180,7 @@ PERSISTENCE: Final = Kind(
 PAUSES: Final = Kind(
     "dispatcherPauseOnAckStatePersistent",
     "pauses_on_ack_state",
-    read_truth,
+    read_flag,
     invalid=MALFORMED,
     name="DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
     default=False,
@@ -179,7 +190,7 @@ PAUSES: Final = Kind(
 VALIDATION: Final = Kind(
     "schemaValidationEnforced",
     "schema_validation",
-    read_truth,
+    read_flag,
     invalid=MALFORMED,
     name="SCHEMA_COMPATIBILITY_STRATEGY",
     default=False,
@@ -191,6 +202,7 @@ SNAPSHOTS: Final = Kind(
     "deduplication_snapshot_s",
     limit_reader("interval"),
     name="DEDUPLICATION_SNAPSHOT",
+    boxed=True,
     applies=False,
 )
 PER_SUBSCRIPTION: Final = _limit(
@@ -246,12 +258,13 @@ OF_NAMESPACES: Final = (
         "PUT",
         name="SCHEMA_COMPATIBILITY_STRATEGY",
         absent=SILENT,
+        boxed=True,
         may_go=False,
     ),
     Kind(
         "isAllowAutoUpdateSchema",
         "may_update_schema",
-        read_truth,
+        read_flag,
         invalid=MALFORMED,
         name="SCHEMA_COMPATIBILITY_STRATEGY",
         default=True,
@@ -261,15 +274,21 @@ OF_NAMESPACES: Final = (
     Kind(
         "encryptionRequired",
         "encryption_required",
-        read_truth,
+        read_flag,
         invalid=MALFORMED,
         name="ENCRYPTION",
         default=False,
         default_shown=True,
         may_go=False,
     ),
-    Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse, name="AUTO_TOPIC_CREATION"),
-    Kind("deduplication", "deduplication", read_truth),
+    Kind(
+        "autoTopicCreation",
+        "auto_topic",
+        AutoTopicCreation.parse,
+        name="AUTO_TOPIC_CREATION",
+        boxed=True,
+    ),
+    Kind("deduplication", "deduplication", read_flag),
     Kind(
         "schemaCompatibilityStrategy",
         "schema_compatibility",
@@ -278,6 +297,7 @@ OF_NAMESPACES: Final = (
         name="SCHEMA_COMPATIBILITY_STRATEGY",
         default="UNDEFINED",
         default_shown=True,
+        boxed=True,
     ),
 )
 
@@ -305,12 +325,14 @@ OF_TOPICS: Final = (
         "max_unacked_per_consumer",
         "MAX_UNACKED",
         "maxUnackedNum must be 0 or more",
+        boxed=True,
     ),
     _limit(
         "maxUnackedMessagesOnSubscription",
         "max_unacked_per_subscription",
         "MAX_UNACKED",
         "maxUnackedNum must be 0 or more",
+        boxed=True,
     ),
     replace(
         _limit("maxMessageSize", "max_message_bytes", "MAX_MESSAGE_SIZE", MESSAGE_SIZES),

@@ -7,24 +7,30 @@ partitioned topic are of the whole, and its partitions have none.
 from dataclasses import replace
 from typing import Final
 
-from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document, text
+from arneb_pulsar.admin.exchange import (
+    DONE,
+    NOTHING_SET,
+    AdminError,
+    AdminReply,
+    AdminRequest,
+    document,
+    text,
+)
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
+from arneb_pulsar.admin.paths import topic_in
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_policy, on_topic
-from arneb_pulsar.admin.topics import properties_of, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import properties_of, routes_of_topics
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.context import BrokerContext
-
-NOTHING_SET: Final = AdminReply(200)
-"""What Pulsar says of a partitioned topic that was given none."""
 
 
 async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = _there(context, request)
     found = context.namespaces.properties(topic)
     if not found and context.namespaces.partitions(topic):
-        return NOTHING_SET
+        return NOTHING_SET  # as Pulsar says of a partitioned topic
     return document(dict(found))
 
 
@@ -50,7 +56,7 @@ async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def find_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
     own = context.namespaces.namespace_policies(namespace_of(context, request)).properties
     found = own.get(request.names["key"])
-    return DONE if found is None else text(found)
+    return NOTHING_SET if found is None else text(found)
 
 
 async def put_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -75,7 +81,7 @@ async def drop_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
-    topic = topic_of(context, request)
+    topic = topic_in(request)
     if not context.topics.exists(topic):
         raise AdminError(404, f"Topic {topic} not found")
     return topic.base

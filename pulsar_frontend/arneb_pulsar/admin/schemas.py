@@ -8,7 +8,13 @@ import json
 from typing import Any, Final
 
 from arneb_core.api.json_text import parse_json
-from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.exchange import (
+    NOTHING_SET,
+    AdminError,
+    AdminReply,
+    AdminRequest,
+    document,
+)
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import ADMIN, on_topic
 from arneb_pulsar.admin.topics import topic_of
@@ -23,9 +29,6 @@ INVALID: Final = 422
 ACCEPTED: Final = 202
 
 NO_VERSION: Final = -1
-
-NOTHING: Final = AdminReply(204)
-"""There is no schema."""
 
 BYTES: Final = "BYTES"
 """What the API calls the schema of messages that have none; it is kept as NONE."""
@@ -51,7 +54,7 @@ async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
     for its place."""
     versions = context.schemas.versions(topic_of(context, request))
     if not versions:
-        return NOTHING
+        return NOTHING_SET
     index = [{"version": each.number, "ledgerId": 0, "entryId": each.number} for each in versions]
     return document({"info": index[-1], "index": index})
 

@@ -29,6 +29,8 @@ async def stats(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
+    if not name.is_persistent and name.core_name not in context.core.topics:
+        raise AdminError(404, "Topic not found")
     found = internal_document(plain(context, name))
     if not name.is_persistent:
         found = {key: value for key, value in found.items() if key not in OF_LEDGERS}
@@ -50,8 +52,9 @@ OF_LEDGERS: Final = frozenset(
 
 async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
-    if not context.namespaces.partitions(name):
-        raise AdminError(404, f"Partitioned Topic not found: {name}")
+    if name.partition >= 0:
+        raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
+    _check_partitioned(context, name)
     each = request.query.get("perPartition", "true").lower() == "true"
     detail = await _detail(context, request, context.topics.parts(name))
     return document(partitioned_document(context, name, detail, each=each))
@@ -59,13 +62,20 @@ async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 async def partitioned_internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
-    if not context.namespaces.partitions(name):
-        raise AdminError(404, f"Partitioned Topic not found: {name}")
+    _check_partitioned(context, name)
     shown = {
         str(part): internal_document(context.core.topic(part.core_name))
         for part in context.topics.parts(name)
     }
     return document({"metadata": metadata_document(context, name), "partitions": shown})
+
+
+def _check_partitioned(context: BrokerContext, name: TopicName) -> None:
+    """Raise :class:`AdminError`, in Pulsar's two ways to say it, unless it is."""
+    if not context.namespaces.partitions(name):
+        persistent = f"Partitioned Topic {name} not found"
+        text = persistent if name.is_persistent else f"Partitioned topic not found {name}"
+        raise AdminError(404, text)
 
 
 async def info(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -20,6 +20,14 @@ Document = dict[str, Any]
 
 NEVER: Final = "1970-01-01T00:00:00Z"
 
+NO_FILTERS: Final = {
+    "filterProcessedMsgCount": 0,
+    "filterAcceptedMsgCount": 0,
+    "filterRejectedMsgCount": 0,
+    "filterRescheduledMsgCount": 0,
+}
+"""There are no entry filters."""
+
 
 def subscription_document(
     context: BrokerContext,
@@ -54,7 +62,7 @@ def subscription_document(
         ),
         "msgDelayed": figures.delayed_entries,
         "unackedMessages": figures.in_flight_messages if shares else 0,
-        "type": "None" if figures.type is None else figures.type.traits.title,
+        "type": "None" if figures.last_type is None else figures.last_type.traits.title,
         "msgRateExpired": expired,
         "totalMsgExpired": expired_of(subscription),
         "lastExpireTimestamp": rates.expired_ms,
@@ -69,6 +77,7 @@ def subscription_document(
         ],
         "consumersAfterMarkDeletePosition": {},
         "nonContiguousDeletedMessagesRanges": figures.holes,
+        **NO_FILTERS,
         "subscriptionProperties": dict(subscription.properties),
         # Pulsar has both names for each.
         "durable": figures.durable,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from arneb_core.api.position import ENTRY_MASK, Position
+from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.paths import namespace_in, topic_in
@@ -17,6 +17,7 @@ from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 from arneb_pulsar.services import topic_lifecycle as lifecycle
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.namespaces import Partitioned
+from arneb_pulsar.services.topic_access import last_message
 
 BUSY: Final = "Topic has active producers/subscriptions"
 INTERNAL: Final = "Cannot create topic in system topic format!"
@@ -34,15 +35,23 @@ def plain(context: BrokerContext, name: TopicName) -> Topic:
     """The topic of that name, which is not partitioned. Raises :class:`AdminError`."""
     found = context.core.topics.get(name.core_name)
     if found is None:
-        raise AdminError(404, f"Topic {name} not found")
+        raise AdminError(404, _why_not_there(context, name))
     return found
 
 
 def parts(context: BrokerContext, name: TopicName) -> list[TopicName]:
     """The partitions of a topic, or itself if it has none. Raises :class:`AdminError`."""
     if not context.topics.exists(name):
-        raise AdminError(404, f"Topic {name} not found")
+        raise AdminError(404, _why_not_there(context, name))
     return context.topics.parts(name)
+
+
+def _why_not_there(context: BrokerContext, name: TopicName) -> str:
+    if name.partition < 0:
+        return f"Topic {name} not found"
+    if not context.namespaces.partitions(name.base):
+        return f"Partitioned Topic not found: {name} has zero partitions"
+    return "Topic partitions were not yet created"
 
 
 # Coming and going
@@ -129,7 +138,7 @@ async def compact(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def compaction(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    outcome = context.compactor.outcome(plain(context, topic_of(context, request)))
+    outcome = context.compactor.outcome(plain(context, topic_in(request)))
     return document({"status": outcome.status.value, "lastError": outcome.error})
 
 
@@ -238,19 +247,26 @@ async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminRe
 # Message ids
 
 
-def message_id(place: Position | None, partition: int = -1) -> dict[str, int]:
-    """A message id as JSON; None = before everything."""
-    if place is None:
-        return {"ledgerId": -1, "entryId": -1, "partitionIndex": partition}
-    ledger, entry = place >> 32, place & ENTRY_MASK
-    if entry == ENTRY_MASK:
-        ledger, entry = ledger + 1, -1
-    return {"ledgerId": ledger, "entryId": entry, "partitionIndex": partition}
+def message_id(place: Position | None, partition: int = -1, index: int = -1) -> dict[str, int]:
+    """A message id as JSON; None = before everything. ``index``: in its batch."""
+    ledger, entry = -1, -1
+    if place is not None:
+        ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+        if entry == ENTRY_MASK:
+            ledger, entry = ledger + 1, -1
+    found = {"ledgerId": ledger, "entryId": entry, "partitionIndex": partition}
+    return found | {"batchIndex": index, "batchSize": 0}
+
+
+OF_A_BATCH: Final = {"outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
+"""What Pulsar's ids of messages in batches have besides."""
 
 
 async def last_message_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = topic_of(context, request)
-    return document(message_id(plain(context, name).last, name.partition))
+    name = topic_in(request)
+    place, size = await last_message(plain(context, name), compacted=False)
+    found = message_id(place, name.partition, size - 1 if size > 0 else -1)
+    return document(found | (OF_A_BATCH if size > 0 else {}))
 
 
 async def id_of_time(context: BrokerContext, request: AdminRequest) -> AdminReply:

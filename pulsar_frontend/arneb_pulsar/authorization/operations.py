@@ -33,6 +33,7 @@ class TopicOperation(Enum):
     RESET_CURSOR = auto()
     GET_SUBSCRIPTIONS = auto()
     GET_BACKLOG_SIZE = auto()
+    GET_REPLICATED_SUBSCRIPTION_STATUS = auto()
     TERMINATE = auto()
     COMPACT = auto()
     UNLOAD = auto()
@@ -71,6 +72,7 @@ ACTIONS: Final[Mapping[TopicOperation | NamespaceOperation, Actions]] = {
     TopicOperation.RESET_CURSOR: (CONSUME,),
     TopicOperation.GET_SUBSCRIPTIONS: (CONSUME,),
     TopicOperation.GET_BACKLOG_SIZE: (CONSUME,),
+    TopicOperation.GET_REPLICATED_SUBSCRIPTION_STATUS: (CONSUME,),
     TopicOperation.TERMINATE: (),
     TopicOperation.COMPACT: (),
     TopicOperation.UNLOAD: (),

@@ -66,8 +66,8 @@ def bundle_of(boundaries: Boundaries, topic: str) -> tuple[int, int]:
     return boundaries[index], boundaries[index + 1]
 
 
-def find(boundaries: Boundaries, name: str) -> tuple[int, int]:
-    """The bundle of that name. Raises :class:`InvalidBundle`."""
+def find(boundaries: Boundaries, name: str, namespace: str) -> tuple[int, int]:
+    """The bundle of that name in ``namespace``. Raises :class:`InvalidBundle`."""
     match = RANGE.fullmatch(name.lower())
     if match is None:
         raise InvalidBundle(f"Invalid bundle range: {name}")
@@ -76,9 +76,9 @@ def find(boundaries: Boundaries, name: str) -> tuple[int, int]:
         if start == low and end == high:
             return low, high
         if start == low:
-            expected = f"Expected upper boundary of {named(start, end)}"
-            raise InvalidBundle(f"Invalid upper boundary for bundle {name}. {expected}")
-    raise InvalidBundle(f"Invalid lower boundary for bundle {name}")
+            expected = f"Expected upper boundary of {namespace}/{named(start, end)}"
+            raise InvalidBundle(f"Invalid upper boundary for bundle {namespace}/{name}. {expected}")
+    raise InvalidBundle(f"Invalid lower boundary for bundle {namespace}/{name}")
 
 
 def holds(bundle: tuple[int, int], topic: str) -> bool:

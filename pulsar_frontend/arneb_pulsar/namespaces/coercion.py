@@ -23,6 +23,11 @@ TRUTHS: Final = {
 }
 
 
+class WrongKind(ValueError):
+    """A value of another kind than what is set: text for a number, a list for a table. Jackson
+    refuses it before anything of Pulsar's looks at what it says."""
+
+
 def whole_number(value: Any) -> int | None:
     """A number of 64 bits; None when it is none. Fractions are cut off."""
     if isinstance(value, bool):

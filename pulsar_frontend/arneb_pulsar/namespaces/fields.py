@@ -1,13 +1,15 @@
 """Fields: single values of the documents that set policies, checked.
 
 The rule: pure. Each takes what JSON held and gives the value, or raises :class:`ValueError` with
-what was expected and what came.
+what was expected and what came; :class:`.WrongKind` if it could not even be one. What is left out
+of a document is nothing, 0 or false, as Jackson leaves it.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from arneb_pulsar.namespaces.coercion import truth, whole_number
+from arneb_pulsar.namespaces.coercion import WrongKind, truth, whole_number
 
 COMPATIBILITY: Final = frozenset(
     {
@@ -31,7 +33,7 @@ ACTIONS: Final = frozenset({"produce", "consume", "functions", "sources", "sinks
 def read_table(document: Any) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(document, dict):
-        raise ValueError(f"expected a JSON object, got {document!r:.40}")
+        raise WrongKind(f"expected a JSON object, got {document!r:.40}")
     return document
 
 
@@ -39,42 +41,56 @@ def read_number(table: Mapping[str, Any], name: str, default: int) -> int:
     """A whole number of 64 bits in a field of an object."""
     value = table.get(name, default)
     if (number := whole_number(value)) is None:
-        raise ValueError(f"{name}: expected a whole number, got {value!r:.40}")
+        raise WrongKind(f"{name}: expected a whole number, got {value!r:.40}")
     return number
 
 
 def read_truth(value: Any) -> bool:
     """True or false."""
     if (found := truth(value)) is None:
-        raise ValueError(f"expected true or false, got {value!r:.40}")
+        raise WrongKind(f"expected true or false, got {value!r:.40}")
     return found
+
+
+def read_whole(document: Any) -> int:
+    """A whole number of 64 bits; null is 0."""
+    if document is None:
+        return 0
+    if (number := whole_number(document)) is None:
+        raise WrongKind(f"expected a whole number, got {document!r:.40}")
+    return number
+
+
+def read_flag(document: Any) -> bool:
+    """True or false; null is false."""
+    return False if document is None else read_truth(document)
 
 
 def read_ttl(document: Any) -> int:
     """Seconds that messages live."""
-    seconds = whole_number(document)
-    if seconds is None or not 0 <= seconds < 1 << 31:
+    seconds = read_whole(document)
+    if not 0 <= seconds < 1 << 31:
         raise ValueError(f"Invalid value for message TTL: expected 0 or more, got {document!r:.40}")
     return seconds
 
 
 def read_auto_subscription(document: Any) -> bool:
     """``{"allowAutoSubscriptionCreation": …}``."""
-    return read_truth(read_table(document).get("allowAutoSubscriptionCreation", True))
+    return read_flag(read_table(document).get("allowAutoSubscriptionCreation"))
 
 
 def read_compatibility(document: Any) -> str:
     """The name of a schema compatibility strategy."""
     if not isinstance(document, str) or document not in COMPATIBILITY:
         known = ", ".join(sorted(COMPATIBILITY))
-        raise ValueError(f"expected one of {known}, got {document!r:.40}")
+        raise WrongKind(f"expected one of {known}, got {document!r:.40}")
     return document
 
 
 def read_threshold(document: Any) -> int:
     """Bytes of backlog after which a topic is compacted by itself; 0 = it is not."""
-    size = whole_number(document)
-    if size is None or size < 0:
+    size = read_whole(document)
+    if size < 0:
         raise ValueError(f"Invalid compaction threshold: expected 0 or more, got {document!r:.40}")
     return size
 
@@ -83,8 +99,8 @@ def limit_reader(name: str, text: str = "") -> Callable[[Any], int]:
     """Reads a bound of that name: 0 = there is none. ``text``: what Pulsar says of others."""
 
     def read(document: Any) -> int:
-        found = whole_number(document)
-        if found is None or not 0 <= found < 1 << 31:
+        found = read_whole(document)
+        if not 0 <= found < 1 << 31:
             raise ValueError(text or f"{name} must be 0 or more")
         return found
 
@@ -99,7 +115,7 @@ def read_subscription_types(document: Any) -> list[str]:
     """Types of subscriptions that may be used, each once; none = all of them."""
     if not isinstance(document, list) or not set(SUBSCRIPTION_TYPES).issuperset(map(str, document)):
         known = ", ".join(SUBSCRIPTION_TYPES)
-        raise ValueError(f"expected some of {known}, got {document!r:.40}")
+        raise WrongKind(f"expected some of {known}, got {document!r:.40}")
     return sorted(set(document), key=SUBSCRIPTION_TYPES.index)
 
 
@@ -118,15 +134,20 @@ AUTO_UPDATES: Final = {
 
 def read_auto_update(document: Any) -> str | None:
     """The strategy for schemas that producers bring; as in Pulsar, what is none takes it back."""
-    return document if isinstance(document, str) and document in AUTO_UPDATES else None
+    if not (document is None or isinstance(document, str)):
+        raise WrongKind(f"expected text, got {document!r:.40}")
+    return document if document in AUTO_UPDATES else None
 
 
 def read_properties(document: Any) -> dict[str, str]:
-    """Text by name."""
+    """Text by name; numbers and truths are text as they are written."""
     found = read_table(document)
-    if not all(isinstance(value, str) for value in found.values()):
-        raise ValueError("properties: expected text")
-    return found
+    if not all(isinstance(value, (str, int, float)) for value in found.values()):
+        raise WrongKind("properties: expected text")
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in found.items()
+    }
 
 
 def read_text(document: Any) -> str:

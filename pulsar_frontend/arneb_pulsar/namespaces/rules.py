@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final, Self
 
 from arneb_core.api.settings import WITHOUT_END
-from arneb_pulsar.namespaces.fields import read_number, read_table, read_truth
+from arneb_pulsar.namespaces.fields import read_flag, read_number, read_table
 
 PARTITIONS_MAX: Final = 10_000
 """Of one topic; each is a topic of its own. Pulsar sets no bound."""
@@ -119,10 +119,8 @@ class InactiveTopics:
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
         mode = value.get("inactiveTopicDeleteMode", InactiveMode.NO_SUBSCRIPTIONS.value)
-        seconds = read_number(value, "maxInactiveDurationSeconds", 60)
-        if seconds < 1:
-            raise ValueError("maxInactiveDurationSeconds: expected more than 0")
-        return cls(read_truth(value.get("deleteWhileInactive", True)), seconds, InactiveMode(mode))
+        seconds = read_number(value, "maxInactiveDurationSeconds", 0)
+        return cls(read_flag(value.get("deleteWhileInactive")), seconds, InactiveMode(mode))
 
     @property
     def document(self) -> Any:
@@ -162,15 +160,25 @@ class AutoTopicCreation:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        kind = value.get("topicType", "non-partitioned")
-        if kind not in ("partitioned", "non-partitioned"):
-            raise ValueError(f"topicType: expected partitioned or non-partitioned, got {kind!r}")
-        partitions = 0
+        allowed, kind = read_flag(value.get("allowAutoTopicCreation")), value.get("topicType")
+        has_number = value.get("defaultNumPartitions") is not None
+        partitions = read_number(value, "defaultNumPartitions", 0) if has_number else 0
+        flaw = ""
         if kind == "partitioned":
-            partitions = read_number(value, "defaultNumPartitions", 1)
-            if not 0 < partitions <= PARTITIONS_MAX:
-                raise ValueError(f"defaultNumPartitions: expected 1 to {PARTITIONS_MAX}")
-        return cls(read_truth(value.get("allowAutoTopicCreation", True)), partitions)
+            if not has_number:
+                flaw = "[defaultNumPartitions] cannot be null when the type is partitioned."
+            elif not 0 < partitions <= PARTITIONS_MAX:
+                flaw = "[defaultNumPartitions] cannot be less than 1 for partition type."
+        elif kind != "non-partitioned":
+            flaw = f"Unknown topic type [{'null' if kind is None else kind}]"
+        elif has_number:
+            flaw = "[defaultNumPartitions] is not allowed to be set when the type is non-partition."
+        if not flaw:
+            return cls(allowed, partitions)
+        if not allowed:
+            return cls(False)  # what they would be is not looked at
+        text = "Invalid configuration for autoTopicCreationOverride. the detail is"
+        raise ValueError(f"{text} {flaw}")
 
     @property
     def document(self) -> Any:
@@ -193,11 +201,9 @@ class DelayedDelivery:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        tick_ms = read_number(value, "tickTime", 1000)
+        tick_ms = read_number(value, "tickTime", 0)
         delay_ms_max = read_number(value, "maxDeliveryDelayInMillis", 0)
-        if tick_ms < 0 or delay_ms_max < 0:
-            raise ValueError("expected a delay of 0 or more")
-        return cls(read_truth(value.get("active", False)), tick_ms, delay_ms_max)
+        return cls(read_flag(value.get("active")), tick_ms, delay_ms_max)
 
     @property
     def document(self) -> Any:

@@ -52,8 +52,10 @@ async def subscribe(
         raise SubscriptionNotFound("Subscription does not exist")
     context.limits.check_subscription(topic, name, subscription)
     if not name.is_persistent:
-        # Nothing is there from before, and nothing will wait.
+        # Nothing is there from before, and nothing will wait: it goes with its last consumer.
         initial, start = InitialPosition.LATEST, None
+        present = topic.subscriptions.get(subscription)
+        durable = present is not None and present.permanent
     found = await topic.subscribe(
         subscription, durable=durable, initial=initial, start=start, properties=properties
     )

@@ -1,5 +1,7 @@
 """Brokers and clusters: settings that change while one runs, and what is refused with a reason."""
 
+from typing import Any
+
 import pytest
 from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
@@ -136,9 +138,43 @@ async def test_what_is_not_done_here_is_refused_with_a_reason(
     open_broker: OpenBroker, path: str, words: str
 ) -> None:
     async with open_broker() as running:
-        for method in ("GET", "POST", "PUT"):
+        for method in ("POST", "PUT", "DELETE"):
             status, answer = await Admin(running)(method, path, {})
             assert (status, words in answer["reason"]) == (501, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("replicatorDispatchRate", (200, b"")),
+        ("antiAffinity", (204, b"")),
+        ("persistence/bookieAffinity", (204, b"")),
+        ("offloadPolicies", (200, b"")),
+        ("offloadThreshold", (200, -1)),
+        ("offloadThresholdInSeconds", (200, -1)),
+        ("offloadDeletionLagMs", (200, b"")),
+        ("entryFilters", (200, b"")),
+        ("t/offloadPolicies", (200, b"")),
+        ("t/replicatorDispatchRate", (200, b"")),
+        ("t/entryFilters", (200, b"")),
+        ("t/shadowTopics", (200, b"")),
+        (
+            "t/subscription/s/replicatedSubscriptionStatus",
+            (200, {"persistent://public/default/t": False}),
+        ),
+    ],
+)
+async def test_what_cannot_be_set_here_is_not_set(
+    open_broker: OpenBroker, path: str, answer: tuple[int, Any]
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        of_topic = path.startswith("t/")
+        root = "" if of_topic else "/admin/v2/namespaces/public/default"
+        assert await admin("GET", f"{root}/{path}") == answer
+        gone = f"/gone{path.removeprefix('t')}" if of_topic else f"{root}x/{path}"
+        assert (await admin("GET", gone))[0] == 404
 
 
 async def test_other_paths_are_not_found(open_broker: OpenBroker) -> None:

@@ -28,7 +28,7 @@ def test_every_topic_is_in_one_bundle(count: int, topic: str, splits: list[int])
     ]
     assert bundles.read_boundaries(bundles.written(boundaries)) == boundaries
     for low, high in every:
-        assert bundles.find(boundaries, bundles.named(low, high)) == (low, high)
+        assert bundles.find(boundaries, bundles.named(low, high), "public/default") == (low, high)
 
 
 def test_hashes_and_names_are_those_of_pulsar() -> None:
@@ -47,7 +47,7 @@ def test_hashes_and_names_are_those_of_pulsar() -> None:
 )
 def test_what_is_no_bundle_is_not_found(name: str) -> None:
     with pytest.raises(bundles.InvalidBundle):
-        bundles.find(bundles.evenly(4), name)
+        bundles.find(bundles.evenly(4), name, "public/default")
 
 
 def test_what_is_too_small_is_not_split() -> None:

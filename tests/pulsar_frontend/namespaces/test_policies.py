@@ -11,6 +11,7 @@ from arneb_pulsar.namespaces.fields import COMPATIBILITY
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import (
     AutoTopicCreation,
+    DelayedDelivery,
     InactiveMode,
     InactiveTopics,
     Quota,
@@ -39,6 +40,8 @@ policies = st.builds(
     compaction_threshold=st.none() | st.integers(0, 1 << 40),
     properties=st.dictionaries(st.text(max_size=5), st.text(max_size=5)),
 )
+ALLOWED = {"allowAutoTopicCreation": True}
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
@@ -90,13 +93,39 @@ def test_any_other_field_is_refused_or_read(name: str, value: object) -> None:
         (RetentionPolicy, {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}),
         (RetentionPolicy, {"retentionTimeInMinutes": True, "retentionSizeInMB": 1}),
         (Quota, {"limitSize": 1, "policy": "other"}),
-        (InactiveTopics, {"maxInactiveDurationSeconds": 0}),
+        (InactiveTopics, {"maxInactiveDurationSeconds": "soon"}),
         (InactiveTopics, {"inactiveTopicDeleteMode": "never"}),
-        (AutoTopicCreation, {"topicType": "partitioned", "defaultNumPartitions": 0}),
-        (AutoTopicCreation, {"topicType": "other"}),
+        (AutoTopicCreation, {"allowAutoTopicCreation": True}),
+        (AutoTopicCreation, ALLOWED | {"topicType": "partitioned", "defaultNumPartitions": 0}),
+        (AutoTopicCreation, ALLOWED | {"topicType": "partitioned"}),
+        (AutoTopicCreation, ALLOWED | {"topicType": "non-partitioned", "defaultNumPartitions": 3}),
+        (AutoTopicCreation, ALLOWED | {"topicType": "other"}),
         (AutoTopicCreation, {"allowAutoTopicCreation": "yes"}),
     ],
 )
 def test_what_cannot_be_is_refused(kind: Any, value: object) -> None:
     with pytest.raises(ValueError):
         kind.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        (
+            InactiveTopics,
+            {
+                "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+                "maxInactiveDurationSeconds": 0,
+                "deleteWhileInactive": False,
+            },
+        ),
+        (
+            AutoTopicCreation,
+            {"allowAutoTopicCreation": False, "topicType": "non-partitioned"},
+        ),
+        (DelayedDelivery, {"tickTime": 0, "active": False, "maxDeliveryDelayInMillis": 0}),
+    ],
+)
+def test_what_is_left_out_is_false_or_nothing(kind: Any, shown: object) -> None:
+    """As Jackson leaves it: a topic is not removed, or made, because nobody said that it is not."""
+    assert kind.parse({}).document == shown

@@ -1,0 +1,87 @@
+"""What nobody can set here, asked for: answered as Pulsar does where nobody has set it.
+
+The rule: asking is no attempt to change anything, and tools that read all there is of a namespace
+or a topic go on. Setting it is refused, with the reason (:mod:`.elsewhere`).
+"""
+
+from typing import Final
+
+from arneb_pulsar.admin.exchange import (
+    DONE,
+    NOTHING_SET,
+    AdminReply,
+    AdminRequest,
+    document,
+)
+from arneb_pulsar.admin.namespaces import PATH, namespace_of
+from arneb_pulsar.admin.policies import target_of
+from arneb_pulsar.admin.router import Handler, Route
+from arneb_pulsar.admin.rules import SUPER_USER, on_policy, on_topic
+from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.services.context import BrokerContext
+
+NOTHING_OFFLOADED: Final = document(-1)
+"""A threshold that no topic passes."""
+
+
+def _of_namespace(reply: AdminReply) -> Handler:
+    async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
+        namespace_of(context, request)  # it must be there
+        return reply
+
+    return get
+
+
+async def of_topic(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target_of(context, request)  # it must be there
+    return NOTHING_SET
+
+
+async def replicated(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """No subscription is, of any partition."""
+    name = topic_of(context, request)
+    parts = context.topics.parts(name) if context.namespaces.partitions(name) else [name]
+    for part in parts:
+        plain(context, part)
+    return document({str(part): False for part in parts})
+
+
+async def racks(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document({})
+
+
+def _asked(path: str, policy: str, reply: AdminReply = NOTHING_SET) -> Route:
+    rule = on_policy(policy, writes=False, of_topic=False)
+    return Route("GET", f"{PATH}/{path}", rule, _of_namespace(reply))
+
+
+def _asked_of_topic(path: str, policy: str) -> Route:
+    return Route(
+        "GET", f"/{{topic}}/{path}", on_policy(policy, writes=False, of_topic=True), of_topic
+    )
+
+
+ROUTES: Final[list[Route]] = [
+    _asked("replicatorDispatchRate", "REPLICATION_RATE"),
+    _asked("antiAffinity", "ANTI_AFFINITY", DONE),
+    _asked("persistence/bookieAffinity", "PERSISTENCE", DONE),
+    _asked("offloadPolicies", "OFFLOAD"),
+    _asked("offloadThreshold", "OFFLOAD", NOTHING_OFFLOADED),
+    _asked("offloadThresholdInSeconds", "OFFLOAD", NOTHING_OFFLOADED),
+    _asked("offloadDeletionLagMs", "OFFLOAD"),
+    _asked("entryFilters", "ENTRY_FILTERS"),
+    Route("GET", "/admin/v2/bookies/racks-info", SUPER_USER, racks),
+    *routes_of_topics(
+        _asked_of_topic("offloadPolicies", "OFFLOAD"),
+        _asked_of_topic("replicatorDispatchRate", "REPLICATION_RATE"),
+        _asked_of_topic("entryFilters", "ENTRY_FILTERS"),
+        _asked_of_topic("shadowTopics", "SHADOW_TOPIC"),
+        Route(
+            "GET",
+            "/{topic}/subscription/{subscription}/replicatedSubscriptionStatus",
+            on_topic(TopicOperation.GET_REPLICATED_SUBSCRIPTION_STATUS),
+            replicated,
+        ),
+    ),
+]
