@@ -42,6 +42,9 @@ SYSTEM_TOPICS: Final = frozenset(
 """Topics in which Apache Pulsar keeps what it knows of a namespace. Here they are topics like
 others if somebody makes them, and no listing has them unless it is asked for them."""
 
+SYSTEM_NAMESPACE: Final = "pulsar/system"
+"""Is always there: clients look for the coordinator of transactions in it."""
+
 INTERNAL_TOPICS: Final = (
     "persistent://pulsar/system/transaction_coordinator_assign",
     "persistent://pulsar/system/__transaction_log_",

@@ -36,8 +36,13 @@ def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
         lookup = call("GET", "/lookup/v2/topic/persistent/public/default/t")[1]
         assert json.loads(lookup)["brokerUrl"] == broker.pulsar_url
         assert call("GET", "/admin/v2/brokers/health") == (200, b"ok")
-        status, document = call("GET", "/metrics")
-        assert (status, b"arneb_topics" in document) == (200, True)
+        for path in ("/metrics", "/metrics/"):
+            status, document = call("GET", path)
+            assert (status, b"arneb_topics" in document) == (200, True)
+        assert call("HEAD", "/admin/v2/brokers/health") == (200, b"")
+        part = "pulsar/system/transaction_coordinator_assign-partition-0"
+        lookup = call("GET", f"/lookup/v2/topic/persistent/{part}")[1]
+        assert json.loads(lookup)["brokerUrl"] == broker.pulsar_url
         for path, expected in (("/admin/v2/nothing", 404), ("/", 404), (f"{default}/t", 405)):
             status, document = call("GET", path)
             assert (status, bool(json.loads(document)["reason"])) == (expected, True)

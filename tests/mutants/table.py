@@ -331,8 +331,8 @@ MUTANTS: Final = (
     Mutant(
         "ledgers go before the slowest cursor is past them",
         CORE + "engine/trimming.py",
-        "        self._held_by = min(durable,",
-        "        self._held_by = max(durable,",
+        "        return min(\n            (each.mark_delete ",
+        "        return max(\n            (each.mark_delete ",
         START_TESTS,
     ),
     Mutant(

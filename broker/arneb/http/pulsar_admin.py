@@ -27,6 +27,9 @@ from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
 from arneb_pulsar.services.context import BrokerContext
 
+METRICS_PATHS: Final = METRICS, METRICS + "/"
+"""Pulsar sends who asks for the first to the second, and what scrapes Pulsar asks for either."""
+
 BODY_BYTES_MAX: Final = 1024 * 1024
 """Of a call; the largest document is a set of policies or a schema."""
 
@@ -50,11 +53,12 @@ def pulsar_admin_app(
 
     # Everything goes to the API's own router; Starlette sees to the life of the application.
     pages = Pages(partial(_metrics, PulsarMetrics(context, core), core, alarms), CONTENT_TYPE)
-    routes = [RuledRoute(METRICS, pages.answer, MONITORING), Mount("/", app=app)]
+    metrics = [RuledRoute(path, pages.answer, MONITORING) for path in METRICS_PATHS]
+    routes = [*metrics, Mount("/", app=app)]
     return Guarded(
         Starlette(routes=routes),
         context.authenticator,
-        (METRICS,) if open_metrics else (),
+        METRICS_PATHS if open_metrics else (),
         is_super=context.authorizer.is_super,
     )
 

@@ -25,7 +25,12 @@ METRICS_PATHS: Final = (
 OWN_PATHS: Final = (MEMBER_PATH, "/healthz", "/readyz", *METRICS_PATHS)
 """Of the HTTP port: how this node does."""
 
-OWN_PULSAR_PATHS: Final = ("/metrics", "/admin/v2/brokers/health", "/admin/v2/brokers/ready")
+OWN_PULSAR_PATHS: Final = (
+    "/metrics",
+    "/metrics/",
+    "/admin/v2/brokers/health",
+    "/admin/v2/brokers/ready",
+)
 """The same of Pulsar's admin port."""
 
 OF_VHOSTS: Final = frozenset(

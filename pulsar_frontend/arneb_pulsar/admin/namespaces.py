@@ -8,7 +8,7 @@ from arneb_pulsar.admin.paths import namespace_in
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_namespace, on_policy, on_tenant
 from arneb_pulsar.authorization.operations import NamespaceOperation
-from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT, parse_topic
+from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT, SYSTEM_NAMESPACE, parse_topic
 from arneb_pulsar.namespaces.bundles import (
     DEFAULT,
     Boundaries,
@@ -92,7 +92,7 @@ async def drop_namespace(context: BrokerContext, request: AdminRequest) -> Admin
     ]
     if (topics or partitioned) and not request.flag("force"):
         raise AdminError(409, "Cannot delete non empty namespace")
-    if name in context.config.namespaces:
+    if name in context.config.namespaces or name == SYSTEM_NAMESPACE:
         raise AdminError(409, "Cannot delete a namespace that is configured")
     for each in partitioned:
         await drop_partitioned(context, parse_topic(each))

@@ -17,7 +17,7 @@ from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, NotAllowed, TopicExists
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.topics import Topic
-from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
+from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, SYSTEM_NAMESPACE, TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 from arneb_pulsar.transactions.states import COORDINATORS
@@ -50,6 +50,7 @@ class Partitioned:
 
 
 PLAIN: Final = TopicRecord()
+ONE_PART: Final = Partitioned(1)
 
 
 class NamespaceRegistry:
@@ -59,7 +60,7 @@ class NamespaceRegistry:
         self._core = core
         self.defaults = defaults
         """What holds where nobody says anything."""
-        self._configured = frozenset(configured)
+        self._configured = frozenset({*configured, SYSTEM_NAMESPACE})
         self._locks = NameLocks()
         """By the key of what is kept."""
         self._listeners: list[Callable[[], None]] = []
@@ -185,20 +186,19 @@ class NamespaceRegistry:
 
     def partitioned(self, topic: TopicName) -> Partitioned | None:
         """The partitioned topic of that name."""
-        return self._partitioned.get(str(topic))
+        found = self._partitioned.get(str(topic))
+        return ONE_PART if found is None and str(topic) == COORDINATORS else found
 
     def partitions(self, topic: TopicName) -> int:
         """How many partitions it has; 0 = it is not partitioned."""
-        name = str(topic)
-        found = self._partitioned.get(name)
-        if found is None:
-            return int(name == COORDINATORS)
-        return found.partitions
+        found = self.partitioned(topic)
+        return 0 if found is None else found.partitions
 
     def partitioned_in(self, domain: str, namespace: str) -> list[str]:
         """The names of the partitioned topics of a namespace, sorted."""
         prefix = f"{domain}://{namespace}/"
-        return sorted(name for name in self._partitioned if name.startswith(prefix))
+        names = {*self._partitioned, COORDINATORS}
+        return sorted(name for name in names if name.startswith(prefix))
 
     async def put_partitioned(
         self, topic: TopicName, made: Partitioned, present: Partitioned | None = None

@@ -216,3 +216,29 @@ async def test_what_a_broker_is_set_to_is_shown_by_pulsars_names(open_broker: Op
             "maxMessageSize": str(5 * 1024 * 1024),
         }
         assert {name: shown[name] for name in expected} == expected
+
+
+async def test_the_coordinators_namespace_is_there_to_be_looked_up(open_broker: OpenBroker) -> None:
+    root, name = "/admin/v2/persistent/pulsar/system", "transaction_coordinator_assign"
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert "pulsar" in (await admin("GET", "/admin/v2/tenants"))[1]
+        assert await admin("GET", "/admin/v2/namespaces/pulsar") == (200, ["pulsar/system"])
+        assert (await admin("GET", "/admin/v2/namespaces/pulsar/system"))[0] == 200
+        expected = (200, {"partitions": 1, "deleted": False})
+        assert await admin("GET", f"{root}/{name}/partitions") == expected
+        part = f"/lookup/v2/topic/persistent/pulsar/system/{name}-partition-0"
+        assert (await admin("GET", part))[0] == 503, "found, though nobody is served in this test"
+        assert await admin("GET", f"{root}/partitioned") == (200, [])
+        assert await admin("GET", f"{root}/partitioned", includeSystemTopic="true") == (
+            200,
+            [f"persistent://pulsar/system/{name}"],
+        )
+        assert (await admin("DELETE", "/admin/v2/namespaces/pulsar/system", force="true"))[0] == 409
+
+
+async def test_a_head_is_answered_as_a_get(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert (await admin("HEAD", "/admin/v2/tenants"))[0] == 200
+        assert (await admin("HEAD", "/t/stats"))[0] == 404

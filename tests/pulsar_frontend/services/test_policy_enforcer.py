@@ -45,7 +45,11 @@ async def test_idle_topics_go(open_broker: OpenBroker) -> None:
         assert "kept" in names()
         await policy_enforcer.check_idle(120)
         assert names() == {"read", "written", "queue", "adopted"}
-        caught_up = {"inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up"}
+        caught_up = {
+            "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
+            "maxInactiveDurationSeconds": 60,
+            "deleteWhileInactive": True,
+        }
         await admin("POST", f"{NAMESPACE}/inactiveTopicPolicies", caught_up)
         await policy_enforcer.check_idle(200)
         await policy_enforcer.check_idle(260)

@@ -44,7 +44,13 @@ async def test_a_terminated_topic_ends(open_broker: OpenBroker) -> None:
         await reader.subscribe("t", initialPosition=CommandSubscribe.Earliest)
         await client.producer("t")
         await publish(client, b"a", b"b")
-        last = {"ledgerId": 1, "entryId": 1, "partitionIndex": -1}
+        last = {
+            "ledgerId": 1,
+            "entryId": 1,
+            "partitionIndex": -1,
+            "batchIndex": -1,
+            "batchSize": 0,
+        }
         assert await admin("POST", "/t/terminate") == (200, last)
         await client.expect(CommandCloseProducer)
         assert (await client.producer("t", 2)).error == pb.TopicTerminatedError
