@@ -1,12 +1,13 @@
 """Applying: what counts goes into the directory, and whoever waits is told.
 
 The rule: once something could not be applied nothing more is, since what comes next stands on it.
-What is small is one write in the event loop, while the disk is fast: to change threads and back
-would take longer. Everything else is done in a thread.
+What is small is only held, in the event loop, and a thread takes over what is held a little later;
+everything else is the thread's, behind that. There is one thread at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import trio
 
@@ -17,6 +18,15 @@ from arneb_core.api.errors import CommitFailed, describe
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, SMALL_ROWS_MAX
 from arneb_core.store.commit_record import RecordCorrupt, decode_changes, rows_in
+from arneb_core.store.held import HELD_BYTES_MAX
+
+TAKE_OVER_S: Final = 0.2
+"""What is held waits so long for company: who reads the directory beside this process finds it no
+later, and who starts again reads no more of the log than that. Each takeover flushes twice, on
+every node, where Pulsar's bookies may be flushing for the next record on the same disk."""
+
+FULL_BYTES: Final = HELD_BYTES_MAX // 4
+"""With so much it is taken over at once: until that is done there is room for more."""
 
 
 class Own:
@@ -45,53 +55,94 @@ class TidyUp:
 class Applying:
     """The directory of a shard, one thread at a time."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, failed: Callable[[str], None]) -> None:
+        """``failed`` is told why something could not be applied, once."""
         self._replica = replica
         self._failed = False
+        self._tell = failed
+        self._one = trio.Lock()
+        self._is_held, self._is_full = trio.Event(), trio.Event()
 
     def __repr__(self) -> str:
         return f"<Applying to {self._replica!r}{', failed' if self._failed else ''}>"
 
-    async def apply(self, batch: Sequence[Apply]) -> str:
-        """Take these in and tell those who wait; why that could not be, if it could not."""
-        if self._failed:
-            return ""
+    async def run(self) -> None:
+        """Take over what is held, until cancelled; then what is left."""
+        try:
+            while True:
+                await self._is_held.wait()
+                with trio.move_on_after(TAKE_OVER_S):
+                    await self._is_full.wait()
+                self._is_held, self._is_full = trio.Event(), trio.Event()
+                await self._take_over()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._take_over()
+
+    def hold(self, effect: Apply) -> bool:
+        """Have it found by readers of this process, and tell who waits, at once, while nothing is
+        under way in :meth:`apply` or :meth:`tidy_up`. False: it is to be applied."""
+        body, own = effect.commit.body, effect.ended
+        is_own = isinstance(own, Own)
+        try:
+            if self._failed or not (is_own or _is_small(body)):
+                return False
+            step = _step_of(effect)
+        except RecordCorrupt:
+            return False  # which says so
+        if not self._replica.hold(step):
+            return False
+        if body:
+            self._is_held.set()
+            if self._replica.held_bytes >= FULL_BYTES:
+                self._is_full.set()
+        if isinstance(own, Own):
+            own.ended(CommitReport(len(own.changes.blocks), len(body), 0))
+        return True
+
+    async def apply(self, batch: Sequence[Apply]) -> None:
+        """Take these in and tell those who wait."""
         replica = self._replica
         try:
-            is_small = len(batch) == 1 and _is_small(batch[0].commit.body)
-            small = [_step_of(batch[0])] if is_small else []
-            report = replica.apply_at_once(small[0]) if small else None
-            reports = (
-                [report]
-                if report is not None
-                else await trio.to_thread.run_sync(
-                    lambda: replica.apply(small or [_step_of(each) for each in batch])
+            async with self._one:
+                if self._failed:
+                    return
+                reports = await trio.to_thread.run_sync(
+                    lambda: replica.apply([_step_of(each) for each in batch])
                 )
-            )
         except (CommitFailed, RecordCorrupt) as error:
-            self._failed = True
-            return f"cannot apply what follows {replica.applied.link.number}: {describe(error)}"
+            self._fail(error)
+            return
         for each, made in zip(batch, reports, strict=True):
             if isinstance(each.ended, Own):
                 each.ended.ended(made)
-        return ""
-
-    async def prepare(self) -> None:
-        """Make ready what small commits need."""
-        await trio.to_thread.run_sync(self._replica.prepare)
 
     async def tidy_up(self, work: TidyUp) -> None:
         """Go on trimming; what cannot be trimmed now waits."""
         try:
-            report = await trio.to_thread.run_sync(self._replica.tidy_up)
+            async with self._one:
+                report = await trio.to_thread.run_sync(self._replica.tidy_up)
         except CommitFailed:
             report = CommitReport(0, 0, 0)
         work.ended(report)
 
+    async def _take_over(self) -> None:
+        try:
+            async with self._one:
+                if not self._failed:
+                    await trio.to_thread.run_sync(self._replica.take_over)
+        except CommitFailed as error:
+            self._fail(error)
+
+    def _fail(self, error: CommitFailed | RecordCorrupt) -> None:
+        self._failed = True
+        number = self._replica.flushed.link.number
+        self._tell(f"cannot apply what follows {number}: {describe(error)}")
+
 
 def _is_small(body: bytes) -> bool:
     """To take it apart costs the loop nothing worth mentioning."""
-    return 0 < len(body) <= SMALL_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX
+    return not body or (len(body) <= SMALL_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX)
 
 
 def _step_of(effect: Apply) -> Step:

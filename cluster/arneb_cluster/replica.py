@@ -1,10 +1,10 @@
 """The replica: a directory that takes records over, in few synchronous transactions.
 
-The rule: what a directory has, and up to where it has it, is one transaction or one record of its
-journal, and that is on disk when :meth:`Replica.apply` returns. Commits go in in their order, as
-many together as come; whether they came one by one or together cannot be told from what is stored.
-What is in the journal LMDB takes over when that is full, with the next commit that is not for it,
-or once nothing comes.
+The rule: what a directory has on disk, and up to where it has it, is one transaction. Commits go in
+in their order, as many together as come; whether they came one by one or together cannot be told
+from what is stored. Small ones are held in memory first, where readers in this process find them:
+they are stored in the log, and are read there again should this process end before a transaction
+has taken them over.
 """
 
 import json
@@ -18,13 +18,11 @@ from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Pl
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreUnusable
 from arneb_core.api.position import Position
 from arneb_core.store.changes import Changes, CommitReport, Trim
-from arneb_core.store.commit.inline import InlineCommits
 from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.environment import Store
 from arneb_core.store.records import unpack_trims
 from arneb_core.store.schema import (
     FRONTEND_PREFIX,
-    META_CLEAN,
     META_REPLICA,
     META_TRIMS,
     TOPIC_PREFIX,
@@ -41,8 +39,6 @@ UNFLUSHED_HEARTBEATS_MAX: Final = 30
 
 MEMBERS_ROW: Final = Table.CATALOG, frontend_key("cluster/members")
 """The list of members, written by whoever leads."""
-
-CLEAN_ROW: Final = Table.META, META_CLEAN
 
 UNFOUNDED: Final = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
 """A directory that has nothing of any topic."""
@@ -122,14 +118,17 @@ class Replica:
             row = snapshot.get(Table.META, META_REPLICA)
             self._trims: list[Trim] = unpack_trims(snapshot.get(Table.META, META_TRIMS) or b"")
             self.members = Members.unpack(snapshot.get(*MEMBERS_ROW))
-            self._is_clean = snapshot.get(Table.META, META_CLEAN) is not None
         self.applied = UNFOUNDED if row is None else unpack_applied(row)
         self.flushed = self.applied
-        """What is on disk; :attr:`applied` may be ahead by records that say nothing."""
+        """What is on disk; :attr:`applied` is ahead by what is held, and by records that say
+        nothing."""
+        self._held: list[Applied] = []
+        """Up to where the directory has the log with each commit that is held. The loop adds, and
+        the thread that takes over removes."""
         self._unflushed = 0
         self.metadata_changes = 0
         """Transactions that changed what frontends keep beside messages."""
-        self._inline = InlineCommits(store.commit_tiny)
+        store.prepare_holding()
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -169,32 +168,43 @@ class Replica:
             reports += [report] * len(each)
         return reports
 
-    def prepare(self) -> None:
-        """Make the journal ready, in which small commits are one write each."""
-        self.store.prepare_tiny()
+    @property
+    def held_bytes(self) -> int:
+        """What readers of this process find, and a transaction has to take over."""
+        return self.store.held_bytes
 
-    def apply_at_once(self, step: Step) -> CommitReport | None:
-        """Take a small one in by one write, while the disk is fast: for the event loop. None: it
-        was not to be, and is to be taken in by :meth:`apply` before anything else is."""
-        # Whoever finds that the last engine stopped in order looks at no journal.
-        if not step.changes or self._trims or self._is_clean:
-            return None
-        taken = _with_place(step.changes, step.applied)
-        report = self._inline.commit(taken) if self._inline.suits(taken) else None
-        if report is not None:
-            self._took(taken, step.applied)
-            report.unsettled = False  # its time comes, see above
-        return report
+    def hold(self, step: Step) -> bool:
+        """Have it found by readers of this process from now on, and taken over later: for the event
+        loop, while :meth:`take_over` may be under way in a thread, and nothing else. False: it is
+        to be taken in by :meth:`apply`, before anything else is."""
+        changes = step.changes
+        if not changes:
+            if self._unflushed + 1 >= UNFLUSHED_HEARTBEATS_MAX:
+                return False
+            self._unflushed += 1
+        elif MEMBERS_ROW in map(_key_of, changes.puts):
+            return False  # who is told of by these relies on what is on disk
+        elif self.store.hold(changes, step.size):
+            self._held.append(step.applied)
+            self._took(changes)
+        else:
+            return False
+        self.applied = step.applied
+        return True
+
+    def take_over(self) -> None:
+        """Have what is held now on disk. Raises :class:`.CommitFailed`."""
+        if self._held:
+            self._commit_held()
 
     def tidy_up(self) -> CommitReport:
         """Go on with what is to be trimmed."""
-        return self._commit(Changes())
+        return self._commit_held()
 
     def flush(self) -> None:
-        """Have :attr:`flushed` be all that is applied, and LMDB have all of it."""
-        if self.flushed != self.applied or self.store.is_unsettled:
-            self._commit(Changes(puts=[applied_row(self.applied)]))
-            self.flushed, self._unflushed = self.applied, 0
+        """Have :attr:`flushed` be all that is applied. Raises :class:`.CommitFailed`."""
+        if self.flushed != self.applied:
+            self._commit(Changes(puts=[applied_row(self.applied)]), self.applied)
 
     def _apply(self, steps: list[Step]) -> CommitReport:
         applied = steps[-1].applied
@@ -202,49 +212,33 @@ class Replica:
         if not commits:
             self.applied = applied
             self._unflushed += len(steps)
-            # Only who has nothing to say says so.
-            if self._unflushed >= UNFLUSHED_HEARTBEATS_MAX or self.store.is_unsettled:
+            if self._unflushed >= UNFLUSHED_HEARTBEATS_MAX:
                 self.flush()
             return CommitReport(0, 0, len(self._trims))
         changes = joined(commits)
         for topic_id, first, entries in changes.blocks:
             # A ledger's number comes again once its leader has trimmed what was left there.
             while self._is_left_over(topic_id, first, Position(first + len(entries) - 1)):
-                self._commit(Changes())
-        taken = _with_place(changes, applied)
+                self._commit_held()
         self._trims += changes.trims
-        report = self._in_journal(taken) or self._commit(taken)
-        self._took(taken, applied)
+        report = self._commit(_with_place(changes, applied), applied)
+        self.applied = applied
+        self._took(changes)
         return report
 
-    def _took(self, taken: Changes, applied: Applied) -> None:
-        """It is on disk."""
-        self.applied = self.flushed = applied
-        self._unflushed = 0
-        if CLEAN_ROW in taken.deletes:  # which come first
-            self._is_clean = False
-        for table, key, value in taken.puts:
+    def _took(self, changes: Changes) -> None:
+        """Whoever reads finds it from now on."""
+        for table, key, value in changes.puts:
             if (table, key) == MEMBERS_ROW:
                 self.members = Members.unpack(value)
-            elif (table, key) == CLEAN_ROW:
-                self._is_clean = value is not None
-        if any(map(_is_metadata, taken.puts)) or any(map(_is_metadata, taken.deletes)):
+        if any(map(_is_metadata, changes.puts)) or any(map(_is_metadata, changes.deletes)):
             self.metadata_changes += 1
 
-    def _in_journal(self, taken: Changes) -> CommitReport | None:
-        """What :meth:`apply_at_once` has left to this thread, since the disk was slow."""
-        if not self._inline.for_journal:
-            return None
-        self._inline.for_journal = False
-        try:
-            report = self.store.commit_tiny(taken)
-        except OSError as error:
-            self._inline.told(StoreFailed(str(error)), error)
-            return None
-        if report is not None:
-            self._inline.told(report)
-            report.unsettled = False
-        return report
+    def _commit_held(self) -> CommitReport:
+        """Have on disk what is held, and go on with what is to be trimmed."""
+        if not (held := self._held.copy()):
+            return self._commit(Changes(), self.flushed)
+        return self._commit(Changes(puts=[applied_row(held[-1])]), held[-1], len(held))
 
     def _is_left_over(self, topic_id: int, first: Position, last: Position) -> bool:
         return any(
@@ -252,12 +246,17 @@ class Replica:
             for topic, begin, end in self._trims
         )
 
-    def _commit(self, changes: Changes) -> CommitReport:
+    def _commit(self, changes: Changes, applied: Applied, held: int | None = None) -> CommitReport:
+        """With so many of those that are held, or all; up to there the directory has the log
+        then."""
+        held = len(self._held) if held is None else held
         try:
-            report = self.store.commit(changes)
+            report = self.store.commit(changes, held=held)
         except CommitInDoubt as doubt:
             # Whether it is there a start finds out; nothing is taken in meanwhile.
             raise StoreFailed(f"outcome of a transaction unknown: {doubt}") from doubt
+        self.flushed, self._unflushed = applied, 0
+        del self._held[:held]
         if not report.trims_left:
             self._trims = []
         return report
@@ -273,6 +272,10 @@ def _with_place(changes: Changes, applied: Applied) -> Changes:
         changes.trims,
         changes.shared,
     )
+
+
+def _key_of(put: tuple[Table, bytes, bytes | None]) -> tuple[Table, bytes]:
+    return put[:2]
 
 
 def _is_metadata(row: tuple[Table, bytes] | tuple[Table, bytes, bytes | None]) -> bool:

@@ -87,7 +87,9 @@ class Shard:
         self._leading, self._led = trio.CancelScope(), trio.Event()
         """The engine is closed, if there was one."""
         self._led.set()
-        self._applying = Applying(replica)
+        self._applying = Applying(replica, self._apply_failed)
+        self._works = self._holds = False
+        """Something ordered is being done, in a task, or held, at once."""
         self._warming = Warming(replica, lambda: self.state is State.FOLLOWING)
         self._topic = LogTopic(client, settings.topic)
         self._following = Following(
@@ -146,7 +148,9 @@ class Shard:
         await self._topic.hold()
         try:
             async with trio.open_nursery() as self._nursery:
-                for each in (self._election, self._following, self.membership, self._warming):
+                for each in (
+                    self._election, self._following, self.membership, self._warming, self._applying,
+                ):  # fmt: skip
                     self._nursery.start_soon(each.run)
                 for task in (self._work, self._tick, self._lose_with_run):
                     self._nursery.start_soon(task)
@@ -245,16 +249,38 @@ class Shard:
                 self._start(self._following.read_back, effect.after)
             else:
                 self._ordered.append(effect)
+        if self._ordered:
+            if not self._works:
+                self._hold()
+            if self._ordered:
                 self._wanted.set()
+
+    def _hold(self) -> None:
+        """What can be held is, once all is written that goes to the topic: who is told of it may
+        commit the next. Where it ends the task goes on."""
+        if self._holds:
+            return  # it goes on when who was told returns
+        ordered, self._holds, held = self._ordered, True, 0
+        try:
+            while ordered and isinstance(first := ordered[0], Apply):
+                ordered.popleft()
+                if not self._applying.hold(first):
+                    ordered.appendleft(first)
+                    break
+                held += 1
+        finally:
+            self._holds = False
+        if held:
+            self._applied()
 
     def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         assert self._nursery is not None, "it runs"
         self._nursery.start_soon(task, *args)
 
     async def _work(self) -> None:
-        await self._applying.prepare()
         while True:
             while self._ordered:
+                self._works = True
                 batch: list[Apply] = []
                 while self._ordered and isinstance(first := self._ordered[0], Apply):
                     self._ordered.popleft()
@@ -268,6 +294,7 @@ class Shard:
                 if len(self._ordered) < UNAPPLIED_MAX:
                     self._room.set()
                     self._room = trio.Event()
+            self._works = False
             self._wanted = trio.Event()
             await self._wanted.wait()
 
@@ -276,13 +303,15 @@ class Shard:
             await self._room.wait()
 
     async def _apply(self, batch: list[Apply]) -> None:
-        why = await self._applying.apply(batch)
-        if why:
-            logger.error("%s: %s", self.settings.shard, why)
-            if self._log is not None:
-                self._log.lose(why)
-            self.node.apply_failed(why, self._now())
+        await self._applying.apply(batch)
         self._applied()
+        self._gather()
+
+    def _apply_failed(self, why: str) -> None:
+        logger.error("%s: %s", self.settings.shard, why)
+        if self._log is not None:
+            self._log.lose(why)
+        self.node.apply_failed(why, self._now())
         self._gather()
 
     async def _act(self, act: Act) -> None:

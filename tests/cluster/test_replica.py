@@ -208,7 +208,7 @@ def test_a_transaction_of_which_nobody_knows_is_a_failure(tmp_path: Path) -> Non
     with Store.open(tmp_path) as store:
         replica = Replica(store)
 
-        def doubt(changes: Changes) -> None:
+        def doubt(changes: Changes, *, held: int) -> None:
             raise CommitInDoubt("the meta page")
 
         store.commit = doubt  # type: ignore[assignment, method-assign]

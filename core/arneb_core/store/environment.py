@@ -105,9 +105,12 @@ class Store(Commits):
         when it had to be opened again and could not, or LMDB meets a page that is none."""
         # Looked at before LMDB: what is taken over in between is in both, and known by number.
         pending, gaps = self._journal.pending.copy(), self._journal.gaps
+        held = self._held.copy()
         txn = self._live.begin_snapshot()
         try:
-            yield Snapshot(txn, self._live.tables, self._live.page_release, pending, gaps)
+            yield Snapshot(
+                txn, self._live.tables, self._live.page_release, pending, gaps, held=held
+            )
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error
         finally:
@@ -149,7 +152,8 @@ class Store(Commits):
         return self._live.readers()
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """A consistent copy into the empty directory ``target``, while commits go on.
+        """A consistent copy into the empty directory ``target``, while commits go on; of what is
+        held (:meth:`.Commits.hold`), nothing.
 
         ``compact`` leaves out what is free, and takes a little longer. Raises
         :class:`StoreFailed`.

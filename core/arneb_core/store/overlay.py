@@ -1,7 +1,7 @@
-"""The overlay: what the journal holds and LMDB lacks, laid over what LMDB has.
+"""The overlay: what the journal or the process holds and LMDB lacks, laid over what LMDB has.
 
-The rule: whoever reads finds what a takeover of the same records would leave. So the journal takes
-only what can be laid over a table key by key: runs of entries, and single rows that
+The rule: whoever reads finds what a takeover of the same commits would leave. So both take only
+what can be laid over a table key by key: runs of entries, and single rows that
 :func:`can_be_laid_over` names. Any other row says how to read others (a ledger, a trim, the journal
 itself), and whoever reads that reads LMDB alone.
 """
@@ -13,7 +13,7 @@ from typing import Final
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.store.block import encode_block, split_run
 from arneb_core.store.changes import Changes
-from arneb_core.store.commit_record import CommitRecord, merged_blocks
+from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.schema import FRONTEND_PREFIX, META_REPLICA, Table, TopicId
 
 Rows = dict[bytes, bytes | None]
@@ -23,17 +23,17 @@ NO_ROWS: Final[Mapping[bytes, bytes | None]] = {}
 
 
 class Overlay:
-    """What some records, oldest first, have that LMDB lacks."""
+    """What some commits, oldest first, have that LMDB lacks."""
 
     __slots__ = ("_rows", "runs")
 
-    def __init__(self, records: Sequence[CommitRecord] = ()) -> None:
+    def __init__(self, commits: Sequence[Changes] = ()) -> None:
         self.runs: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
         self._rows: dict[Table, Rows] = {}
-        for topic_id, first, entries in merged_blocks(each.changes for each in records):
+        for topic_id, first, entries in merged_blocks(commits):
             self.runs.setdefault(topic_id, []).append((first, entries))
-        for record in records:
-            for table, key, value in rows_of(record.changes):
+        for changes in commits:
+            for table, key, value in rows_of(changes):
                 self._rows.setdefault(table, {})[key] = value
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Overlay:
 
 
 def can_be_laid_over(changes: Changes) -> bool:
-    """Whether the journal may hold this commit: entries, places of cursors, rows that frontends
+    """Whether it may stand before LMDB: entries, places of cursors, rows that frontends
     keep, and up to where a directory has a replicated log."""
     return changes.is_plain or (
         not (changes.prefixes or changes.trims)

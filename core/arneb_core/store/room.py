@@ -92,6 +92,10 @@ class Room:
             self._used_at_most = self._used()
         return self._allocated - self._used_at_most >= wanted
 
+    def seems_at_hand(self, need: int) -> bool:
+        """The same by what was seen last, for another thread than the one that commits."""
+        return self._allocated - self._used_at_most >= need + self._reserve
+
     def spend(self, need: int) -> None:
         """Note that a commit without appends may have used ``need`` bytes of the reserve."""
         self._used_at_most += need

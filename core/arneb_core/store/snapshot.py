@@ -17,9 +17,11 @@ from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.position import AFTER_ALL, Position
 from arneb_core.store.block import BLOCK_FORMAT, block_span, cut_run, decode_block, pick_entries
 from arneb_core.store.bodies import unpack_body
+from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.copying import copy_store
 from arneb_core.store.fitting import Fitting, Gap, fit
+from arneb_core.store.held import HeldCommit
 from arneb_core.store.journal_file import Fault
 from arneb_core.store.journal_reader import JournalReader
 from arneb_core.store.leftovers import Range, is_left_over, leftovers
@@ -73,9 +75,11 @@ class Snapshot:
         pending: Sequence[CommitRecord] = (),
         gaps: Sequence[Gap] = (),
         faults: Sequence[Fault] = (),
+        held: Sequence[HeldCommit] = (),
     ) -> None:
         """``pending`` are records of the journal that LMDB may not have taken over yet, ``gaps``
-        what is missing between them, and ``faults`` what is wrong with the journal."""
+        what is missing between them, and ``faults`` what is wrong with the journal; ``held`` is
+        what came behind them, in memory alone."""
         self._txn = txn
         self._tables = tables
         self._page_release = page_release
@@ -83,12 +87,18 @@ class Snapshot:
         self.faults = faults
         self._leftovers: dict[TopicId, list[Range]] | None = None  # looked up when needed
         self._overlay = Overlay()
+        late: list[Changes] = []
         if pending:
             has = JournalState.unpack(self.get(Table.META, META_JOURNAL)).number
-            self._overlay = Overlay([each for each in pending if each.number > has])
+            late = [each.changes for each in pending if each.number > has]
+        if held:
+            transaction = txn.id()
+            late += [each.changes for each in held if not each.is_in(transaction)]
+        if late:
+            self._overlay = Overlay(late)
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self._txn.id()}, from the journal {self._overlay!r}>"
+        return f"<Snapshot {self._txn.id()}, with {self._overlay!r}>"
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""

@@ -24,6 +24,7 @@ from arneb_core.store.commit.journal_recovery import recover_journal
 from arneb_core.store.commit.outcome import Attempt
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.commit_record import merged_blocks
+from arneb_core.store.held import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX, HeldCommits
 from arneb_core.store.journal_file import JOURNAL_BYTES
 from arneb_core.store.live import LiveEnvironment
 from arneb_core.store.opening import DATA_NAME
@@ -40,6 +41,11 @@ JOURNAL_ROOM_BYTES: Final = (
     JOURNAL_BYTES + (RUNS_MAX + (ROWS_MAX + 32) * PAGES_PER_ROW) * PAGE_BYTES
 )
 """What a takeover needs at most. What is accepted must find room, whatever comes in between."""
+
+HELD_ROOM_BYTES: Final = (
+    HELD_BYTES_MAX + (HELD_RUNS_MAX + (HELD_ROWS_MAX + 32) * PAGES_PER_ROW) * PAGE_BYTES
+)
+"""The same, of what is held."""
 
 PREPARE_AGAIN_COMMITS: Final = 256
 """After so many, a journal that could not be made ready is tried again."""
@@ -65,6 +71,9 @@ class Commits:
         self._trims: list[Trim] = []
         self._committing = Lock()
         self._beside = Beside()
+        self._held = HeldCommits()
+        self._holds = False
+        """It is to be ready to."""
         self._attempt: Attempt | None = None
         self._asked: Attempt | None = None
         """The last one that was made for somebody. Behind it the store may make others for itself,
@@ -84,8 +93,9 @@ class Commits:
     def __repr__(self) -> str:
         return f"<Commits to {self._live!r}, {len(self._trims)} trims>"
 
-    def commit(self, changes: Changes) -> CommitReport:
-        """Make ``changes`` durable, all or nothing; blocks until they are.
+    def commit(self, changes: Changes, *, held: int | None = None) -> CommitReport:
+        """Make ``changes`` durable, all or nothing; blocks until they are. So many of the commits
+        that are held (:meth:`hold`), or all, go first, in the same transaction.
 
         Raises :class:`StoreFull` or :class:`StoreFailed`; then nothing was changed, and the
         next commit may succeed. Raises :class:`CommitInDoubt` when nobody can tell; then
@@ -97,7 +107,7 @@ class Commits:
             env = None
             try:
                 env = self._live.working()
-                return self._commit(env, changes)
+                return self._commit(env, changes, held)
             except Exception as failure:
                 # Where LMDB cannot even be asked, only the journal may have the run.
                 if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):
@@ -173,6 +183,30 @@ class Commits:
             return None
         return CommitReport(len(changes.blocks), written, 0, perf_counter() - begun, True)
 
+    def prepare_holding(self) -> None:
+        """Make ready what :meth:`hold` needs, if there is room for it now, and after each
+        commit."""
+        self._holds = True
+        with suppress(StoreFull):
+            self._room.ensure(HELD_ROOM_BYTES)
+
+    def hold(self, changes: Changes, size: int) -> bool:
+        """Have ``changes``, of so many bytes, that are durable elsewhere: readers in this process
+        find them from now on, and the next :meth:`commit` takes them over first. For one thread,
+        while another may be in :meth:`commit`. False: not now, and nothing of it is there; have it
+        committed by :meth:`commit` before anything else is held."""
+        if not self._holds or self._trims or self._live.is_broken:
+            return False
+        if not (self._held.takes(changes, size) and self._room.seems_at_hand(HELD_ROOM_BYTES)):
+            return False
+        self._held.hold(changes, size)
+        return True
+
+    @property
+    def held_bytes(self) -> int:
+        """Of what is held."""
+        return self._held.size
+
     # Inside
 
     def _begin_alone(self) -> None:
@@ -180,11 +214,18 @@ class Commits:
             raise RuntimeError("two commits at once: commit() belongs to one thread")
 
     def _commit(
-        self, env: lmdb.Environment, changes: Changes, *, is_asked: bool = True
+        self,
+        env: lmdb.Environment,
+        changes: Changes,
+        held_count: int | None,
+        *,
+        is_asked: bool = True,
     ) -> CommitReport:
         appends = bool(changes.blocks)
         due = self._journal.due
+        held = self._held.copy()[:held_count]
         late = [] if due is None else self._journal.late
+        late += [each.changes for each in held]
         blocks = merged_blocks(late) + changes.blocks if late else changes.blocks
         encoded = encode_runs(blocks, changes.shared)
         bytes_written = encoded.size
@@ -193,7 +234,7 @@ class Commits:
         rows += 2 * len(encoded.bodies)
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
         trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
-        if not (changes or trims or due):
+        if not (changes or trims or due or held):
             return CommitReport(0, 0, 0)
         begun = perf_counter()
         try:
@@ -218,7 +259,8 @@ class Commits:
                     if due is not None:
                         transaction.remember_journal(due)
                     report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
-                    attempt = self._attempt = Attempt(txn.id(), report, trims_left, due)
+                    attempt = self._attempt = Attempt(txn.id(), report, trims_left, due, held)
+                    self._held.begin(held, attempt.transaction)
                     if is_asked:
                         self._asked = attempt
             finally:
@@ -245,12 +287,17 @@ class Commits:
         """The commit is on disk."""
         self._trims = attempt.trims_left
         self._forgets_ahead = False
+        held, attempt.held = attempt.held, []
+        self._held.took(held)
         if attempt.journal is not None:
             self._journal.told(attempt.journal)
         self._live.page_release.read(0)  # its pages stand elsewhere now
 
     def _make_ready(self) -> None:
         """See to it that the next tiny commit can go to the journal."""
+        if self._holds:
+            with suppress(lmdb.Error, OSError, StoreFull):
+                self._room.ensure(HELD_ROOM_BYTES)
         if not self._journal.is_wanted or self._prepare_in:
             self._prepare_in = max(0, self._prepare_in - 1)
             return
@@ -268,7 +315,7 @@ class Commits:
             try:
                 self._journal.erase()
             except OSError:
-                self._commit(env, Changes(), is_asked=False)
+                self._commit(env, Changes(), 0, is_asked=False)
         asked, self._asked, self._attempt = self._asked, None, None
         if asked is None or not asked.is_there:
             return None
@@ -278,6 +325,8 @@ class Commits:
     def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:
         """The failure in the core's words; also find out whether LMDB has given up."""
         if not self._live.notice():
+            if self._attempt is not None:
+                self._held.failed(self._attempt.held)
             self._attempt = None  # it failed before the write that makes it count
         code = error.code if isinstance(error, lmdb.Error) else error.errno
         if isinstance(error, lmdb.MapFullError) or code in NO_SPACE:
@@ -293,8 +342,12 @@ class Commits:
 
     def _settled(self) -> None:
         """What the file showed will stay so."""
-        if self._attempt is not None and self._attempt.is_there:
+        if self._attempt is None:
+            return
+        if self._attempt.is_there:
             self._landed(self._attempt)
+        else:
+            self._held.failed(self._attempt.held)
 
     def _free_bytes(self) -> int:
         with self._live.reading() as txn:

@@ -5,9 +5,10 @@ fails, the disk has it or not. Nobody is told before the file was opened again, 
 before a further commit is durable, which makes it stay so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arneb_core.store.changes import CommitReport, Trim
+from arneb_core.store.held import HeldCommit
 from arneb_core.store.records import JournalState
 
 
@@ -21,5 +22,7 @@ class Attempt:
     trims_left: list[Trim]
     journal: JournalState | None
     """What it tells LMDB of the journal."""
+    held: list[HeldCommit] = field(default_factory=list)
+    """What it takes over of that."""
     is_there: bool | None = None
     """None: not known yet."""
