@@ -1,12 +1,14 @@
 """Following: the log topic is read into the protocol's machine, and asked where it ends.
 
 The rule: a follower reads on from where its directory is, and never further ahead of that than
-there is room; a leader, from its own TAKE on. Whatever goes wrong with Pulsar is tried again.
+there is room; a leader, from its own TAKE on. What comes is read in the turn in which it comes: a
+leader's clients wait for it. Whatever goes wrong with Pulsar is tried again.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Final
 
 import trio
@@ -21,6 +23,12 @@ from arneb_pulsar.client.reader import Reader
 
 RETRY_S: Final = 0.5
 """After Pulsar could not be reached."""
+
+TURN_BYTES: Final = 256 << 10
+"""Of entries that are read in one turn: some milliseconds of a follower, which takes them apart."""
+
+ENTRY_BYTES: Final = 2_000
+"""What an entry costs of that at least."""
 
 FARTHEST: Final = Place((1 << 63) - 1, 0)
 
@@ -37,15 +45,22 @@ class Following:
         now: Callable[[], float],
         now_ms: Callable[[], int],
         gather: Callable[[], None],
+        has_room: Callable[[], bool],
         room: Callable[[], Awaitable[None]],
     ) -> None:
-        """``gather`` takes what the machine asks for, and ``room`` waits until more may be read."""
+        """``gather`` takes what the machine asks for; ``has_room`` says whether more may be read,
+        and ``room`` waits until it may."""
         self._topic = topic
         self._node = node
         self._now = now
         self._now_ms = now_ms
         self._gather = gather
+        self._has_room = has_room
         self._room = room
+        self._more = trio.Event()
+        """There is something for the task to do."""
+        self._failure: Exception | None = None
+        """Of what was read as it came."""
         self._reader: Reader[bytes] | None = None
         self._made = trio.Event()
         """There is a reader."""
@@ -106,10 +121,44 @@ class Following:
         self._gather()
 
     async def _read(self, reader: Reader[bytes]) -> None:
-        while True:
-            place, data = entry_of(await reader.read())
+        context = copy_context()
+        reader.listen(lambda: context.run(self._arrived, reader))
+        try:
+            while self._node.state is not State.STOPPED:
+                self._more = trio.Event()
+                if self._failure is not None:
+                    raise self._failure
+                if self._take(reader):
+                    await self._room()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await self._more.wait()
+        finally:
+            reader.listen(lambda: None)
+
+    def _arrived(self, reader: Reader[bytes]) -> None:
+        """Entries came, or the reader has ended: called by its connection."""
+        try:
+            if self._take(reader):
+                self._more.set()
+        except PulsarError:
+            self._more.set()  # whose reading fails as well
+        except Exception as error:
+            # Ours: it is to end this task, and not the connection.
+            self._failure = error
+            self._more.set()
+
+    def _take(self, reader: Reader[bytes]) -> bool:
+        """Read what is here, as much as a turn may take; whether there may be more, or nothing more
+        is to be read. Raises :class:`PulsarError`."""
+        size = 0
+        while size < TURN_BYTES and self._has_room() and self._node.state is not State.STOPPED:
             if self._reads.cancel_called:
-                return  # it came in the instant of a new beginning, and is read again behind that
+                break  # it came in the instant of a new beginning, and is read again behind that
+            if (message := reader.read_nowait()) is None:
+                return False
+            place, data = entry_of(message)
+            size += max(len(data), ENTRY_BYTES)
             try:
                 # What waited here, or in the topic, is no measure of clocks.
                 clock_ms = None if reader.waiting else self._now_ms()
@@ -117,6 +166,4 @@ class Following:
             except UnknownVersion as error:
                 self._node.apply_failed(str(error), self._now())
             self._gather()
-            if self._node.state is State.STOPPED:
-                return
-            await self._room()
+        return True

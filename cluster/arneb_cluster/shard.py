@@ -93,7 +93,7 @@ class Shard:
         self._warming = Warming(replica, lambda: self.state is State.FOLLOWING)
         self._topic = LogTopic(client, settings.topic)
         self._following = Following(
-            self._topic, self.node, now, now_ms, self._gather, self._has_room
+            self._topic, self.node, now, now_ms, self._gather, self._has_room, self._room_for_more
         )
         self.membership = Membership(
             client, settings, self._topic, replica, self.node, self, now_ms
@@ -291,15 +291,18 @@ class Shard:
                     await self._applying.tidy_up(following)
                 elif not isinstance(following, Apply):
                     await self._act(following)
-                if len(self._ordered) < UNAPPLIED_MAX:
+                if self._has_room():
                     self._room.set()
                     self._room = trio.Event()
             self._works = False
             self._wanted = trio.Event()
             await self._wanted.wait()
 
-    async def _has_room(self) -> None:
-        while len(self._ordered) >= UNAPPLIED_MAX:
+    def _has_room(self) -> bool:
+        return len(self._ordered) < UNAPPLIED_MAX
+
+    async def _room_for_more(self) -> None:
+        while not self._has_room():
             await self._room.wait()
 
     async def _apply(self, batch: list[Apply]) -> None:

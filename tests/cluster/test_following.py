@@ -18,7 +18,6 @@ class Topic:
 
     def __init__(self) -> None:
         self.end = 0
-        self.changed = trio.Event()
         self.readers: list[OneReader] = []
         self.closing_hangs = False
 
@@ -28,8 +27,9 @@ class Topic:
 
     def write(self, count: int) -> None:
         self.end += count
-        self.changed.set()
-        self.changed = trio.Event()
+        for each in self.readers:
+            if not each.is_closed:
+                each.arrived()
 
 
 class OneReader:
@@ -42,10 +42,14 @@ class OneReader:
         self.after = after
         self._next = after.entry + 1
         self.is_closed = False
+        self.arrived = lambda: None
 
-    async def read(self) -> Any:
-        while self._next > self.topic.end:
-            await self.topic.changed.wait()
+    def listen(self, arrived: Any) -> None:
+        self.arrived = arrived
+
+    def read_nowait(self) -> Any:
+        if self._next > self.topic.end:
+            return None
         self._next += 1
         return Place(1, self._next - 1)
 
@@ -77,7 +81,7 @@ def following_of(topic: Any, node: Any, monkeypatch: Any) -> Following:
 
     monkeypatch.setattr(following, "entry_of", lambda place: (place, b""))
     as_node: Node = node
-    return Following(topic, as_node, lambda: 0.0, lambda: 0, lambda: None, room)
+    return Following(topic, as_node, lambda: 0.0, lambda: 0, lambda: None, lambda: True, room)
 
 
 async def test_what_an_old_reader_has_in_hand_is_not_read_behind_a_new_beginning(
@@ -93,9 +97,9 @@ async def test_what_an_old_reader_has_in_hand_is_not_read_behind_a_new_beginning
         await trio.testing.wait_all_tasks_blocked()
         assert node.got == [1, 2, 3, 4, 5]
         # An entry comes in the instant in which leadership ends: it is on its way to the node.
-        topic.write(3)
         node.reader.place = Place(1, 2)
         followed.begin()
+        topic.write(3)
         await trio.testing.wait_all_tasks_blocked()
         assert node.got == [1, 2, 3, 4, 5, *range(3, 9)]
         assert [each.after.entry for each in topic.readers] == [0, 2]

@@ -1,42 +1,41 @@
 """A directory that takes records over: together or one by one, it cannot be told from what is
 stored."""
 
-import errno
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arneb_cluster import replica as replica_module
+from arneb_cluster.protocol.members import Members
 from arneb_cluster.protocol.values import Applied, Link, Place
 from arneb_cluster.replica import (
+    MEMBERS_ROW,
     UNFLUSHED_HEARTBEATS_MAX,
     UNFOUNDED,
     Replica,
     Step,
+    applied_in,
+    applied_row,
     joined,
     pack_applied,
     together,
     unpack_applied,
 )
-from arneb_core.api.errors import StoreFailed
+from arneb_core.api.errors import StoreFailed, StoreFull
 from arneb_core.api.position import LedgerId, position
-from arneb_core.store import journal_file
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.check import check
-from arneb_core.store.commit import inline
-from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
-from arneb_core.store.commit.journal import ROWS_MAX
 from arneb_core.store.commit_record import MAGIC
 from arneb_core.store.environment import Store
 from arneb_core.store.journal_file import JOURNAL_NAME
 from arneb_core.store.records import LedgerRecord, TopicRecord, pack_number, pack_trims
 from arneb_core.store.schema import (
     META_AHEAD,
-    META_CLEAN,
     META_NEXT_TOPIC_ID,
     META_REPLICA,
     TOPIC_PREFIX,
@@ -217,7 +216,7 @@ def test_a_transaction_of_which_nobody_knows_is_a_failure(tmp_path: Path) -> Non
         assert replica.applied == UNFOUNDED
 
 
-# Small commits, in the journal
+# Small commits, held
 
 
 LEDGER = ledger_key(TopicId(1), LedgerId(1)), LedgerRecord(1_000).pack()
@@ -232,193 +231,224 @@ FOUND = Changes(
 
 
 def founded(store: Store) -> Replica:
-    """One with a topic, which is behind as many small commits as it takes."""
+    """One with a topic."""
     replica = Replica(store)
-    replica.prepare()
     replica.apply([Step(FOUND, applied(1))])
-    for number in range(SMALL_COMMITS_MIN):
-        take(replica, Step(Changes(blocks=[run(number, [b"."])]), applied(2 + number)))
     return replica
 
 
 def take(replica: Replica, step: Step) -> bool:
-    """As the shell does; whether it was one write."""
-    if (report := replica.apply_at_once(step)) is None:
-        (report,) = replica.apply([step])
-    assert not report.unsettled
-    return report.bytes_written > 0 and replica.store.is_unsettled
+    """As the shell does; whether it is held."""
+    if replica.hold(step):
+        return True
+    replica.apply([step])
+    return False
 
 
 def small(index: int) -> Step:
-    at = SMALL_COMMITS_MIN + index
-    return Step(Changes(blocks=[run(at, [b"%d" % at])]), applied(2 + at))
+    return Step(Changes(blocks=[run(index, [b"%d" % index])]), applied(2 + index), 100)
 
 
-def found_in(where: Store | SnapshotEnvironment) -> tuple[int, int]:
-    """How many entries there are, and up to which record the directory says that it has the log."""
+def entries_in(where: Store | SnapshotEnvironment) -> int:
     with where.snapshot() as snapshot:
         blocks = snapshot.iter_blocks(TopicId(1), position(1, 0), position(1, 999))
-        row = snapshot.get(Table.META, META_REPLICA)
-        assert row is not None
-        return sum(len(entries) for _, entries in blocks), unpack_applied(row).link.number
+        return sum(len(entries) for _, entries in blocks)
 
 
 def found_on_disk(path: Path) -> tuple[int, int]:
-    """The same, of a directory that nobody writes; it is sound."""
+    """How many entries a directory has that nobody writes, and up to which record it says that it
+    has the log; it is sound."""
     assert [str(each) for each in check(path)] == []
+    found = applied_in(path)
+    assert found is not None
     with open_snapshot_environment(path) as environment:
-        return found_in(environment)
+        return entries_in(environment), found.link.number
 
 
-def test_small_commits_are_one_write_each_and_tell_of_themselves(tmp_path: Path) -> None:
+def on_disk(store: Store) -> tuple[int, int]:
+    """The same of one that is open: what another process would find."""
+    with tempfile.TemporaryDirectory() as made:
+        store.copy(made)
+        return found_on_disk(Path(made))
+
+
+def test_what_is_held_is_found_at_once_and_is_on_disk_in_one_transaction(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         before = store.statistics().last_transaction
-        for index in range(10):
-            assert take(replica, small(index))
-        assert store.statistics().last_transaction == before
-        assert replica.flushed == replica.applied == small(9).applied
-        assert found_in(store) == (SMALL_COMMITS_MIN + 10, replica.applied.link.number)
-        assert Replica(store).applied == replica.applied
-    assert found_on_disk(tmp_path) == (SMALL_COMMITS_MIN + 10, replica.applied.link.number)
-    with Store.open(tmp_path, follows=True) as store:
-        assert Replica(store).applied == replica.applied
-
-
-def test_lmdb_takes_them_over_when_nothing_comes_or_the_journal_is_full(tmp_path: Path) -> None:
-    with Store.open(tmp_path, follows=True) as store:
-        replica = founded(store)
-        assert take(replica, small(0))
-        assert store.is_unsettled
-        heartbeat = Step(Changes(), applied(100))
-        replica.apply([heartbeat])
-        assert not store.is_unsettled
-        assert replica.flushed == heartbeat.applied
-        at_once = [take(replica, small(index)) for index in range(1, ROWS_MAX * 2 + 3)]
-        assert at_once.count(False) == 2
-
-
-def test_what_is_larger_or_more_than_rows_goes_to_lmdb_with_all_before_it(tmp_path: Path) -> None:
-    with Store.open(tmp_path, follows=True) as store:
-        replica = founded(store)
-        assert take(replica, small(0))
-        other = Changes(puts=[(Table.LEDGERS, ledger_key(TopicId(1), LedgerId(2)), LEDGER[1])])
-        assert not take(replica, Step(other, applied(101)))
-        assert not store.is_unsettled
-        assert found_in(store) == (SMALL_COMMITS_MIN + 1, 101)
-
-
-def test_nothing_is_in_the_journal_where_nobody_would_look(tmp_path: Path) -> None:
-    """A directory whose engine has stopped in order is read without its journal."""
-    clean, gone = ((Table.META, META_CLEAN, value) for value in (b"", None))
-    with Store.open(tmp_path, follows=True) as store:
-        replica = founded(store)
-        assert take(replica, small(0))
-        take(replica, Step(Changes(puts=[clean]), applied(200)))
-        assert not take(replica, small(1))
-        assert found_in(store)[0] == SMALL_COMMITS_MIN + 2
-        replica = Replica(store)
-        replica.prepare()
-        assert [take(replica, small(index)) for index in range(2, 10)].count(True) == 0
-        take(replica, Step(Changes(puts=[gone]), applied(300)))
-        at_once = [take(replica, small(index)) for index in range(10, 20)]
-        assert at_once.count(True) == 10 - SMALL_COMMITS_MIN
-        take(replica, Step(Changes(puts=[clean]), applied(400)))
-        take(replica, Step(Changes(deletes=[(Table.META, META_CLEAN)]), applied(401)))
-        assert take(replica, small(20))
-
-
-def test_who_reads_a_start_and_a_stop_together_looks_at_no_journal(tmp_path: Path) -> None:
-    with Store.open(tmp_path, follows=True) as store:
-        replica = founded(store)
-        begins = Changes(deletes=[(Table.META, META_CLEAN)])
-        stops = Changes(puts=[(Table.META, META_CLEAN, b"")])
-        replica.apply([Step(begins, applied(100)), Step(stops, applied(101))])
-        assert not take(replica, small(0))
-
-
-def test_a_slow_disk_is_left_to_the_thread_and_a_failed_write_to_lmdb(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store.open(tmp_path, follows=True) as store:
-        replica = founded(store)
-        monkeypatch.setattr(inline, "FAST_S", -1.0)
-        assert replica.apply_at_once(small(0)) is None
-        before = store.statistics().last_transaction
-        (report,) = replica.apply([small(0)])
-        assert store.statistics().last_transaction == before
-        assert not report.unsettled
-        assert store.is_unsettled
-
-        def failing(*_: object) -> None:
-            raise OSError(errno.EIO, "the disk")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(journal_file, "write_at", failing)
-            assert replica.apply_at_once(small(1)) is None
-            replica.apply([small(1)])
+        assert all(take(replica, small(index)) for index in range(10))
+        assert (replica.applied, replica.flushed) == (small(9).applied, applied(1))
+        assert (entries_in(store), replica.held_bytes) == (10, 1_000)
+        assert on_disk(store) == (0, 1)
+        replica.take_over()
         assert store.statistics().last_transaction == before + 1
-        assert found_in(store) == (SMALL_COMMITS_MIN + 2, small(1).applied.link.number)
+        assert replica.flushed == replica.applied == small(9).applied
+        assert (entries_in(store), replica.held_bytes) == (10, 0)
+        assert on_disk(store) == (10, 11)
+        replica.take_over()
+        assert store.statistics().last_transaction == before + 1
+    with Store.open(tmp_path, follows=True) as store:
+        assert Replica(store).applied == small(9).applied
+
+
+def test_what_comes_while_others_are_taken_over_waits_for_the_next_time(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        assert take(replica, small(0))
+        commit = store.commit
+
+        def beside(changes: Changes, **how: Any) -> Any:
+            assert take(replica, small(1))
+            return commit(changes, **how)
+
+        store.commit = beside  # type: ignore[method-assign]
+        replica.take_over()
+        assert (replica.applied, replica.flushed) == (small(1).applied, small(0).applied)
+        assert (entries_in(store), replica.held_bytes) == (2, 100)
+        assert on_disk(store) == (1, 2)
+
+
+def test_who_holds_and_is_killed_reads_that_again(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        take(replica, small(0))
+        replica.take_over()
+        take(replica, small(1))
+    with Store.open(tmp_path, follows=True) as store:
+        replica = Replica(store)
+        assert replica.applied == small(0).applied
+        take(replica, small(1))
+        replica.take_over()
+    assert found_on_disk(tmp_path) == (2, 3)
+
+
+def test_records_that_say_nothing_are_held_as_well(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        before = store.statistics().last_transaction
+        heartbeats = [Step(Changes(), applied(2 + index)) for index in range(40)]
+        held = [take(replica, each) for each in heartbeats]
+        assert held.index(False) == UNFLUSHED_HEARTBEATS_MAX - 1
+        assert held.count(False) == 1
+        assert store.statistics().last_transaction == before + 1
+        assert replica.flushed == heartbeats[UNFLUSHED_HEARTBEATS_MAX - 1].applied
+        assert replica.applied == heartbeats[-1].applied
+
+
+def test_what_cannot_be_held_goes_to_disk_with_all_before_it(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        assert take(replica, small(0))
+        other = Changes(puts=[(Table.META, META_NEXT_TOPIC_ID, pack_number(9))])
+        assert not take(replica, Step(other, applied(101)))
+        assert on_disk(store) == (1, 101)
+        members = Changes(puts=[(*MEMBERS_ROW, Members({}).pack())])
+        assert take(replica, Step(Changes(blocks=[run(1, [b"1"])]), applied(102), 100))
+        assert not take(replica, Step(members, applied(103), 10))
+        assert on_disk(store) == (2, 103)
+
+
+def test_nothing_is_held_while_something_is_to_be_trimmed(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        store._trims = [(TopicId(1), position(1, 0), position(1, 5))]
+        assert not replica.hold(small(0))
+        store._trims = []
+        assert replica.hold(small(0))
+
+
+def test_a_disk_that_fails_takes_nothing_over_and_readers_find_it_still(tmp_path: Path) -> None:
+    with Store.open(tmp_path, follows=True) as store:
+        replica = founded(store)
+        take(replica, small(0))
+
+        def full(*_: object) -> None:
+            raise StoreFull("the disk")
+
+        room, store._room.spend = store._room.spend, full  # type: ignore[assignment, method-assign]
+        with pytest.raises(StoreFull):
+            replica.take_over()
+        store._room.spend = room  # type: ignore[method-assign]
+        assert (replica.flushed, entries_in(store)) == (applied(1), 1)
+        replica.take_over()
+        assert (replica.flushed, entries_in(store)) == (small(0).applied, 1)
 
 
 @pytest.mark.parametrize("lost", range(6))
 def test_behind_a_record_that_is_lost_the_log_is_read_again(tmp_path: Path, lost: int) -> None:
+    """Of a journal, into which small commits of a log went until 2026-11-24."""
     with Store.open(tmp_path, follows=True) as store:
-        replica = founded(store)
-        replica.flush()
+        founded(store)
+        store.prepare_tiny()
         for index in range(6):
-            assert take(replica, small(index))
+            changes = small(index).changes
+            changes.puts.append(applied_row(small(index).applied))
+            assert store.commit_tiny(changes) is not None
     data = bytearray((tmp_path / JOURNAL_NAME).read_bytes())
     at = [each.start() for each in re.finditer(re.escape(MAGIC), data)][lost]
     data[at + 40] ^= 1
     (tmp_path / JOURNAL_NAME).write_bytes(data)
     with Store.open(tmp_path, follows=True) as store:
         replica = Replica(store)
-        assert replica.applied == applied(1 + SMALL_COMMITS_MIN + lost)
+        assert replica.applied == applied(1 + lost)
         for index in range(lost, 6):
-            take(replica, small(index))
+            assert take(replica, small(index))
+        assert entries_in(store) == 6
+        replica.take_over()
         with store.snapshot() as snapshot:
             assert next(snapshot.keys(Table.GAPS, b""), None) is None
-        assert found_in(store) == (SMALL_COMMITS_MIN + 6, small(5).applied.link.number)
+        assert entries_in(store) == 6
+        assert replica.flushed == small(5).applied
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.sampled_from(["small", "large", "several", "heartbeat", "again"]), max_size=40))
+@given(
+    st.lists(
+        st.sampled_from(["small", "small", "large", "several", "heartbeat", "take over", "again"]),
+        max_size=40,
+    )
+)
 def test_however_commits_come_the_directory_has_all_up_to_where_it_says(moves: list[str]) -> None:
     with tempfile.TemporaryDirectory() as made:
         path = Path(made)
         store = Store.open(path, follows=True)
         replica = founded(store)
-        index, number = 0, small(-1).applied.link.number
+        by_number = {1: 0}
+        index, number = 0, 1
         for move in moves:
-            number += 1
             if move == "again":
                 store.close()  # without a word, as by a kill
                 store = Store.open(path, follows=True)
                 has = replica.flushed
                 replica = Replica(store)
-                replica.prepare()
                 assert replica.applied == has
+                number = has.link.number
+                index = by_number[number]
+            elif move == "take over":
+                replica.take_over()
             elif move == "heartbeat":
-                replica.apply([Step(Changes(), applied(number))])
+                number += 1
+                take(replica, Step(Changes(), applied(number)))
+                by_number[number] = index
             else:
                 count = 3 if move == "several" else 1
                 body = b"." * (200_000 if move == "large" else 3)
-                steps = [
-                    Step(
-                        Changes(blocks=[run(SMALL_COMMITS_MIN + index + each, [body])]),
-                        applied(number := number + 1),
-                    )
-                    for each in range(count)
-                ]
-                index += count
+                steps = []
+                for _ in range(count):
+                    number += 1
+                    changes = Changes(blocks=[run(index, [body])])
+                    steps.append(Step(changes, applied(number), len(body)))
+                    index += 1
+                    by_number[number] = index
                 if count == 1:
                     take(replica, steps[0])
                 else:
                     replica.apply(steps)
-            assert found_in(store) == (SMALL_COMMITS_MIN + index, replica.flushed.link.number)
+            assert entries_in(store) == index
+            assert replica.applied.link.number == number
         store.close()
-        assert found_on_disk(path) == (SMALL_COMMITS_MIN + index, replica.flushed.link.number)
+        flushed = replica.flushed.link.number
+        assert found_on_disk(path) == (by_number[flushed], flushed)
 
 
 @given(

@@ -98,7 +98,7 @@ class FencingProducer:
         command = CommandSend(producer_id=self._id, sequence_id=sequence, num_messages=1)
         body = join_body(metadata.SerializeToString(), data)
         connection.machine.send_frames([payload_frame(command_of(command), body)])
-        connection.flush()
+        connection.flush_now()
 
     def come_back(self) -> None:
         """End the connection, and come back with the epoch."""

@@ -4,12 +4,14 @@ The rule: it is a consumer whose subscription ends with it; what was read is ack
 its broker knows how far it is, and nobody else ever hears of it.
 """
 
+from collections.abc import Callable
 from typing import Final, Generic, Self, TypeVar
 
 from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
+from arneb_pulsar.client.consumer.link import ConsumerLink
 from arneb_pulsar.client.consumer.message import Message
-from arneb_pulsar.client.errors import ClientClosed
+from arneb_pulsar.client.errors import ClientClosed, ConfigurationError
 from arneb_pulsar.client.statistics import ConsumerStatistics
 
 T = TypeVar("T")
@@ -60,6 +62,14 @@ class Reader(Closing, Generic[T]):
         if message is not None:
             self._consumer.acknowledge_cumulative(message)
         return message
+
+    def listen(self, arrived: Callable[[], None]) -> None:
+        """Have ``arrived`` called in the very turn in which messages come, or the end does: whoever
+        takes them there, by :meth:`read_nowait`, needs no task to be woken. Not of a topic with
+        partitions: raises :class:`ConfigurationError`."""
+        if not isinstance(self._consumer, ConsumerLink):
+            raise ConfigurationError(f"expected a topic without partitions, got {self._topic}")
+        self._consumer.on_arrival = arrived
 
     async def has_message_available(self) -> bool:
         """Whether there is a message that was not read."""

@@ -6,10 +6,11 @@ waits for the socket. What may lie there is bounded by the pending sends of the 
 
 import logging
 import math
+import socket
 from typing import Any, Final
 
 import anyio
-from anyio.abc import ByteStream, TaskGroup
+from anyio.abc import ByteStream, SocketAttribute, SocketStream, TaskGroup
 
 from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import Authentication, proof
@@ -65,6 +66,9 @@ class Connection:
         self._clock = clock
         self._authentication = authentication
         self._wanted = Bell()
+        self._writes = False
+        """The writing task has taken something that is not all written yet."""
+        self._socket = _socket_of(stream)
         self._scope = anyio.CancelScope()
         self._opened: Outcome[None] = Outcome()
         self._keep_alive = clock.timer(self._tick)
@@ -80,6 +84,22 @@ class Connection:
     def flush(self) -> None:
         """Something was added to the machine's output."""
         self._wanted.ring()
+
+    def flush_now(self) -> None:
+        """The same for what somebody waits for: written in this turn, as far as the socket takes it
+        and nothing else is being written; :meth:`flush` costs two passes of the loop, and joins
+        what comes meanwhile."""
+        output = self.machine.output
+        if self._socket is not None and output and not self._writes:
+            data = _taken(output)
+            try:
+                sent = self._socket.send(data)
+            except OSError:
+                sent = 0  # it is full, or has ended, which the reading task finds too
+            if sent < len(data):
+                output.insert(0, data[sent:])
+        if output:
+            self.flush()
 
     async def request(self, command: Any, what: str, timeout_s: float = math.inf) -> Any:
         """The answer to a command; ``what`` names it in errors. Cancelled, the answer is left out.
@@ -173,7 +193,9 @@ class Connection:
         try:
             while machine.state is not State.CLOSED:
                 if output:
+                    self._writes = True
                     await self._stream.send(_taken(output))
+                    self._writes = False
                 else:
                     await self._wanted.wait()
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as reason:
@@ -204,6 +226,13 @@ class Connection:
             return
         self.flush()
         self._keep_alive.set(self.machine.due())
+
+
+def _socket_of(stream: ByteStream) -> socket.socket | None:
+    """What may be written to beside the stream: nothing that is encrypted, or in memory."""
+    if not isinstance(stream, SocketStream):
+        return None
+    return stream.extra(SocketAttribute.raw_socket, None)
 
 
 def _taken(output: list[bytes]) -> bytes:
