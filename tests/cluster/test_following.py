@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -119,3 +120,62 @@ async def test_whoever_begins_anew_waits_for_no_broker_that_says_nothing(monkeyp
         with trio.fail_after(2):
             await node.told.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_what_comes_is_read_in_the_turn_in_which_it_comes(monkeypatch: Any) -> None:
+    """A leader's clients wait for it; a task that is woken first costs them a pass of the loop."""
+    topic, node = Topic(), FakeNode()
+    followed = following_of(topic, node, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(followed.run)
+        await trio.testing.wait_all_tasks_blocked()
+        topic.write(2)
+        assert node.got == [1, 2]
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_turn_reads_more_than_it_may(monkeypatch: Any) -> None:
+    topic, node = Topic(), FakeNode()
+    followed = following_of(topic, node, monkeypatch)
+    turn = following.TURN_BYTES // following.ENTRY_BYTES + 1
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(followed.run)
+        await trio.testing.wait_all_tasks_blocked()
+        topic.write(3 * turn)
+        assert len(node.got) == turn
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(node.got) == 3 * turn
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_read_for_which_there_is_no_room(monkeypatch: Any) -> None:
+    topic, node = Topic(), FakeNode()
+    followed = following_of(topic, node, monkeypatch)
+    has_room, room = False, trio.Event()
+    monkeypatch.setattr(followed, "_has_room", lambda: has_room)
+    monkeypatch.setattr(followed, "_room", room.wait)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(followed.run)
+        topic.write(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert node.got == []
+        has_room = True
+        room.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert node.got == [1, 2]
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_error_of_ours_ends_the_task_and_not_the_connection(monkeypatch: Any) -> None:
+    topic, node = Topic(), FakeNode()
+    followed = following_of(topic, node, monkeypatch)
+
+    def broken(*_: object) -> None:
+        raise LookupError("ours")
+
+    with pytest.RaisesGroup(LookupError):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(followed.run)
+            await trio.testing.wait_all_tasks_blocked()
+            monkeypatch.setattr(node, "read", broken)
+            topic.write(1)  # as its connection would

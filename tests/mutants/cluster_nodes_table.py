@@ -8,6 +8,10 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
+HELD_TESTS: Final = ("tests/core/store/test_held.py",)
+APPLYING_TESTS: Final = ("tests/cluster/test_applying.py",)
+FOLLOWING_TESTS: Final = ("tests/cluster/test_following.py",)
+WRITING_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_connection.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
 COUNTS_TESTS: Final = ("tests/core/engine/test_open_counts.py",)
 LEASE_TESTS: Final = ("tests/core/engine/test_lease.py",)
@@ -350,5 +354,126 @@ CLUSTER_NODE_MUTANTS: Final = (
         "            self._in_loop(ended, self._lost)\n            return None\n",
         "            return None\n",
         LOG_TESTS,
+    ),
+    Mutant(
+        "who reads what a takeover has written finds it twice",
+        "core/arneb_core/store/held.py",
+        "        return self.taken_in is not None and self.taken_in <= transaction\n",
+        "        return False\n",
+        HELD_TESTS,
+    ),
+    Mutant(
+        "a takeover that begins takes what it writes from who reads what was before",
+        "core/arneb_core/store/held.py",
+        "        return self.taken_in is not None and self.taken_in <= transaction\n",
+        "        return self.taken_in is not None\n",
+        HELD_TESTS,
+    ),
+    Mutant(
+        "what a takeover that failed was to write is found no more",
+        "core/arneb_core/store/held.py",
+        "            each.taken_in = None\n",
+        "            pass\n",
+        HELD_TESTS,
+    ),
+    Mutant(
+        "a takeover writes more than its row says",
+        "core/arneb_core/store/commit/commits.py",
+        "        held = self._held.copy()[:held_count]\n",
+        "        held = self._held.copy()\n",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "more is held than there is room for on disk",
+        "core/arneb_core/store/commit/commits.py",
+        " and self._room.seems_at_hand(HELD_ROOM_BYTES)",
+        "",
+        HELD_TESTS,
+    ),
+    Mutant(
+        "the list of members is told of before it is on disk",
+        "cluster/arneb_cluster/replica.py",
+        "        elif MEMBERS_ROW in map(_key_of, changes.puts):\n",
+        "        elif False:\n",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "a follower of an idle leader never writes how far it is",
+        "cluster/arneb_cluster/replica.py",
+        "            if self._unflushed + 1 >= UNFLUSHED_HEARTBEATS_MAX:\n",
+        "            if False:\n",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "a transaction that fails counts as written",
+        "cluster/arneb_cluster/replica.py",
+        "        held = len(self._held) if held is None else held\n        try:\n",
+        "        held = len(self._held) if held is None else held\n"
+        "        self.flushed = applied\n        try:\n",
+        REPLICA_TESTS,
+    ),
+    Mutant(
+        "each commit that is held is written by itself",
+        "cluster/arneb_cluster/applying.py",
+        "                with trio.move_on_after(TAKE_OVER_S):\n",
+        "                with trio.move_on_after(0):\n",
+        APPLYING_TESTS,
+    ),
+    Mutant(
+        "much that is held waits for its time",
+        "cluster/arneb_cluster/applying.py",
+        "            if self._replica.held_bytes >= FULL_BYTES:\n",
+        "            if False:\n",
+        APPLYING_TESTS,
+    ),
+    Mutant(
+        "a node that stops leaves what it holds",
+        "cluster/arneb_cluster/applying.py",
+        "            with trio.CancelScope(shield=True):\n"
+        "                await self._take_over()\n",
+        "            pass\n",
+        APPLYING_TESTS,
+    ),
+    Mutant(
+        "more is held behind what could not be applied",
+        "cluster/arneb_cluster/applying.py",
+        "            if self._failed or not",
+        "            if not",
+        APPLYING_TESTS,
+    ),
+    Mutant(
+        "what comes is read by a task that is woken first",
+        "cluster/arneb_cluster/following.py",
+        "            if self._take(reader):\n                self._more.set()\n",
+        "            self._more.set()\n",
+        FOLLOWING_TESTS,
+    ),
+    Mutant(
+        "one turn reads all that there is",
+        "cluster/arneb_cluster/following.py",
+        "        while size < TURN_BYTES and",
+        "        while",
+        FOLLOWING_TESTS,
+    ),
+    Mutant(
+        "an error of a leader's own ends its connection and nothing else",
+        "cluster/arneb_cluster/following.py",
+        "            self._failure = error\n",
+        "",
+        FOLLOWING_TESTS,
+    ),
+    Mutant(
+        "a record is written into the middle of another",
+        "pulsar_frontend/arneb_pulsar/client/connection/connection.py",
+        " and output and not self._writes:",
+        " and output:",
+        WRITING_TESTS,
+    ),
+    Mutant(
+        "what a socket does not take is lost",
+        "pulsar_frontend/arneb_pulsar/client/connection/connection.py",
+        "                output.insert(0, data[sent:])\n",
+        "                pass\n",
+        WRITING_TESTS,
     ),
 )

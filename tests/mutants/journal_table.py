@@ -12,7 +12,6 @@ OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
-REPLICA: Final = "cluster/arneb_cluster/replica.py"
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 OVERLAY_TESTS: Final = (STORE + "test_overlay.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
@@ -564,34 +563,6 @@ JOURNAL_MUTANTS: Final = (
         CORE + "store/fitting.py",
         "        if is_behind_loss and is_of_replica(record.changes):\n",
         "        if False and is_of_replica(record.changes):\n",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "a replica writes a journal at which nobody looks",
-        REPLICA,
-        "or self._trims or self._is_clean:\n",
-        "or self._trims:\n",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "a replica that hears nothing leaves LMDB without what its journal has",
-        REPLICA,
-        "        if self.flushed != self.applied or self.store.is_unsettled:\n",
-        "        if self.flushed != self.applied and not self.store.is_unsettled:\n",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "a replica's journal is not told of a slow disk",
-        REPLICA,
-        "        self._inline.for_journal = False\n        try:\n",
-        "        return None\n        try:\n",
-        REPLICA_TESTS,
-    ),
-    Mutant(
-        "a replica that reads a start and a stop together has stopped before it started",
-        REPLICA,
-        "        if CLEAN_ROW in taken.deletes:  # which come first\n",
-        "        if CLEAN_ROW in taken.deletes and not taken.puts:\n",
         REPLICA_TESTS,
     ),
 )

@@ -14,11 +14,9 @@ from typing import Final
 from arneb_cluster.protocol.entries import (
     FIRST_VERSION,
     VERSION,
-    EntryCorrupt,
     Record,
     encode_take,
     is_record,
-    parse_entry,
 )
 from arneb_cluster.protocol.leadership import Act, Leadership, State
 from arneb_cluster.protocol.lease import HEARTBEAT_S, Silence
@@ -121,10 +119,7 @@ class Node:
             self._gather()
             return
         verdict, commit = self.reader.read(place, data)
-        try:
-            entry = parse_entry(data)
-        except EntryCorrupt:
-            entry = None
+        entry = self.reader.entry
         if commit is not None:
             self.effects.append(Apply(commit, None))
         self.leadership.history = self.reader.history or self.leadership.history

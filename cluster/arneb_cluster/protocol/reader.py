@@ -55,6 +55,8 @@ class LogReader:
         self.link = applied.base
         self.place = applied.place
         """Of the last entry that was read, counted or not."""
+        self.entry: Take | Record | None = None
+        """What was read last; None: nothing of this protocol."""
         self.standing = _standing_of(shard, applied)
         """The last TAKE that counts; None where there was none yet, or a directory does not say
         whose it was."""
@@ -76,13 +78,14 @@ class LogReader:
 
     def read(self, place: Place, data: bytes) -> tuple[Verdict, Commit | None]:
         """The next entry; and the commit that it completes, if it does."""
-        if place <= self.place:
-            return Verdict.SEEN, None
-        self.place = place
+        is_seen, self.entry = place <= self.place, None
+        self.place = max(self.place, place)
         try:
-            entry = parse_entry(data)
+            entry = self.entry = parse_entry(data)
         except EntryCorrupt:
-            return Verdict.GARBAGE, None
+            return Verdict.SEEN if is_seen else Verdict.GARBAGE, None
+        if is_seen:
+            return Verdict.SEEN, None
         if isinstance(entry, Take):
             return self._take(place, entry), None
         verdict = self._judge(entry)

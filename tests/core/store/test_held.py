@@ -94,6 +94,23 @@ def test_who_looks_at_what_is_held_and_then_reads_what_took_it_over_finds_it_onc
         assert found(store) == expected(1)
 
 
+def test_a_takeover_that_begins_while_a_snapshot_is_made_takes_nothing_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holding(tmp_path) as store:
+        store.hold(run(0), 10)
+        begin = store._live.begin_snapshot
+
+        def early() -> object:
+            monkeypatch.setattr(store._live, "begin_snapshot", begin)
+            made = begin()
+            store.commit(Changes())
+            return made
+
+        monkeypatch.setattr(store._live, "begin_snapshot", early)
+        assert found(store) == expected(1)
+
+
 def test_one_thread_holds_while_another_commits(tmp_path: Path) -> None:
     """At the end everything is there, once, and nothing is counted that is held no more."""
     with holding(tmp_path) as store:
