@@ -12,6 +12,7 @@ bookies too; both flush to disk on two nodes before they confirm.
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -303,9 +304,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")
     parser.add_argument("--no-write", action="store_true", help="only print the table")
+    parser.add_argument(
+        "--with", type=Path, dest="earlier", help="a file of earlier rounds, which gets these too"
+    )
     options = parser.parse_args()
     found: dict[str, dict[str, list[float]]] = {}
     bare: list[float] = []
+    if options.earlier is not None and options.earlier.exists():
+        found, bare = json.loads(options.earlier.read_text())
     with tempfile.TemporaryDirectory() as made:
         load = compile_generator(Path(made))
         for _ in range(options.rounds):
@@ -314,13 +320,15 @@ def main() -> int:
             with arneb() as nodes:
                 bare.append(nodes.bare_ms())
                 _note(found, nodes.name, measure(nodes, load, options.scale))
+    if options.earlier is not None:
+        options.earlier.write_text(json.dumps([found, bare]))
     floor = ", ".join(number(each) for each in sorted(bare))
     table = beside(found, "RabbitMQ")
     table += f"\n\nOne message after the other by Pulsar's Java client, median: {floor} ms."
     print(table)
     if not options.no_write:
         title = "Three nodes on Apache Pulsar beside three of RabbitMQ's with quorum queues"
-        print(f"written to {keep('quorum', f'{title}, median of {options.rounds}', table)}")
+        print(f"written to {keep('quorum', f'{title}, median of {len(bare)}', table)}")
     return 0
 
 

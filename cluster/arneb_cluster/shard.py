@@ -7,7 +7,6 @@ and the directory has nothing that has no receipt.
 
 import logging
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
@@ -20,8 +19,9 @@ from arneb_cluster.commit_log import Applied, PulsarLog, at_once
 from arneb_cluster.following import Following
 from arneb_cluster.membership import Membership
 from arneb_cluster.observing import ShardStatistics, statistics_of, who_leads
+from arneb_cluster.ordered import Ordered
 from arneb_cluster.protocol.leadership import Act, State
-from arneb_cluster.protocol.node import Apply, Effect, Node
+from arneb_cluster.protocol.node import Effect, Node
 from arneb_cluster.protocol.values import Place
 from arneb_cluster.protocol.window import ReadBack, Reattach, Send, SendError
 from arneb_cluster.pulsar.election import Election
@@ -46,12 +46,7 @@ from arneb_pulsar.names import parse_topic
 TICK_S: Final = 0.1
 """How exact silence and leases are seen; what serves asks for itself."""
 
-UNAPPLIED_MAX: Final = 1_000
-"""Commits that were read and are not in the directory: more are not read before."""
-
 logger = logging.getLogger(__name__)
-
-Ordered = Act | Apply | TidyUp
 
 
 class Shard:
@@ -80,20 +75,23 @@ class Shard:
         self.node = Node(
             settings.shard, settings.node, replica.applied, now(), dict(settings.addresses)
         )
-        self._ordered: deque[Ordered] = deque()
-        self._wanted, self._room = trio.Event(), trio.Event()
         self._producer: FencingProducer | None = None
         self._log: PulsarLog | None = None
         self._leading, self._led = trio.CancelScope(), trio.Event()
         """The engine is closed, if there was one."""
         self._led.set()
         self._applying = Applying(replica, self._apply_failed)
-        self._works = self._holds = False
-        """Something ordered is being done, in a task, or held, at once."""
+        self._ordered = Ordered(self._applying, self._act, self._has_more)
         self._warming = Warming(replica, lambda: self.state is State.FOLLOWING)
         self._topic = LogTopic(client, settings.topic)
         self._following = Following(
-            self._topic, self.node, now, now_ms, self._gather, self._has_room, self._room_for_more
+            self._topic,
+            self.node,
+            now,
+            now_ms,
+            self._gather,
+            self._ordered.has_room,
+            self._ordered.room,
         )
         self.membership = Membership(
             client, settings, self._topic, replica, self.node, self, now_ms
@@ -127,7 +125,7 @@ class Shard:
 
     def statistics(self) -> ShardStatistics:
         """This node's part at this instant."""
-        unapplied = sum(len(each.commit.body) for each in self._ordered if isinstance(each, Apply))
+        unapplied = self._ordered.unapplied_bytes
         return statistics_of(
             self.node, self.settings, self.replica.applied, self.membership, self._now(),
             self._now_ms(), unapplied,
@@ -152,7 +150,7 @@ class Shard:
                     self._election, self._following, self.membership, self._warming, self._applying,
                 ):  # fmt: skip
                     self._nursery.start_soon(each.run)
-                for task in (self._work, self._tick, self._lose_with_run):
+                for task in (self._ordered.run, self._tick, self._lose_with_run):
                     self._nursery.start_soon(task)
         finally:
             self._nursery = None
@@ -196,8 +194,8 @@ class Shard:
 
     def tidy_up(self, ended: Applied) -> None:
         """See :class:`.Leading`."""
-        self._ordered.append(TidyUp(ended))
-        self._wanted.set()
+        self._ordered.add(TidyUp(ended))
+        self._ordered.go_on()
 
     # What a producer says
 
@@ -248,67 +246,18 @@ class Shard:
             elif isinstance(effect, ReadBack):
                 self._start(self._following.read_back, effect.after)
             else:
-                self._ordered.append(effect)
-        if self._ordered:
-            if not self._works:
-                self._hold()
-            if self._ordered:
-                self._wanted.set()
-
-    def _hold(self) -> None:
-        """What can be held is, once all is written that goes to the topic: who is told of it may
-        commit the next. Where it ends the task goes on."""
-        if self._holds:
-            return  # it goes on when who was told returns
-        ordered, self._holds, held = self._ordered, True, 0
-        try:
-            while ordered and isinstance(first := ordered[0], Apply):
-                ordered.popleft()
-                if not self._applying.hold(first):
-                    ordered.appendleft(first)
-                    break
-                held += 1
-        finally:
-            self._holds = False
-        if held:
-            self._applied()
+                self._ordered.add(effect)
+        # Behind all that goes to the topic: who is told of a commit may write the next.
+        self._ordered.go_on()
 
     def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         assert self._nursery is not None, "it runs"
         self._nursery.start_soon(task, *args)
 
-    async def _work(self) -> None:
-        while True:
-            while self._ordered:
-                self._works = True
-                batch: list[Apply] = []
-                while self._ordered and isinstance(first := self._ordered[0], Apply):
-                    self._ordered.popleft()
-                    batch.append(first)
-                if batch:
-                    await self._apply(batch)
-                elif isinstance(following := self._ordered.popleft(), TidyUp):
-                    await self._applying.tidy_up(following)
-                elif not isinstance(following, Apply):
-                    await self._act(following)
-                if self._has_room():
-                    self._room.set()
-                    self._room = trio.Event()
-            self._works = False
-            self._wanted = trio.Event()
-            await self._wanted.wait()
-
-    def _has_room(self) -> bool:
-        return len(self._ordered) < UNAPPLIED_MAX
-
-    async def _room_for_more(self) -> None:
-        while not self._has_room():
-            await self._room.wait()
-
-    async def _apply(self, batch: list[Apply]) -> None:
-        await self._applying.apply(batch)
+    def _has_more(self) -> None:
         self._applied()
-        self._gather()
+        self._changed.set()
+        self._changed = trio.Event()
 
     def _apply_failed(self, why: str) -> None:
         logger.error("%s: %s", self.settings.shard, why)

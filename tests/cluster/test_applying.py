@@ -34,9 +34,25 @@ class Directory:
     def __init__(self, path: Path) -> None:
         self.replica = Replica(Store.open(path, follows=True))
         self.why: list[str] = []
-        self.applying = Applying(self.replica, self.why.append)
+        self.failed = trio.Event()
+        self.applying = Applying(self.replica, self._failed)
         self.reports: list[CommitReport] = []
         self._number = 0
+        self.took_over = trio.Event()
+        """A takeover is over, well or not."""
+        take_over = self.replica.take_over
+
+        def told() -> None:
+            try:
+                take_over()
+            finally:
+                trio.from_thread.run_sync(self.took_over.set)
+
+        self.replica.take_over = told  # type: ignore[method-assign]
+
+    def _failed(self, why: str) -> None:
+        self.why.append(why)
+        self.failed.set()
 
     @property
     def transactions(self) -> int:
@@ -81,13 +97,6 @@ async def directory(path: Path) -> AsyncIterator[Directory]:
         made.replica.store.close()
 
 
-async def until_flushed(made: Directory, number: int) -> None:
-    """In real time: a thread writes."""
-    with trio.fail_after(10):
-        while made.flushed < number:  # noqa: ASYNC110 - a thread changes that
-            await trio.sleep(0.01)
-
-
 async def test_who_waits_is_told_before_anything_is_written(tmp_path: Path) -> None:
     async with directory(tmp_path) as made:
         before = made.transactions
@@ -95,7 +104,8 @@ async def test_who_waits_is_told_before_anything_is_written(tmp_path: Path) -> N
             assert made.applying.hold(made.effect())
         assert [each.trims_left for each in made.reports] == [0] * 5
         assert (made.transactions, made.flushed) == (before, 0)
-        await until_flushed(made, 5)
+        await made.took_over.wait()
+        assert made.flushed == 5
         assert made.transactions == before + 1
 
 
@@ -131,7 +141,8 @@ async def test_much_does_not_wait_for_its_time(
     async with directory(tmp_path) as made:
         assert made.applying.hold(made.effect())
         assert made.applying.hold(made.effect(FULL_BYTES))
-        await until_flushed(made, 2)
+        await made.took_over.wait()
+        assert made.flushed == 2
 
 
 async def test_what_a_thread_applies_takes_what_is_held_with_it(tmp_path: Path) -> None:
@@ -155,9 +166,7 @@ async def test_a_takeover_that_fails_is_told_once_and_ends_all(
 
         monkeypatch.setattr(made.replica.store, "commit", failing)
         assert made.applying.hold(made.effect())
-        with trio.fail_after(10):
-            while not made.why:  # noqa: ASYNC110 - a thread changes that
-                await trio.sleep(0.01)
+        await made.failed.wait()
         assert made.why == ["cannot apply what follows 0: the disk"]
         assert not made.applying.hold(made.effect())
     assert len(made.why) == 1

@@ -97,6 +97,11 @@ class HeldCommits:
         del self._commits[: len(commits)]
 
 
+def left_of(commits: Sequence[HeldCommit], transaction: int) -> list[Changes]:
+    """Of those what who reads that transaction does not find there, oldest first."""
+    return [each.changes for each in commits if not each.is_in(transaction)]
+
+
 def _plus(sums: tuple[int, int, int], commits: Sequence[HeldCommit]) -> tuple[int, int, int]:
     size, runs, rows = sums
     for each in commits:

@@ -17,11 +17,10 @@ from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.position import AFTER_ALL, Position
 from arneb_core.store.block import BLOCK_FORMAT, block_span, cut_run, decode_block, pick_entries
 from arneb_core.store.bodies import unpack_body
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.copying import copy_store
 from arneb_core.store.fitting import Fitting, Gap, fit
-from arneb_core.store.held import HeldCommit
+from arneb_core.store.held import HeldCommit, left_of
 from arneb_core.store.journal_file import Fault
 from arneb_core.store.journal_reader import JournalReader
 from arneb_core.store.leftovers import Range, is_left_over, leftovers
@@ -45,6 +44,7 @@ from arneb_core.store.schema import (
 from arneb_core.store.store_file import EVERY_TABLE, WHAT_THERE_IS, look_at_transaction, refuse
 
 BEFORE_EVERYTHING = Position(0)
+NOTHING: Final = Overlay()
 
 BLOCKS_READ_MAX: Final = 256
 """In one reading of single entries. The whole of each is checked: together some 30 ms, after which
@@ -78,24 +78,17 @@ class Snapshot:
         held: Sequence[HeldCommit] = (),
     ) -> None:
         """``pending`` are records of the journal that LMDB may not have taken over yet, ``gaps``
-        what is missing between them, and ``faults`` what is wrong with the journal; ``held`` is
-        what came behind them, in memory alone."""
+        what is missing between them, and ``faults`` what is wrong with it; ``held`` came later."""
         self._txn = txn
         self._tables = tables
         self._page_release = page_release
         self.journal_gaps = gaps
         self.faults = faults
         self._leftovers: dict[TopicId, list[Range]] | None = None  # looked up when needed
-        self._overlay = Overlay()
-        late: list[Changes] = []
-        if pending:
-            has = JournalState.unpack(self.get(Table.META, META_JOURNAL)).number
-            late = [each.changes for each in pending if each.number > has]
-        if held:
-            transaction = txn.id()
-            late += [each.changes for each in held if not each.is_in(transaction)]
-        if late:
-            self._overlay = Overlay(late)
+        self._overlay = NOTHING
+        has = JournalState.unpack(self.get(Table.META, META_JOURNAL)).number if pending else 0
+        late = [each.changes for each in pending if each.number > has]
+        self._overlay = Overlay(late + left_of(held, txn.id()))
 
     def __repr__(self) -> str:
         return f"<Snapshot {self._txn.id()}, with {self._overlay!r}>"
