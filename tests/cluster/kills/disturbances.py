@@ -15,7 +15,7 @@ from typing import Final
 from conformance.brokers.arneb_cluster import ArnebCluster, ClusterNode
 from conformance.brokers.process import BrokerFailed, OwnProcess
 from conformance.brokers.pulsar_service import PulsarService
-from tests.cluster.kills.hooked import APPLIED, GIVING, RECEIPTED, TAKING, arm
+from tests.cluster.kills.hooked import APPLIED, CONFIRMED, GIVING, RECEIPTED, TAKING, arm
 from tests.crash.players.everybody import PromiseBroken
 
 TAKE_OVER_S: Final = (1.0, 3.5)
@@ -113,6 +113,10 @@ class Disturbances:
     async def kill_applied(self, leader: ClusterNode) -> Restore:
         """The leader, between its directory and the confirm."""
         return await self._kill_at(APPLIED, leader)
+
+    async def kill_confirmed(self, leader: ClusterNode) -> Restore:
+        """The leader, between a confirm and its directory."""
+        return await self._kill_at(CONFIRMED, leader)
 
     async def kill_while_copied(self, leader: ClusterNode) -> Restore:
         """A node has lost its directory and takes a copy: in the middle of that it is killed, or
@@ -214,4 +218,5 @@ KINDS: Final[dict[str, Callable[[Disturbances, ClusterNode], Awaitable[Restore]]
     "copy": Disturbances.kill_while_copied,
     RECEIPTED: Disturbances.kill_receipted,
     APPLIED: Disturbances.kill_applied,
+    CONFIRMED: Disturbances.kill_confirmed,
 }

@@ -4,8 +4,9 @@ The rule: a point is armed by a file that is named after it in the directory ``A
 the process ends with SIGKILL when it comes there, once; the file says how often it goes by first.
 
 ============= =====================================================================
-receipted     a commit of this leader's has its receipt, and is not in its directory
+receipted     a commit of this leader's has its receipt, and nobody finds it here
 applied       it is in the directory, and whoever waits for it was told nothing
+confirmed     whoever waits for it was told, and it is held in memory alone
 taking        this node takes a copy, and has written some of it
 giving        this node gives one, and has read some of it
 ============= =====================================================================
@@ -30,6 +31,7 @@ from arneb_cluster.protocol.node import Apply
 POINTS: Final = "ARNEB_POINTS"
 RECEIPTED: Final = "receipted"
 APPLIED: Final = "applied"
+CONFIRMED: Final = "confirmed"
 TAKING: Final = "taking"
 GIVING: Final = "giving"
 READ_RATHER_MAX: Final = 100
@@ -57,17 +59,27 @@ def come_to(point: str) -> None:
 
 
 class HookedApplying(applying.Applying):
-    """The directory of a shard, with both points."""
+    """The directory of a shard, with these points."""
 
-    async def apply(self, batch: Sequence[Apply]) -> str:
+    def hold(self, effect: Apply) -> bool:
         """As ever, or to the point."""
-        if any(isinstance(each.ended, applying.Own) for each in batch):
-            come_to(RECEIPTED)
-            if (Path(os.environ[POINTS]) / APPLIED).exists():
-                steps = [applying._step_of(each) for each in batch]
+        if not isinstance(effect.ended, applying.Own):
+            return super().hold(effect)
+        come_to(RECEIPTED)
+        if (Path(os.environ[POINTS]) / APPLIED).exists() or not super().hold(effect):
+            return False
+        come_to(CONFIRMED)
+        return True
+
+    async def apply(self, batch: Sequence[Apply]) -> None:
+        """As ever, or to the point."""
+        is_own = any(isinstance(each.ended, applying.Own) for each in batch)
+        if is_own and (Path(os.environ[POINTS]) / APPLIED).exists():
+            steps = [applying._step_of(each) for each in batch]
+            async with self._one:
                 await trio.to_thread.run_sync(self._replica.apply, steps)
-                come_to(APPLIED)
-        return await super().apply(batch)
+            come_to(APPLIED)
+        await super().apply(batch)
 
 
 def write_and_die(path: Path, at: int, chunk: bytes) -> None:

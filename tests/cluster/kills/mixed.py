@@ -18,6 +18,7 @@ copy         a node that has lost its directory takes a copy, and is killed in
              the middle of it; or who gives it is, or the leader
 receipted    SIGKILL of the leader between a receipt and its directory
 applied      SIGKILL of the leader between its directory and the confirm
+confirmed    SIGKILL of the leader between a confirm and its directory
 ============ ======================================================================
 
 After each every promise of the players is judged at whichever node they come to. At the end all
