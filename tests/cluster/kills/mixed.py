@@ -69,6 +69,8 @@ answered may be done a little later, and a request over HTTP waits for a leader 
 SESSION_S: Final = 15.0
 """A dead broker of Pulsar's holds its topics until its session has ended, after 10 s, and others
 pause with it; whoever comes meanwhile is sent away."""
+HELD_S: Final = 1.0
+"""Within so long a node that has something in memory alone, and hears no more, has it on disk."""
 STILL_S: Final = 3.0
 """Everything that was under way is written by then."""
 RESTING: Final = {"follower": (KeyPlayer.name,)}
@@ -206,6 +208,7 @@ class Run:
     async def _compare(self) -> None:
         await asyncio.sleep(STILL_S)
         await asyncio.to_thread(self.cluster.wait_equal)
+        await asyncio.sleep(HELD_S)
         paths = {each.node: each.data for each in self.cluster.nodes}
         self.cluster.kill()
         if wrong := differences(paths):
