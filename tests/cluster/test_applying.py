@@ -99,13 +99,14 @@ async def directory(path: Path) -> AsyncIterator[Directory]:
 
 async def test_who_waits_is_told_before_anything_is_written(tmp_path: Path) -> None:
     async with directory(tmp_path) as made:
-        before = made.transactions
+        before, began = made.transactions, trio.current_time()
         for _ in range(5):
             assert made.applying.hold(made.effect())
         assert [each.trims_left for each in made.reports] == [0] * 5
         assert (made.transactions, made.flushed) == (before, 0)
         await made.took_over.wait()
         assert made.flushed == 5
+        assert trio.current_time() >= began + TAKE_OVER_S
         assert made.transactions == before + 1
 
 
@@ -139,10 +140,12 @@ async def test_much_does_not_wait_for_its_time(
 ) -> None:
     monkeypatch.setattr(applying_module, "TAKE_OVER_S", 3_600.0)
     async with directory(tmp_path) as made:
+        began = trio.current_time()
         assert made.applying.hold(made.effect())
         assert made.applying.hold(made.effect(FULL_BYTES))
         await made.took_over.wait()
         assert made.flushed == 2
+        assert trio.current_time() < began + 3_600
 
 
 async def test_what_a_thread_applies_takes_what_is_held_with_it(tmp_path: Path) -> None:
