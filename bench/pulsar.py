@@ -17,7 +17,7 @@ from typing import Final
 
 import pulsar
 from bench.pulsar_crowds import BODY, MIB, Figures, Server, crowd_rows
-from bench.report import beside, keep, number
+from bench.report import beside, keep_rounds, number
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.java_server import classpath
 from conformance.brokers.process import BrokerFailed
@@ -119,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
     parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--into", type=Path, help="go on with a result, a file of JSON")
     options = parser.parse_args(arguments)
     rounds, factor = (1, 0.1) if options.quick else (options.rounds, 1.0)
     classpath()  # Maven's time is not Pulsar's
@@ -152,8 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = beside(found)
     print(table)
     if not options.no_write:
-        title = f"Beside Apache Pulsar 4.0.7 standalone, median of {rounds}"
-        path = keep("pulsar", title, table)
+        title = "Beside Apache Pulsar 4.0.7 standalone, median of {}"
+        path = keep_rounds("pulsar", title, found, options.into)
         print(f"written to {path}")
     return 0
 

@@ -281,6 +281,32 @@ def keep(name: str, title: str, text: str) -> Path:
     return path
 
 
+def keep_rounds(
+    name: str, title: str, found: Mapping[str, Mapping[str, Sequence[float]]], into: Path | None
+) -> Path:
+    """Write :func:`beside` of all rounds, those of ``into`` as well, and the rounds by themselves
+    as JSON, in its place if it is given. ``title`` has the number of rounds for ``{}``."""
+    path = RESULTS / f"{name}-{stamp()}.json" if into is None else into
+    before: dict[str, dict[str, list[float]]] = {}
+    if into is not None:
+        before = json.loads(into.read_text())["found"]
+    figures = dict.fromkeys([*before, *found])
+    joined = {
+        figure: {
+            each: [*before.get(figure, {}).get(each, []), *found.get(figure, {}).get(each, [])]
+            for each in {**before.get(figure, {}), **found.get(figure, {})}
+        }
+        for figure in figures
+    }
+    path.write_text(json.dumps({"machine": machine(), "found": joined}, indent=1) + "\n")
+    rounds = max(len(each) for by_name in joined.values() for each in by_name.values())
+    facts = "\n".join(f"* {each}: {value}" for each, value in machine().items())
+    text = f"# {title.format(rounds)}\n\n{facts}\n\n{beside(joined)}\n"
+    path.with_suffix(".md").write_text(text)
+    index()
+    return path
+
+
 def stamp() -> str:
     """Now, as a part of a file's name."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H%M}Z"
