@@ -110,3 +110,20 @@ def test_a_chart_has_a_bar_of_compiled_modules_where_they_were_measured() -> Non
     assert drawn.count('<rect class="compiled"') == 2  # one of them is the key's
     plain = chart([asdict(each) for each in report.lines(ROWS[1:2], found)], "t")
     assert "compiled" not in plain
+
+
+def test_a_result_beside_another_broker_is_made_of_several_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    title = "median of {}"
+    first = report.keep_rounds(
+        "pulsar", title, {"a, msg/s": {"pulsar": [10.0], "arneb": [20.0]}}, None
+    )
+    for figure in (30.0, 60.0):
+        found = {"a, msg/s": {"pulsar": [10.0], "arneb": [figure]}}
+        assert report.keep_rounds("pulsar", title, found, first) == first
+    assert "| a, msg/s | 10 | 30 | 3 |" in first.with_suffix(".md").read_text()
+    assert "median of 3" in first.with_suffix(".md").read_text()
+    rounds = json.loads(first.read_text())["found"]["a, msg/s"]["arneb"]
+    assert rounds == [20.0, 30.0, 60.0]
