@@ -54,6 +54,13 @@ POLICY_MUTANTS: Final = (
         ("tests/pulsar_frontend/namespaces/test_policies.py",),
     ),
     Mutant(
+        "a delay without a bound is bounded by what is less than nothing",
+        PULSAR + "server/publishing.py",
+        "elif run.delayed and limits.delay_ms_max > 0 and",
+        "elif run.delayed and limits.delay_ms_max and",
+        ("tests/pulsar_frontend/services/test_topic_limits.py",),
+    ),
+    Mutant(
         "a tool that reads what cannot be set is refused",
         PULSAR + "admin/api.py",
         "        *unset.ROUTES,\n",

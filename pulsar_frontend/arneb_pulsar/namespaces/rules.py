@@ -196,7 +196,7 @@ class DelayedDelivery:
     tick_ms: int = 1000
     """Said to Pulsar's dispatchers; here nothing waits for a tick."""
     delay_ms_max: int = 0
-    """0 = any delay."""
+    """0 or less = any delay."""
 
     @classmethod
     def parse(cls, document: Any) -> Self:

@@ -238,7 +238,7 @@ class Publishing:
         for index, entry in enumerate(run.entries):
             if 0 < limits.body_bytes_max < len(entry) - HEADER_BYTES:
                 refused[index] = TOO_LARGE
-            elif run.delayed and limits.delay_ms_max and deliver_at_ms(entry) > latest_ms:
+            elif run.delayed and limits.delay_ms_max > 0 and deliver_at_ms(entry) > latest_ms:
                 text = f"Exceeds max allowed delivery delay of {limits.delay_ms_max} milliseconds"
                 refused[index] = Failure(pb.NotAllowedError, text)
         if refused:

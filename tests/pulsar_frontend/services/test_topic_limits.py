@@ -113,9 +113,14 @@ async def test_delays_are_bounded_or_left_out(open_broker: OpenBroker) -> None:
         await client.expect(pb.CommandSendReceipt)
         assert (await client.expect(pb.CommandSendError)).error == pb.NotAllowedError
         assert await reader.silent()
+        unbounded = {"active": True, "maxDeliveryDelayInMillis": -1}
+        await admin("POST", "/t/delayedDelivery", unbounded)
+        at = clock.wall_ms() + 90_000
+        await client.stream.send_all(await publish(client, 2, b"late", deliver_at_time=at))
+        await client.expect(pb.CommandSendReceipt)
         await admin("POST", "/t/delayedDelivery", {"active": False})
         at = clock.wall_ms() + 30_000
-        await client.stream.send_all(await publish(client, 2, b"now", deliver_at_time=at))
+        await client.stream.send_all(await publish(client, 3, b"now", deliver_at_time=at))
         assert (await reader.reply())[1].endswith(b"now")
 
 
