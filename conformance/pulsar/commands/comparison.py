@@ -30,7 +30,19 @@ SYSTEM: Final = "there are no system topics, tenants or namespaces"
 NO_MANAGED_LEDGER: Final = "what is under way is kept in one log for all topics and subscriptions"
 OWN_SETTINGS: Final = "each broker has the settings that it has"
 
+NOT_SET: Final = "setting it was refused with a reason, so it is not set"
+
 EXPLAINED: Final[Mapping[str, str]] = {
+    "topics get-replicated-subscription-status": NOT_SET,
+    "topics get-offload-policies": NOT_SET,
+    "topics get-replicator-dispatch-rate": NOT_SET,
+    "topicPolicies get-replicator-dispatch-rate persistent": NOT_SET,
+    "topicPolicies get-offload-policies": NOT_SET,
+    "namespaces get-replicator-dispatch-rate": NOT_SET,
+    "namespaces get-offload-policies": NOT_SET,
+    "namespaces get-offload-deletion-lag": NOT_SET,
+    "namespaces get-anti-affinity-group": NOT_SET,
+    "namespaces get-bookie-affinity-group": NOT_SET,
     "tenants list": SYSTEM,
     "topics list -td persistent -ist": SYSTEM,
     "topics stats-internal -m": LEDGERS,

@@ -15,6 +15,7 @@ from arneb_pulsar.admin.exchange import (
 )
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.policies import target_of
+from arneb_pulsar.admin.policy_kinds import NO_DISPATCH_RATE
 from arneb_pulsar.admin.router import Handler, Route
 from arneb_pulsar.admin.rules import SUPER_USER, on_policy, on_topic
 from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
@@ -33,9 +34,12 @@ def _of_namespace(reply: AdminReply) -> Handler:
     return get
 
 
-async def of_topic(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    target_of(context, request)  # it must be there
-    return NOTHING_SET
+def _of_topic(holds: AdminReply) -> Handler:
+    async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
+        target_of(context, request)  # it must be there
+        return holds if request.flag("applied") else NOTHING_SET
+
+    return get
 
 
 async def replicated(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -56,10 +60,10 @@ def _asked(path: str, policy: str, reply: AdminReply = NOTHING_SET) -> Route:
     return Route("GET", f"{PATH}/{path}", rule, _of_namespace(reply))
 
 
-def _asked_of_topic(path: str, policy: str) -> Route:
-    return Route(
-        "GET", f"/{{topic}}/{path}", on_policy(policy, writes=False, of_topic=True), of_topic
-    )
+def _asked_of_topic(path: str, policy: str, holds: AdminReply = NOTHING_SET) -> Route:
+    """``holds``: what is shown to who asks what is in force."""
+    rule = on_policy(policy, writes=False, of_topic=True)
+    return Route("GET", f"/{{topic}}/{path}", rule, _of_topic(holds))
 
 
 ROUTES: Final[list[Route]] = [
@@ -74,8 +78,10 @@ ROUTES: Final[list[Route]] = [
     Route("GET", "/admin/v2/bookies/racks-info", SUPER_USER, racks),
     *routes_of_topics(
         _asked_of_topic("offloadPolicies", "OFFLOAD"),
-        _asked_of_topic("replicatorDispatchRate", "REPLICATION_RATE"),
-        _asked_of_topic("entryFilters", "ENTRY_FILTERS"),
+        _asked_of_topic(
+            "replicatorDispatchRate", "REPLICATION_RATE", document(NO_DISPATCH_RATE.document)
+        ),
+        _asked_of_topic("entryFilters", "ENTRY_FILTERS", document({"entryFilterNames": ""})),
         _asked_of_topic("shadowTopics", "SHADOW_TOPIC"),
         Route(
             "GET",

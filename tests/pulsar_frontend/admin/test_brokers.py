@@ -158,6 +158,7 @@ async def test_what_is_not_done_here_is_refused_with_a_reason(
         ("t/replicatorDispatchRate", (200, b"")),
         ("t/entryFilters", (200, b"")),
         ("t/shadowTopics", (200, b"")),
+        ("t/entryFilters?applied", (200, {"entryFilterNames": ""})),
         (
             "t/subscription/s/replicatedSubscriptionStatus",
             (200, {"persistent://public/default/t": False}),
@@ -172,7 +173,9 @@ async def test_what_cannot_be_set_here_is_not_set(
         await admin("PUT", "/t")
         of_topic = path.startswith("t/")
         root = "" if of_topic else "/admin/v2/namespaces/public/default"
-        assert await admin("GET", f"{root}/{path}") == answer
+        path, _, applied = path.partition("?")
+        query = {applied: "true"} if applied else {}
+        assert await admin("GET", f"{root}/{path}", **query) == answer
         gone = f"/gone{path.removeprefix('t')}" if of_topic else f"{root}x/{path}"
         assert (await admin("GET", gone))[0] == 404
 
