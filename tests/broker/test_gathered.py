@@ -242,6 +242,28 @@ async def test_of_each_shard_so_many_rows_are_looked_at_as_a_page_could_have(
     assert [each["name"] for each in by_name["items"]][-2:] == ["p", "t/n/x"]
 
 
+async def test_for_a_page_behind_the_last_row_no_more_than_the_first_rows_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)
+    leaders = Leaders((200, queues("b", *"stuvwxyz")), (200, queues("a", "x")))
+    async with leaders.client() as http:
+        answer = await http.get("/api/queues?page=900000000&page_size=2")
+        assert answer.status_code == 400
+        said = answer.json()
+        assert said["error"] == "page_out_of_range"
+        assert said["reason"] == "Page out of range, page: 900000000 page size: 2, len: 9"
+        assert len(leaders.asked) == 2
+        last = (await http.get("/api/queues?page=5&page_size=2")).json()
+    assert [each["name"] for each in last["items"]] == ["z"]
+
+
+async def test_a_page_behind_the_last_row_is_refused_as_a_shard_refuses_it() -> None:
+    leaders = Leaders((200, queues("b", "x")), (403, {"reason": "no"}))
+    async with leaders.client() as http:
+        assert (await http.get("/api/queues?page=900&page_size=2")).status_code == 403
+
+
 async def test_the_oldest_and_the_noisiest_are_those_of_all_shards() -> None:
     def client(name: str, flow: float) -> dict[str, Any]:
         return {"vhost": "", "name": name, "shown_name": name, "flow": flow, "noisy": True}

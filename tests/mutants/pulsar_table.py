@@ -105,6 +105,20 @@ PULSAR_MUTANTS: Final = (
         DEDUPLICATION_TESTS,
     ),
     Mutant(
+        "all that waited for a batch is sorted in one turn",
+        PULSAR + "services/deduplication.py",
+        "            if batch.sorted >= ENTRIES_PER_TURN:\n",
+        "            if False:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "thousands of messages that were there are told in one turn, batch by batch",
+        PULSAR + "services/deduplication.py",
+        "            if left <= 0:\n",
+        "            if False:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
         "thousands of batches of duplicates are told in one turn",
         PULSAR + "services/deduplication.py",
         "        for _ in range(BATCHES_PER_TURN):\n",

@@ -16,6 +16,8 @@ SETTINGS_TESTS: Final = ("tests/broker/test_shard_settings.py",)
 TARGETS_TESTS: Final = ("tests/broker/test_targets.py",)
 GATHERING_TESTS: Final = ("tests/broker/test_gathering.py",)
 GATHERED_TESTS: Final = ("tests/broker/test_gathered.py",)
+WHOLE: Final = "broker/arneb/http/whole_answers.py"
+WHOLE_TESTS: Final = ("tests/broker/test_whole_answers.py",)
 ASKING: Final = "broker/arneb/asking_shards.py"
 ASKING_TESTS: Final = ("tests/broker/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
@@ -216,6 +218,48 @@ SHARDS_MUTANTS: Final = (
         "        if self._held > HELD_BYTES_MAX:\n",
         "        if False:\n",
         GATHERED_TESTS,
+    ),
+    Mutant(
+        "for a page behind the last row all rows of all shards are read",
+        "broker/arneb/http/gathered.py",
+        "            judge_range(found, listing.page)  # or all rows would be read to find none\n",
+        "            pass\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "a page behind the last row is refused for what one shard has refused",
+        "broker/arneb/http/gathered.py",
+        "        if found and not gathering.has_ended:\n",
+        "        if found:\n",
+        GATHERED_TESTS,
+    ),
+    Mutant(
+        "any number of whole answers is held at once",
+        WHOLE,
+        "        if HELD.bytes > self.bytes and HELD.bytes + size > HELD.bytes_max:\n",
+        "        if False:\n",
+        WHOLE_TESTS,
+    ),
+    Mutant(
+        "who is alone may not hold one answer that is longer",
+        WHOLE,
+        "        if HELD.bytes > self.bytes and HELD.bytes + size > HELD.bytes_max:\n",
+        "        if HELD.bytes + size > HELD.bytes_max:\n",
+        WHOLE_TESTS,
+    ),
+    Mutant(
+        "what was held for a request that failed is held for ever",
+        WHOLE,
+        "    finally:\n        _REQUEST.reset(before)\n        HELD.bytes -= request.bytes\n",
+        "    finally:\n        _REQUEST.reset(before)\n    HELD.bytes -= request.bytes\n",
+        WHOLE_TESTS,
+    ),
+    Mutant(
+        "a part of a leader's answer is passed for all of it",
+        WHOLE,
+        "    return Answer(status, headers, bytes(said)) if has_room else _come_again()\n",
+        "    return Answer(status, headers, bytes(said))\n",
+        WHOLE_TESTS,
     ),
     Mutant(
         "long answers of leaders are read where nobody else has a turn meanwhile",

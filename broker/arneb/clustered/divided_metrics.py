@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from arneb.handed import HandedOver
 from arneb.http.routed import path_of, unavailable
 from arneb.http.targets import METRICS_PATHS
-from arneb.http.whole_answers import Answer, whole_answer
+from arneb.http.whole_answers import Answer, holding, whole_answer
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.metrics.together import together
 
@@ -43,6 +43,10 @@ class DividedMetrics:
         if scope["type"] != "http" or path_of(scope) not in METRICS_PATHS or not here:
             await self._rest(scope, receive, send)
             return
+        with holding():
+            await self._answer(here, scope, send)
+
+    async def _answer(self, here: Mapping[str, ASGIApp], scope: Scope, send: Send) -> None:
         headers = [each for each in scope["headers"] if each[0].lower() != b"accept-encoding"]
         plain = {**scope, "headers": headers}
         pages: list[tuple[str, str]] = []

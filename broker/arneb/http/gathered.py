@@ -34,10 +34,19 @@ from arneb.http.management.definitions import uploaded
 from arneb.http.management.definitions_file import BRACKETS_MAX
 from arneb.http.management.lists import Listing, Source, listed, listing_of
 from arneb.http.management.written import rendered
-from arneb.http.merging import CLIENTS, OTHERS, ROWS, FirstRows, judge_noise, merged, named
+from arneb.http.merging import (
+    CLIENTS,
+    OTHERS,
+    ROWS,
+    FirstRows,
+    judge_noise,
+    judge_range,
+    merged,
+    named,
+)
 from arneb.http.page_parts import delayed, node, transactions, with_missing
 from arneb.http.routed import path_of
-from arneb.http.whole_answers import UNAVAILABLE, Answer, whole_answer
+from arneb.http.whole_answers import UNAVAILABLE, Answer, holding, whole_answer
 from arneb_core.api.json_text import LONG, InvalidJson, parse_json, parse_own_json
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -83,6 +92,10 @@ class Gathered:
         if scope["type"] != "http":
             await self._one(scope, receive, send)
             return
+        with holding():
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if shard := self._named_in(scope):
                 await self._leader_of(shard)(scope, receive, send)
@@ -157,23 +170,20 @@ class Gathered:
         assert listing.page is not None
         wanted = listing.page.number * listing.page.size
         gathering = _Gathering(kind)
+        parts = [FirstRows(shard, wanted, []) for shard in self._shards]
         found: list[FirstRows] = []
-        for shard in self._shards:
-            part = FirstRows(shard, wanted, [])
-            while not part.has_all:
-                asked = {**query, "page": str(part.pages + 1), "page_size": str(part.size)}
-                answer = await self._asked(shard, scope, query=urlencode(asked))
-                if part.pages and answer.status == BAD_REQUEST:
-                    part.has_all = True  # it has become shorter meanwhile
-                    continue
-                said = await gathering.take(shard, answer)
-                if said is None:
-                    break
-                part.take(said)
-            else:
+        for part in parts:
+            if await self._take_next(part, gathering, scope, query):
                 found.append(part)
             if gathering.has_ended:
                 break
+        if found and not gathering.has_ended:
+            judge_range(found, listing.page)  # or all rows would be read to find none
+        for part in list(found):
+            while not (part.has_all or gathering.has_ended):
+                if not await self._take_next(part, gathering, scope, query):
+                    found.remove(part)
+                    break
         if (refusal := gathering.refusal) is not None:
             return refusal
         if kind is Kind.LIST:
@@ -183,6 +193,21 @@ class Gathered:
         order = CLIENTS if kind is Kind.PAGE_CLIENTS else ROWS
         shown = await merged([named(each) for each in found], listing, order)
         return json_answer({**shown, "missing": sorted(gathering.missing)})
+
+    async def _take_next(
+        self, part: FirstRows, gathering: "_Gathering", scope: Scope, query: Mapping[str, str]
+    ) -> bool:
+        """Put the next rows of a shard into ``part``; False: it gives none."""
+        asked = {**query, "page": str(part.pages + 1), "page_size": str(part.size)}
+        answer = await self._asked(part.shard, scope, query=urlencode(asked))
+        if part.pages and answer.status == BAD_REQUEST:
+            part.has_all = True  # it has become shorter meanwhile
+            return True
+        said = await gathering.take(part.shard, answer)
+        if said is None:
+            return False
+        part.take(said)
+        return True
 
     async def _take_in(self, scope: Scope, body: bytes) -> Answer:
         """Have each shard take in its part, the first one's, which has the users, first."""

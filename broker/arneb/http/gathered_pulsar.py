@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from arneb.http.gathered import Wanted, asked, body_of, json_answer, of_shard
 from arneb.http.routed import path_of
 from arneb.http.targets import namespace_in
-from arneb.http.whole_answers import Answer
+from arneb.http.whole_answers import Answer, holding
 
 
 class Kind(Enum):
@@ -81,19 +81,22 @@ class GatheredPulsar:
         if kind is Kind.ONE:
             await self._one(scope, receive, send)
             return
-        body = await body_of(receive)
+        with holding():
+            answer = await self._answer(kind, scope, await body_of(receive))
+            await answer.pass_on(send)
+
+    async def _answer(self, kind: Kind, scope: Scope, body: bytes) -> Answer:
         match kind:
             case Kind.NAMES | Kind.NAMESPACES:
-                answer = await self._names(scope, kind)
+                return await self._names(scope, kind)
             case Kind.TENANT:
-                answer = await self._first_that_knows(scope)
+                return await self._first_that_knows(scope)
             case Kind.REMOVAL:
-                answer = await self._removed(scope)
+                return await self._removed(scope)
             case Kind.IN_USE:
-                answer = await self._removed_everywhere(scope)
+                return await self._removed_everywhere(scope)
             case _:
-                answer = await self._ask(self._shard_of(_namespace_in(body)), scope, body)
-        await answer.pass_on(send)
+                return await self._ask(self._shard_of(_namespace_in(body)), scope, body)
 
     async def _names(self, scope: Scope, kind: Kind) -> Answer:
         """All names. A tenant that a shard does not know has no namespaces there."""

@@ -11,7 +11,15 @@ from typing import Any, Final
 
 from arneb.http.gathering import order_of
 from arneb.http.long_answers import between_pieces
-from arneb.http.management.lists import PAGE_SIZE_MAX, Listing, Source, descend, listed
+from arneb.http.management.lists import (
+    PAGE_SIZE_MAX,
+    Listing,
+    Page,
+    Source,
+    descend,
+    judge_page,
+    listed,
+)
 from arneb.http.management.ordering import FIGURES_PER_TURN, comparable
 from arneb.http.management.page.clients import is_noisy
 
@@ -123,6 +131,12 @@ def named(part: FirstRows) -> FirstRows:
     for row in part.rows:
         row["shard"] = part.shard
     return part
+
+
+def judge_range(parts: Sequence[FirstRows], page: Page) -> None:
+    """Raises 400 for a page behind the last row, once there are the first rows of every shard."""
+    if not any(each.is_whole for each in parts):
+        judge_page(page, sum(each.filtered for each in parts))
 
 
 def judge_noise(parts: Sequence[FirstRows]) -> None:

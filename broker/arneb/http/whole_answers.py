@@ -1,10 +1,14 @@
 """Whole answers: what another application answers, as one value, before any of it is passed on.
 
 The rule: once there is more of it than the caller can use nothing more is held, so whoever looks at
-the size knows that some is missing.
+the size knows that some is missing. Nor is more held of the answers to all requests together than
+:data:`ALL_BYTES_MAX`: who would need more is told to come again.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +16,66 @@ from starlette.types import ASGIApp, Message, Scope, Send
 
 UNAVAILABLE: Final = 503
 """Of an application that said nothing."""
+
+ALL_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Of the answers to all requests of the process, while they are put together: two of the largest,
+as two long answers are made at a time (:data:`.room.LONG_AT_ONCE`). What is made of them takes
+several times that."""
+
+RETRY_S: Final = 1
+""":data:`.room.HELD_S`: by then somebody has been cut off who takes nothing of an answer."""
+
+
+class Held:
+    """What is held for all requests together.
+
+    Invariant: ``bytes`` is the sum of what each request holds, and at most ``bytes_max``, but for
+    one that is alone.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Held {self.bytes}/{self.bytes_max} bytes>"
+
+
+class _Request:
+    """What one of them holds."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<_Request holds {self.bytes} bytes>"
+
+    def take(self, size: int) -> bool:
+        """Hold ``size`` more, if there is room; who is alone always has it, up to its own bound."""
+        if HELD.bytes > self.bytes and HELD.bytes + size > HELD.bytes_max:
+            return False
+        self.bytes += size
+        HELD.bytes += size
+        return True
+
+
+HELD: Final = Held(ALL_BYTES_MAX)
+_REQUEST: Final[ContextVar[_Request | None]] = ContextVar("answers are held for", default=None)
+
+
+@contextmanager
+def holding() -> Iterator[None]:
+    """While this lasts, what :func:`whole_answer` gives this task counts as held: it, or what was
+    made of it, is in memory until the end."""
+    request = _Request()
+    before = _REQUEST.set(request)
+    try:
+        yield
+    finally:
+        _REQUEST.reset(before)
+        HELD.bytes -= request.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +99,30 @@ class Answer:
 
 
 async def whole_answer(app: ASGIApp, scope: Scope, bytes_max: int, body: bytes = b"") -> Answer:
-    """What ``app`` answers to a request with that body."""
+    """What ``app`` answers to a request with that body; 503 while too much is held."""
     status, headers, said = UNAVAILABLE, list[tuple[bytes, bytes]](), bytearray()
+    request, has_room = _REQUEST.get(), True
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def take(message: Message) -> None:
-        nonlocal status, headers
+        nonlocal status, headers, has_room
         if message["type"] == "http.response.start":
             status = message["status"]
             headers = [each for each in message["headers"] if each[0].lower() != b"content-length"]
-        elif len(said) <= bytes_max:
-            said.extend(message.get("body", b""))
+        elif len(said) <= bytes_max and has_room:
+            piece = message.get("body", b"")
+            has_room = request is None or request.take(len(piece))
+            if has_room:
+                said.extend(piece)
 
     await app(scope, receive, take)
-    return Answer(status, headers, bytes(said))
+    return Answer(status, headers, bytes(said)) if has_room else _come_again()
+
+
+def _come_again() -> Answer:
+    reason = f"answers of {HELD.bytes} bytes are being put together: ask again in {RETRY_S} s"
+    headers = [(b"content-type", b"application/json"), (b"retry-after", str(RETRY_S).encode())]
+    body = json.dumps({"error": "unavailable", "reason": reason}).encode()
+    return Answer(UNAVAILABLE, headers, body)

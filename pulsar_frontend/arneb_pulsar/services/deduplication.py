@@ -46,6 +46,10 @@ HELD_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCHES_PER_TURN: Final = 64
 """Of duplicates, before others have their turn: some 2 ms."""
 
+ENTRIES_PER_TURN: Final = 1_024
+"""Sorted, or told as duplicates, before others have theirs: some 2 ms as well. No batch takes up
+another run once it has so many, and a run is at most what one read brought."""
+
 GONE: Final = Failure(pb.PersistenceError, "The producer is gone")
 
 
@@ -74,6 +78,8 @@ class _Batch:
     """That one, if it was open when all of these came."""
     entries: list[bytes] = field(default_factory=list)
     messages: int = 0
+    sorted: int = 0
+    """How many it would have without duplicates."""
     reaches: dict[str, int] = field(default_factory=dict)
     """The highest number by producer."""
     runs: list[tuple[_Held, int]] = field(default_factory=list)
@@ -133,10 +139,14 @@ class Deduplication:
     def _fly(self) -> None:
         """Have the next batch stored, if none is under way. Those of which all are duplicates are
         told one behind the other, not in one another: a client may have thousands of them wait."""
+        left = ENTRIES_PER_TURN
         for _ in range(BATCHES_PER_TURN):
             if self._flying or not self._held:
                 return
+            if left <= 0:
+                break
             batch = self._next_batch()
+            left -= batch.sorted
             self._flying = True
             if batch.entries:
                 self._store(batch)
@@ -155,7 +165,10 @@ class Deduplication:
         batch = _Batch(first.run.transaction, first.owner.caller, first.expected)
         size = 0
         while self._held and self._goes_with(batch, self._held[0]):
+            if batch.sorted >= ENTRIES_PER_TURN:
+                break
             held = self._held.popleft()
+            batch.sorted += len(held.run.entries)
             size += sum(map(len, held.run.entries))
             batch.runs.append((held, len(batch.entries)))
             self._sort_run(held.owner, held.run, batch)

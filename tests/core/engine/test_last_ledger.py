@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from weakref import ref
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.trimming import PlannedTrim, Trimming
 from arneb_core.log.retention import ENDED_AGE_MS_MIN, LEDGER_AGE_MS_MAX
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.check import check
@@ -109,6 +111,31 @@ async def test_it_goes_when_the_subscription_that_held_it_is_removed(data_dir: P
             await engine.topic("q").unsubscribe("slow")
             await quiet(engine)
             assert rows(store, Table.ENTRIES) == 0
+
+
+async def test_one_that_was_removed_does_not_stay_in_memory(data_dir: Path) -> None:
+    class Slow:
+        name, durable, mark_delete = "slow", True, BEFORE_ALL
+
+    async with open_engine(data_dir) as engine:
+        await make_queue(engine)
+        await publish(engine, "q", LARGE)
+        topic = engine.topics["q"]
+        subscriptions = {"slow": Slow()}
+        trimming = Trimming(topic.log, subscriptions, lambda: None)
+
+        def goes(now_ms: int) -> bool:
+            plan = trimming.plan(Changes(), topic.retention, now_ms, at_once=True)
+            return plan is not None and plan.ends
+
+        assert not goes(now_ms=0)
+        slow = ref(subscriptions.pop("slow"))
+        assert slow() is None
+        subscriptions["slow"] = Slow()
+        assert not goes(now_ms=0), "another of that name has not passed it either"
+        subscriptions["slow"].mark_delete = topic.log.ledgers.newest.last
+        assert goes(now_ms=0)
+        trimming.failed(PlannedTrim(None, True, 0))
 
 
 async def test_without_a_subscription_it_waits_for_the_first(data_dir: Path) -> None:

@@ -12,6 +12,7 @@ from tests.pulsar_frontend.server.transacting import begin, named
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import Position
 from arneb_pulsar.namespaces.policies import Policies
+from arneb_pulsar.services import deduplication
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.deduplication import BATCHES_PER_TURN, Deduplication
 from arneb_pulsar.wire.checksum import split_body
@@ -170,6 +171,44 @@ async def test_thousands_of_batches_of_duplicates_are_told_some_a_turn(
         assert turns == many // BATCHES_PER_TURN + 1
         await send(client, 7)
         assert await receipts(client, 1) == [(7, False)]
+
+
+@pytest.mark.parametrize("first", [5, 100])  # all duplicates, or none
+async def test_thousands_of_messages_that_waited_are_sorted_some_a_turn(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """What waited for one batch is one batch by itself, however much came meanwhile."""
+    most, sizes, turns, fly = 64, list[int](), 0, Deduplication._fly
+    next_batch = Deduplication._next_batch
+    monkeypatch.setattr(deduplication, "ENTRIES_PER_TURN", most)
+
+    def counted(self: Deduplication) -> None:
+        nonlocal turns
+        turns += 1
+        fly(self)
+
+    def measured(self: Deduplication) -> Any:
+        batch = next_batch(self)
+        sizes.append(sum(len(held.run.entries) for held, _ in batch.runs))
+        return batch
+
+    many = 1_000
+    async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
+        await client.producer(producer_name="p")
+        await send(client, 5)
+        await receipts(client, 1)
+        running.store.hold()
+        await send(client, 6)
+        assert await client.silent()
+        for number in range(many):
+            await send(client, 5 if first == 5 else first + number)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        monkeypatch.setattr(Deduplication, "_fly", counted)
+        monkeypatch.setattr(Deduplication, "_next_batch", measured)
+        running.store.release()
+        told = await receipts(client, 1 + many)
+    assert told[0] == (6, False) and len(set(told[1:])) == (1 if first == 5 else many)
+    assert sum(sizes) == many and turns >= len(sizes) == -(-many // most)
 
 
 async def test_one_that_takes_a_name_over_hears_how_far_it_got(open_broker: OpenBroker) -> None:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from arneb.http.asgi import VOUCHED
 from arneb.http.management.page.watching import Watch, Watched
-from arneb.http.whole_answers import whole_answer
+from arneb.http.whole_answers import holding, whole_answer
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """As much as is held of what all leaders answer together."""
@@ -37,9 +37,10 @@ async def asked_everywhere(app: ASGIApp, watch: Watch, watched: Watched) -> str:
         "scheme": scheme,
         "extensions": extensions,
     }
-    answer = await whole_answer(app, scope, ANSWER_BYTES_MAX)
-    said = answer.body.decode() if _is_json(answer.body) else "null"
-    return f'{{"status": {answer.status}, "body": {said}}}'
+    with holding():
+        answer = await whole_answer(app, scope, ANSWER_BYTES_MAX)
+        said = answer.body.decode() if _is_json(answer.body) else "null"
+        return f'{{"status": {answer.status}, "body": {said}}}'
 
 
 def _is_json(body: bytes) -> bool:

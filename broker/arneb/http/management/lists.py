@@ -145,13 +145,8 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
         items = await _named(items, source.order, page, pause)
     start, end = 0, len(items)
     if page is not None:
-        start = (page.number - 1) * page.size
+        start = judge_page(page, len(items))
         end = min(start + page.size, len(items))
-        if start > len(items):
-            reason = (
-                f"Page out of range, page: {page.number} page size: {page.size}, len: {len(items)}"
-            )
-            raise Refused(400, "page_out_of_range", reason)
     ordered = await _ordered(source, items, listing, pause, end)
     documents: list[Document | Written] = []
     for item in ordered[start:end]:
@@ -173,6 +168,15 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
         "page_count": -(-len(items) // page.size),
         "items": documents,
     }
+
+
+def judge_page(page: Page, count: int) -> int:
+    """Where it begins, of so many items. Raises 400 for one that begins behind them."""
+    start = (page.number - 1) * page.size
+    if start > count:
+        reason = f"Page out of range, page: {page.number} page size: {page.size}, len: {count}"
+        raise Refused(400, "page_out_of_range", reason)
+    return start
 
 
 async def _named(
