@@ -343,9 +343,30 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a slow disk holds the loop up with every write beside a commit",
         CORE + "engine/overtaking.py",
-        "        if self._seconds() < self._rests_until:\n            return None\n",
+        "        if self._rest.lasts:\n            return None\n",
         "",
         FLOOD_TESTS,
+    ),
+    Mutant(
+        "who sends one message after the other waits for a pass with every second one",
+        CORE + "engine/overtaking.py",
+        "max(self._until, self._seconds() - CREDIT_S)",
+        "max(self._until, self._seconds())",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "writes beside a commit have more than a part of the time",
+        CORE + "engine/overtaking.py",
+        "max(self._until, self._seconds() - CREDIT_S)",
+        "(self._seconds() - CREDIT_S)",
+        OVERTAKING_TESTS,
+    ),
+    Mutant(
+        "a loop that has been idle may write beside commits for as long",
+        CORE + "engine/overtaking.py",
+        "max(self._until, self._seconds() - CREDIT_S)",
+        "self._until",
+        OVERTAKING_TESTS,
     ),
     Mutant(
         "a run overtakes its own topic",
@@ -413,16 +434,15 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "who has a small turn is given the deliveries of all others to make",
         CORE + "engine/steps.py",
-        "            if self._ready and not others:\n",
-        "            if self._ready:\n",
+        "stored and others <= TURN_END_OTHERS_MAX:\n",
+        "stored:\n",
         FLOOD_TESTS,
     ),
     Mutant(
         "what a small run brings to its consumers waits for a pass",
         CORE + "engine/steps.py",
-        "            if self._ready and not others:\n"
-        "                self._dispatch(TURN_END_ENTRIES_MAX)\n",
-        "",
+        "                self._dispatch(TURN_END_ENTRIES_MAX)\n        return False\n",
+        "                pass\n        return False\n",
         FLOOD_TESTS,
     ),
     Mutant(

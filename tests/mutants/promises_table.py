@@ -79,9 +79,9 @@ PROMISES_MUTANTS: Final = (
         "a client is read on while another task carries out what it wants",
         "amqp_frontend/arneb_amqp/server/connection.py",
         "            if runner.busy:\n                await runner.finished()\n"
-        "            self._in_turn = True\n"
+        "            self._in_turn, others = True, flusher.count\n"
         "            waiting = runner.run_turn()\n",
-        "            self._in_turn = True\n"
+        "            self._in_turn, others = True, flusher.count\n"
         "            waiting = None if runner.busy else runner.run_turn()\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),

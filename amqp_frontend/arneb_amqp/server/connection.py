@@ -16,8 +16,7 @@ from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX
-from arneb_amqp.server.looking import Looking
+from arneb_amqp.server.reading import Reading
 from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.secured_link import link_of
 from arneb_amqp.server.timers import instants
@@ -28,7 +27,6 @@ from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, 
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
 from arneb_core.api.resource_alarms import Resource, Short
 from arneb_core.api.supervision import contain
 from arneb_core.api.tls_records import TlsRecords
@@ -50,9 +48,8 @@ much keeps a commit full while the next one gathers; more would only stand in fr
 
 
 class Connection:
-    """One client. Invariants: ``_its_turn`` while the client is waited for and not the broker;
-    ``_is_leased`` while what is to be written has what only who leads may say;
-    ``_behind_deliveries`` while the core is to call :meth:`_dispatched`."""
+    """One client. Invariants: ``_is_leased`` while what is to be written has what only who leads
+    may say; ``_behind_deliveries`` while the core is to call :meth:`_dispatched`."""
 
     def __init__(
         self, server: ServerContext, id_: ConnectionId, peer: Remote,
@@ -71,7 +68,7 @@ class Connection:
         self._state = self.session.state
         rest = self._low, self._drained, server.core.lease
         self.link = link_of(sock, records, server.nursery, *rest)
-        self._looking = Looking(self.link)
+        self._reading = Reading(self.link, server.long_turns)
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -80,7 +77,7 @@ class Connection:
         self._caught_up: trio.Event | None = None
         self._room_made: trio.Event | None = None
         self._mark, self._since_mark = Token(0), 0
-        self._its_turn, self._is_leased = True, False
+        self._is_leased = False
         self._behind_deliveries = self._answer_follows = False
         self._in_turn = False  # at whose end all is written that was gathered
         self._delivered: trio.Event | None = None
@@ -223,7 +220,7 @@ class Connection:
     def handle_timer(self, now: float) -> None:
         """Send a heartbeat, or give the peer up."""
         try:
-            if not self._its_turn:
+            if not self._reading.waits_for_client:
                 # Who is not read cannot show that it lives.
                 self.session.received(now)
             self.session.handle_timer(now)
@@ -265,10 +262,10 @@ class Connection:
         self.flush()
         is_full = self.link.waiting_bytes > self._max
         while is_full and self.session.state is ConnectionState.OPEN and not self.link.broken:
-            self._its_turn = True
+            self._reading.waits_for_client = True
             self._room_made = trio.Event()
             await self._room_made.wait()
-            self._its_turn = False
+            self._reading.waits_for_client = False
             is_full = self.link.waiting_bytes > self._low
         self._room_made = None
 
@@ -298,28 +295,11 @@ class Connection:
 
     async def _converse(self) -> None:
         link, session, runner, core = self.link, self.session, self._runner, self._core
-        long_turns, piece = self._server.long_turns, FIRST_READ_BYTES
+        flusher = self._server.flusher
         while not self._disconnecting:
-            if piece > FIRST_READ_BYTES:
-                await long_turns.begin()
-            self._its_turn = True
-            data = await self._looking.receive(piece, is_awaited=runner.is_alone)
+            data = await self._reading.receive(is_awaited=runner.is_alone)
             if not data:
                 return
-            self._its_turn = False
-            size = len(data)
-            if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:
-                await long_turns.begin()
-                if link.filled:  # a batch cut in two would be two commits, and stay so
-                    data += link.receive_now(RECEIVE_BYTES_MAX - size)
-                    size = len(data)
-            if size >= FIRST_READ_BYTES:
-                piece = RECEIVE_BYTES_MAX
-            elif size <= SHORT_READ_BYTES:
-                long_turns.short_left -= size + WAKING_BYTES
-                if long_turns.short_left <= long_turns.SHORT_LOW:
-                    await long_turns.begin_short(size)
-                piece = FIRST_READ_BYTES  # not sooner: a batch would be cut in two, each a commit
             if session.vhost is None:
                 link.acknowledge_now()
             is_leased = core.lease.holds
@@ -331,12 +311,15 @@ class Connection:
             # be to gather without end what nobody takes.
             if runner.busy:
                 await runner.finished()
-            self._in_turn = True
+            self._in_turn, others = True, flusher.count
             waiting = runner.run_turn()
             self._in_turn = False
             if waiting is not None:
                 await runner.run_all(waiting)
-            self.flush()
+                self.flush()
+            else:
+                self.flush()
+                flusher.flush_few(others)  # deliveries that were made at the end of this turn
             if session.state is not self._state or session.timer_nearer:
                 self.told.state_is(session, self._state)
                 self._state, session.timer_nearer = session.state, False
@@ -349,11 +332,11 @@ class Connection:
                 await self._unblocked()
             if core.crowded:
                 await core.room()
-            self._since_mark += size
+            self._since_mark += len(data)
             if self._since_mark > UNSTORED_BYTES_MAX:
                 await self._catch_up()
             if link.waiting_bytes > self._max:
-                self._its_turn = True
+                self._reading.waits_for_client = True
                 await link.room()
         while not link.broken and await link.receive():
             pass

@@ -17,6 +17,10 @@ from arneb_core.api.callbacks import call
 FLUSHES_PER_TURN: Final = 128
 """One is a write to a socket, 10 µs: some 2 ms, then others have their turn."""
 
+FLUSHES_PER_TURN_END: Final = 16
+"""What the end of a connection's turn writes at once of what that turn has brought about: for a
+pass more each would wait, and a turn is longer by .2 ms at the most."""
+
 
 class Flusher:
     """Calls what was added, each once, after the tasks that are due now."""
@@ -34,6 +38,19 @@ class Flusher:
         if self._parked is not None:
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task, outcome.Value(None))
+
+    @property
+    def count(self) -> int:
+        """How many will be called."""
+        return len(self._flushes)
+
+    def flush_few(self, count: int) -> None:
+        """Call at once what was added since there were ``count``, if it is little."""
+        flushes = self._flushes
+        if 0 < len(flushes) - count <= FLUSHES_PER_TURN_END:
+            for flush in list(islice(flushes, count, None)):
+                del flushes[flush]
+                call(flush)
 
     async def run(self) -> None:
         """Serve until cancelled."""

@@ -14,9 +14,7 @@ After either the client is not looked at for some turns.
 import os
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final
-
-from arneb_amqp.server.link import Link
+from typing import Final, Protocol
 
 LOOK_S: Final = 50e-6
 """As long as the pass that it saves takes, so that one in vain costs no more than it would save."""
@@ -31,6 +29,14 @@ VAIN_REST_LOOKS: Final = 4
 """After one in vain: of a client that is always slower, one turn in five is longer by a look."""
 
 
+class Bytes(Protocol):
+    """A link, as it is looked at."""
+
+    def receive_now(self, size: int) -> bytes:
+        """What has come already."""
+        ...
+
+
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 """On so many this process may run. With one the client could not answer meanwhile."""
 
@@ -39,7 +45,7 @@ class Looking:
     """Reads one link."""
 
     def __init__(
-        self, link: Link, cores: int = CORES, seconds: Callable[[], float] = perf_counter
+        self, link: Bytes, cores: int = CORES, seconds: Callable[[], float] = perf_counter
     ) -> None:
         self._link = link
         self._seconds = seconds
@@ -51,16 +57,15 @@ class Looking:
     def __repr__(self) -> str:
         return f"<Looking at {self._link!r}, {self._rest} turns of rest>"
 
-    async def receive(self, size: int, *, is_awaited: bool) -> bytes:
-        """As :meth:`.Link.receive`; ``is_awaited``: the client alone is, and has its answers."""
-        if is_awaited and self._may_look and (data := self._look(size)):
-            return data
-        data = await self._link.receive(size)
+    def passed(self) -> None:
+        """The loop has had a pass."""
         self._passed_s = self._seconds()
-        return data
 
-    def _look(self, size: int) -> bytes:
-        """What comes very soon, and has not come before the look."""
+    def look(self, size: int) -> bytes:
+        """What comes very soon, and has not come before the look, of a client that is alone and
+        has its answers; empty: it is to be waited for, or may not be looked at."""
+        if not self._may_look:
+            return b""
         if self._rest:
             self._rest -= 1
             return b""

@@ -144,7 +144,9 @@ class Core(Protocol):
     def turn_ends(self, *, may_be_called: bool) -> bool:
         """The turn is over but for this call, in which the connection may be told of what is
         committed, and have deliveries, if it ``may_be_called``. True: there has been nobody else
-        for a while, and all that the turn brought about is done."""
+        for a while, all that the turn brought about is done, and neither that nor what was done
+        since the last turn is anything that another connection may have to write in one of its
+        own."""
         ...
 
     @property

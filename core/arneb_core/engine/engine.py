@@ -357,9 +357,9 @@ async def open_engine(
     delivered. ``counts`` were made before. Tests pass ``store`` and a faulty ``committing``."""
     opened = await trio.to_thread.run_sync(Store.open, path) if store is None else store
     try:
-        calls = LoopCalls()
-        log = (commit_log or LocalCommitLog)(committing or opened, calls)
+        log = (commit_log or LocalCommitLog)(committing or opened, calls := LoopCalls())
         engine = Engine(opened, log, calls, now_ms, retention, delays, lease)
+        calls.waits_for_others = engine.others_came
         refused: StoreUnusable | None = None
         try:
             async with trio.open_nursery() as outer:

@@ -29,6 +29,8 @@ class LoopCalls:
     def __init__(self) -> None:
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._rung = False
+        self.waits_for_others: Callable[[], bool] = lambda: False
+        """Whether others, who have less to do, have their turn before calls are made."""
         self._reader, self._bell = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._bell, False)
@@ -52,6 +54,8 @@ class LoopCalls:
             await trio.lowlevel.wait_readable(self._reader)
             os.read(self._reader, RING_BYTES)
             self._rung = False
+            if self.waits_for_others():
+                await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
         """Make no more calls, whoever asks for one. No thread may be asking at this moment."""

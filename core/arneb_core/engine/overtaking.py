@@ -40,12 +40,36 @@ REST: Final = 3
 """So many times as long as a write took the loop rests from such writes: whatever the disk does,
 they have a quarter of its time at the most. A fast one takes 50 us."""
 
+CREDIT_S: Final = 0.004
+"""So much of that rest it may have had before: who sends one message after the other, 500 a second,
+comes too soon behind the one before as often as not, and would wait for a pass of the others."""
+
 LITTLE_BYTES_MAX: Final = 16 * 1024
 """What is stored at the end of the turn that brings it, or by itself between two large commits: the
 bytes of no more cost less than the flush. Where many send more than that, what they send in a pass
 is better off together, as is the small rest that the publisher of the large commits sends."""
 
 logger = logging.getLogger(__name__)
+
+
+class Rest:
+    """The rest from writes. Invariant: over any time, those that were made took no more than a part
+    in ``REST`` of it and of ``CREDIT_S``, but for the last of them."""
+
+    def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Rest until {self._until:.4f}>"
+
+    @property
+    def lasts(self) -> bool:
+        return self._seconds() < self._until
+
+    def follows(self, write_s: float) -> None:
+        """A write took so long."""
+        self._until = max(self._until, self._seconds() - CREDIT_S) + REST * write_s
 
 
 class Overtaking:
@@ -62,8 +86,7 @@ class Overtaking:
         seconds: Callable[[], float] = perf_counter,
     ) -> None:
         self._log = log
-        self._seconds = seconds
-        self._rests_until = 0.0
+        self._rest = Rest(seconds)
         self._now_ms = now_ms
         self._was_large = False
         """The last commit that began had more than a small one has."""
@@ -112,7 +135,7 @@ class Overtaking:
         """Take out of ``waiting`` what need not wait for the rest, and have it stored, beside the
         commits ``under_way``. None: there is nothing of the kind, or not now; ``possible`` is
         called when it is worth another try, if that is not with the next commit."""
-        if self._seconds() < self._rests_until:
+        if self._rest.lasts:
             return None
         chosen = self.choose(waiting, under_way)
         if not chosen:
@@ -135,7 +158,7 @@ class Overtaking:
             waiting.extendleft(reversed(chosen))
             self._is_known = self._is_barred = True
             return None
-        self._rests_until = self._seconds() + REST * report.seconds
+        self._rest.follows(report.seconds)
         return commit, report
 
     def choose(

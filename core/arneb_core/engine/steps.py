@@ -38,6 +38,10 @@ TURN_ENTRIES: Final = 64
 """What a subscription's turn costs of that at least, so that many with little to do do not
 take the loop for long either: 128 of them, some 5 ms."""
 
+TURN_END_OTHERS_MAX: Final = 8
+"""Who stands before what a small turn has stored is served there, too, if it is so few; who sends
+all it can has one ready nearly always. More are the pump's."""
+
 ALONE_TURNS: Final = 16
 """So many turns of one connection in a row, and nobody else's between them, before what it appends
 is committed at the end of its turn, and what it makes room for is delivered there: that saves a
@@ -73,8 +77,14 @@ class Steps:
         self._last_turn = -1
         """Whose the last turn was, of those who say so."""
         self._turns_alone = 0
+        self._others_came = False
         self._waits_for_end = False
         """Somebody who is alone has its turn: what it brings about is done at the end of that."""
+        self._stood = (0, 0)
+        """How many subscriptions' turns and commits there had been at the end of the last one."""
+        self._is_only_its_own = False
+        """Nothing was done since then, nor was anything to be, when this turn began: what is done
+        at its end is its own."""
 
     def __repr__(self) -> str:
         return f"<Steps, {len(self._ready)} subscriptions ready>"
@@ -95,10 +105,18 @@ class Steps:
         """A turn in which there may be appends; see the interface."""
         if whose != self._last_turn:
             self._last_turn, self._turns_alone = whose, 0
+            self._others_came = True
         elif self._turns_alone < ALONE_TURNS:
             self._turns_alone += 1
         else:
             self._waits_for_end = True
+            stands = self._turns_total, self._committer.commits_total
+            self._is_only_its_own = stands == self._stood and self._committer.is_idle
+
+    def others_came(self) -> bool:
+        """Several connections have had turns since this was asked last."""
+        came, self._others_came = self._others_came, False
+        return came
 
     def turn_ends(self, *, may_be_called: bool) -> bool:
         """The end of it; see the interface."""
@@ -112,12 +130,15 @@ class Steps:
                 is_left = is_left or not self._committer.is_idle
                 if is_left:
                     self._pump.wake()
-            return not is_left
+                # What a subscription was served with may have others write in turns of theirs.
+                are_served = self._turns_total != self._stood[0]
+                self._stood = self._turns_total, self._committer.commits_total
+            return self._is_only_its_own and not (is_left or are_served)
         if may_be_called:
             # Where others send all they can, each pass that is waited for is a long turn of theirs.
-            others = bool(self._ready)
+            others, stored = len(self._ready), self._committer.commits_total
             self._committer.start(commits=False)
-            if self._ready and not others:
+            if self._committer.commits_total != stored and others <= TURN_END_OTHERS_MAX:
                 self._dispatch(TURN_END_ENTRIES_MAX)
         return False
 

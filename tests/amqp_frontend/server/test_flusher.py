@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import trio
 
-from arneb_amqp.server.flusher import FLUSHES_PER_TURN, Flusher
+from arneb_amqp.server.flusher import FLUSHES_PER_TURN, FLUSHES_PER_TURN_END, Flusher
 
 
 async def test_each_is_called_once_for_everything_a_turn_brings() -> None:
@@ -84,3 +84,23 @@ async def test_others_have_their_turn_while_a_thousand_write() -> None:
     assert written == list(range(1000))
     steps = [late - early for early, late in pairwise([0, *seen])]
     assert max(steps) <= 2 * FLUSHES_PER_TURN, "inside a pass trio's order is none"
+
+
+async def test_at_the_end_of_a_turn_what_it_has_added_is_called_if_it_is_little() -> None:
+    flusher, written = Flusher(), list[int]()
+    added = [partial(written.append, number) for number in range(2 * FLUSHES_PER_TURN_END)]
+    flusher.add(added[0])
+    for flush in added[:4]:
+        flusher.add(flush)
+    flusher.flush_few(1)
+    assert written == [1, 2, 3] and flusher.count == 1
+    flusher.flush_few(1)
+    for flush in added[1 : 2 + FLUSHES_PER_TURN_END]:
+        flusher.add(flush)
+    flusher.flush_few(1)
+    assert written == [1, 2, 3], "many are no end of a turn"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert written[3:] == list(range(2 + FLUSHES_PER_TURN_END))
+        nursery.cancel_scope.cancel()

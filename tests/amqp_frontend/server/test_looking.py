@@ -2,11 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import cast
 
 import trio
 
-from arneb_amqp.server.link import Link
 from arneb_amqp.server.looking import (
     LOOK_S,
     REST_LOOKS,
@@ -45,13 +43,17 @@ class Reading:
 
     def __init__(self, cores: int = 2) -> None:
         self.bytes = Bytes()
-        self.looking = Looking(cast("Link", self.bytes), cores, lambda: self.bytes.now_s)
+        self.looking = Looking(self.bytes, cores, lambda: self.bytes.now_s)
 
     async def read(self, soon: Iterable[bytes] = (), *, is_awaited: bool = True) -> bytes:
         """One turn, before which there were looks that found ``soon``."""
         self.bytes.now_s += TURN_S
         self.bytes.soon = deque(soon)
-        return await self.looking.receive(100, is_awaited=is_awaited)
+        data = self.looking.look(100) if is_awaited else b""
+        if not data:
+            data = await self.bytes.receive(100)
+            self.looking.passed()
+        return data
 
     async def rested(self, looks: int = REST_LOOKS) -> None:
         """Have the turns be over in which nobody is looked at."""

@@ -10,6 +10,7 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
+from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.link import Link
 from arneb_amqp.wire.constants import FRAME_METHOD
 from arneb_amqp.wire.frames import ChannelId, cut_frame
@@ -95,6 +96,34 @@ def test_messages_that_were_sent_together_come_with_one_confirm_behind_them(
             assert client.expect(Basic.Ack).multiple
     wanted = ["Basic.Deliver on 1"] * 10 + ["Basic.Ack on 1"]
     assert [kinds(each) for each in written] == [wanted] * TIMES
+
+
+def test_what_the_turn_of_one_that_is_alone_brings_another_leaves_in_that_turn(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And in no later pass of the loop, where it may stand behind long turns of others."""
+    late, flush = list[int](), Flusher._flush
+
+    def flushed(flusher: Flusher) -> None:
+        late.append(flusher.count)
+        flush(flusher)
+
+    for broker in serve_in_thread(tmp_path, inline=True):
+        with RawClient(broker.port) as client, RawClient(broker.port) as consumer:
+            ready(client, "another's")
+            consumer.open()
+            consumer.send(Basic.Consume, 1, queue="another's", consumer_tag="c", no_ack=True)
+            consumer.expect(Basic.ConsumeOk)
+            for number in range(2 * TIMES):
+                if number == TIMES:
+                    del written[:]
+                    monkeypatch.setattr(Flusher, "_flush", flushed)
+                client.socket.sendall(publishes(b"x", key="another's").data)
+                client.expect(Basic.Ack)
+                consumer.expect(Basic.Deliver)
+                consumer.skip_delivery(frames=2)
+    assert not any(late)
+    assert [kinds(each) for each in written] == [["Basic.Ack on 1"], ["Basic.Deliver on 1"]] * TIMES
 
 
 @pytest.mark.parametrize("inline", [True, False], ids=["inline", "in a thread"])

@@ -19,6 +19,7 @@ from arneb_core.api.topics import Topic
 from arneb_core.engine import overtaking
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.overtaking import LITTLE_BYTES_MAX
+from arneb_core.engine.steps import TURN_END_OTHERS_MAX
 from arneb_core.store.commit.inline import BYTES_MAX
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
@@ -176,14 +177,19 @@ async def test_a_small_run_is_stored_and_delivered_in_the_turn_that_brings_it(
         assert sink.bodies == [b"x", b"y"]
 
 
-async def test_others_who_are_ready_have_their_deliveries_before(data_dir: Path) -> None:
-    """They may be many: that is a step of the pump, and not the end of a small turn."""
+@pytest.mark.parametrize("are_few", [True, False])
+async def test_others_who_are_ready_have_their_deliveries_before(
+    data_dir: Path, are_few: bool
+) -> None:
+    """If they are many, that is a step of the pump, and not the end of a small turn."""
     async with open_engine(data_dir) as engine:
         await begin(engine, "flood", "small", "other")
         subscription = await engine.topic("small").subscribe("s", initial=InitialPosition.LATEST)
         _, sink = attach(subscription, permits=100)
-        other = await engine.topic("other").subscribe("s")
-        attach(other, permits=100)
+        names = [f"s{number}" for number in range(TURN_END_OTHERS_MAX + (not are_few))]
+        others = [await engine.topic("other").subscribe(name) for name in names]
+        for other in others:
+            attach(other, permits=100)
         await quiet(engine)
         with held() as commit:
             append(engine, "flood", LARGE)
@@ -191,9 +197,10 @@ async def test_others_who_are_ready_have_their_deliveries_before(data_dir: Path)
             await steps()
             with turn(engine, 2):
                 small = append(engine, "small", [make_entry(b"x")])
-                engine.has_work(other)
+                for other in others:
+                    engine.has_work(other)
             assert small.calls == [None]
-            assert not sink.bodies
+            assert sink.bodies == ([b"x"] if are_few else [])
             await steps()
             assert sink.bodies == [b"x"]
         await quiet(engine)

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from arneb_core.api.core import CountedRun
 from arneb_core.api.position import LedgerId
-from arneb_core.engine.overtaking import BESIDE_BYTES_MAX, CROWD, Overtaking
+from arneb_core.engine.overtaking import (
+    BESIDE_BYTES_MAX,
+    CREDIT_S,
+    CROWD,
+    REST,
+    Overtaking,
+    Rest,
+)
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
@@ -240,3 +247,50 @@ def test_each_that_waits_is_looked_at_once_for_a_commit() -> None:
     chooser.again()
     assert not chooser.choose(waiting, [commit])
     assert Watched.looks == 100
+
+
+class Writing:
+    """Somebody who writes as soon as it may, on a clock that goes on with the writes."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.rest = Rest(lambda: self.now_s)
+
+    def write(self, write_s: float) -> bool:
+        """Whether it may, and has."""
+        if self.rest.lasts:
+            return False
+        self.now_s += write_s
+        self.rest.follows(write_s)
+        return True
+
+
+def test_who_sends_little_comes_beside_a_commit_each_time_and_not_only_on_average() -> None:
+    """Every 2 ms, a tenth of which a write takes: some of them come close behind each other."""
+    writing, write_s = Writing(), 0.0002
+    for gap_s in (0.0001, 0.0002, 0.0057, 0.0001, 0.0002, 0.0002, 0.0075) * 50:
+        assert writing.write(write_s)
+        writing.now_s += gap_s
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.003), st.floats(0, 0.02)), min_size=1, max_size=200))
+def test_writes_beside_commits_have_a_part_of_the_time(
+    each: list[tuple[float, float]],
+) -> None:
+    writing = Writing()
+    began_s, written_s = writing.now_s, 0.0
+    for write_s, gap_s in each:
+        if writing.write(write_s):
+            written_s += write_s
+            spent_s = writing.now_s - began_s
+            assert REST * (written_s - write_s) <= spent_s + CREDIT_S + 1e-9
+        writing.now_s += gap_s
+
+
+def test_after_a_stall_of_the_disk_there_is_a_rest() -> None:
+    writing = Writing()
+    assert writing.write(0.05)
+    writing.now_s += 3 * 0.05 - 2 * CREDIT_S
+    assert not writing.write(0.0002)
+    writing.now_s += 2 * CREDIT_S
+    assert writing.write(0.0002)

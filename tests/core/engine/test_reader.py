@@ -104,6 +104,36 @@ async def test_many_calls_ring_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rings) == 2
 
 
+class Passes(trio.abc.Instrument):
+    """Counts the passes of the loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_calls_are_made_behind_who_has_less_to_do(*, waits: bool) -> None:
+    """Who is ready in the same pass has its turn in that."""
+    calls, passes, seen = LoopCalls(), Passes(), list[int]()
+
+    def waits_for_others() -> bool:
+        seen.append(passes.number)
+        return waits
+
+    calls.waits_for_others = waits_for_others
+    trio.lowlevel.add_instrument(passes)
+    async with calling(calls):
+        await trio.testing.wait_all_tasks_blocked()
+        calls(lambda: seen.append(passes.number))
+        await trio.testing.wait_all_tasks_blocked()
+    trio.lowlevel.remove_instrument(passes)
+    asked, made = seen
+    assert made - asked == waits
+
+
 async def test_a_call_that_fails_costs_no_other() -> None:
     calls, made = LoopCalls(), []
     calls(lambda: 1 // 0)

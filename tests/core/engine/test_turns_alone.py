@@ -176,12 +176,61 @@ async def test_who_is_alone_knows_that_all_is_done(data_dir: Path) -> None:
             assert engine.turn_ends(may_be_called=True) == is_alone
             if not is_alone:
                 await turns.alone(1)
+        assert ends(engine, append=True)
         engine.turn_begins(1)
         engine.append(engine.topic("t"), [make_entry(b"x")], Outcome(), 1)
         assert not engine.turn_ends(may_be_called=False)
         await quiet(engine)
         engine.turn_begins(2)
         assert not engine.turn_ends(may_be_called=True)
+
+
+def ends(engine: Engine, *, append: bool = False) -> bool:
+    """A turn of the one that is alone: what its end says."""
+    engine.turn_begins(1)
+    if append:
+        engine.append(engine.topic("t"), [make_entry(b"x")], Outcome(), 1)
+    return engine.turn_ends(may_be_called=True)
+
+
+async def test_who_has_made_deliveries_to_another_has_a_pass_of_the_loop(data_dir: Path) -> None:
+    """The other's connection may write them in a turn of its own, for which that is needed."""
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        consumer, sink = attach(await engine.topic("t").subscribe("s"), permits=ALONE + 2)
+        await turns.alone(1)
+        assert not ends(engine, append=True)
+        assert not ends(engine, append=True)
+        assert len(sink.bodies) == ALONE + 2
+        consumer.detach()
+        await quiet(engine)
+        assert [ends(engine, append=True) for _ in range(3)] == [False, True, True]
+
+
+async def test_deliveries_made_between_two_turns_have_a_pass_as_well(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        other = await engine.create_topic("other", subscriptions=["s"])
+        _, sink = attach(await other.subscribe("s"), unlimited=True)
+        await turns.alone(1)
+        assert [ends(engine, append=True) for _ in range(2)] == [False, True]
+        engine.append(other, [make_entry(b"x")], Outcome(), 1)
+        for _ in range(PASSES):
+            await trio.lowlevel.checkpoint()
+        assert len(sink.bodies) == 1
+        assert [ends(engine) for _ in range(2)] == [False, True]
+        engine.append(other, [make_entry(b"x")], Outcome(), 1)  # another's, who says no turn
+        assert not ends(engine)
+
+
+async def test_others_have_come_when_several_have_had_turns(data_dir: Path) -> None:
+    async with opened(data_dir) as turns:
+        await turns.alone(1)
+        turns.engine.others_came()
+        assert [turns.engine.others_came() for _ in range(2)] == [False, False]
+        for whose, came in ((1, False), (2, True), (2, False), (1, True), (1, False)):
+            turns.take(whose)
+            assert turns.engine.others_came() == came
 
 
 async def test_what_is_not_done_at_the_end_of_a_turn_is_done_soon(data_dir: Path) -> None:

@@ -1,0 +1,68 @@
+"""Reading: how much of a client is read at once, and who goes first where many are read.
+
+The rule: who sends little is read at once, by a read that is small. Who sends much is read in large
+pieces, since what comes in one read is one run; but it asks for its turn before, and lets those who
+have sent little go first.
+"""
+
+import trio
+
+from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.looking import Looking
+from arneb_core.api.long_turns import (
+    FIRST_READ_BYTES,
+    LARGE_READ_BYTES,
+    SHORT_READ_BYTES,
+    WAKING_BYTES,
+    LongTurns,
+)
+
+
+class Reading:
+    """The reading of one link."""
+
+    def __init__(self, link: Link, long_turns: LongTurns) -> None:
+        self._link = link
+        self._looking = Looking(link)
+        self._long_turns = long_turns
+        self._piece = FIRST_READ_BYTES
+        self._short_reads = 0
+        """How many there had been, of all clients, when this one was read last."""
+        self.waits_for_client = True
+        """And not for the broker."""
+
+    def __repr__(self) -> str:
+        return f"<Reading {self._piece} bytes at once of {self._link!r}>"
+
+    async def receive(self, *, is_awaited: bool) -> bytes:
+        """What the client has sent, when it may be handled; empty at the end. ``is_awaited``: it is
+        alone, and has its answers."""
+        link, turns, piece = self._link, self._long_turns, self._piece
+        if piece > FIRST_READ_BYTES:
+            await turns.begin()
+        self.waits_for_client = True
+        data = self._looking.look(piece) if is_awaited else b""
+        if not data:
+            data = await link.receive(piece)
+            if not data:
+                return data
+            self._looking.passed()
+        self.waits_for_client = False
+        size = len(data)
+        if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:
+            await turns.begin()
+            if link.filled:  # a batch cut in two would be two commits, and stay so
+                data += link.receive_now(RECEIVE_BYTES_MAX - size)
+                size = len(data)
+        if size >= FIRST_READ_BYTES:
+            self._piece = RECEIVE_BYTES_MAX
+            if size >= LARGE_READ_BYTES and turns.short_reads != self._short_reads:
+                await trio.lowlevel.checkpoint()  # one who has sent little may be behind this one
+            self._short_reads = turns.short_reads
+        elif size <= SHORT_READ_BYTES:
+            turns.short_reads += 1
+            turns.short_left -= size + WAKING_BYTES
+            if turns.short_left <= turns.SHORT_LOW:
+                await turns.begin_short(size)
+            self._piece = FIRST_READ_BYTES  # not sooner: a batch would be cut in two, each a commit
+        return data

@@ -1,0 +1,78 @@
+"""Reading: who goes first where one sends all it can and another little."""
+
+from collections import deque
+from typing import cast
+
+import trio
+
+from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.reading import Reading
+from arneb_core.api.long_turns import FIRST_READ_BYTES, LARGE_READ_BYTES, LongTurns
+
+
+class Sent:
+    """A link on which so much has come, read by read."""
+
+    filled = False
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = deque(sizes)
+        self.asked: list[int] = []
+
+    async def receive(self, size: int) -> bytes:
+        self.asked.append(size)
+        return bytes(min(size, self.sizes.popleft())) if self.sizes else b""
+
+    def receive_now(self, size: int) -> bytes:
+        return b""
+
+
+class Passes(trio.abc.Instrument):
+    """Counts the passes of the loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+
+async def passes_of(reading: Reading) -> int:
+    """How many passes of the loop the next read takes."""
+    passes = Passes()
+    trio.lowlevel.add_instrument(passes)
+    await reading.receive(is_awaited=False)
+    trio.lowlevel.remove_instrument(passes)
+    return passes.number
+
+
+async def test_who_sends_much_is_read_in_large_pieces_until_it_sends_little() -> None:
+    link = Sent(100, FIRST_READ_BYTES, RECEIVE_BYTES_MAX, 5_000, 100, 100)
+    reading = Reading(cast("Link", link), LongTurns())
+    sizes = [len(await reading.receive(is_awaited=False)) for _ in range(7)]
+    assert sizes == [100, FIRST_READ_BYTES, RECEIVE_BYTES_MAX, 5_000, 100, 100, 0]
+    small, large = FIRST_READ_BYTES, RECEIVE_BYTES_MAX
+    assert link.asked == [small, small, large, large, large, small, small]
+
+
+async def test_who_has_sent_much_goes_behind_who_has_sent_little() -> None:
+    turns = LongTurns()
+    much = Reading(cast("Link", Sent(*[RECEIVE_BYTES_MAX] * 5)), turns)
+    little = Reading(cast("Link", Sent(100, 100)), turns)
+    await much.receive(is_awaited=False)
+    assert await passes_of(much) == 0, "there is nobody else"
+    await little.receive(is_awaited=False)
+    assert await passes_of(much) == 1
+    assert await passes_of(much) == 0, "who has sent little sends no more"
+    await little.receive(is_awaited=False)
+    assert await passes_of(much) == 1
+
+
+async def test_who_sends_no_more_than_many_do_waits_for_no_pass() -> None:
+    """What many send in a pass is one commit: it is not to be cut."""
+    turns = LongTurns()
+    some = Reading(cast("Link", Sent(*[LARGE_READ_BYTES - 1] * 3)), turns)
+    little = Reading(cast("Link", Sent(100)), turns)
+    await some.receive(is_awaited=False)
+    await little.receive(is_awaited=False)
+    assert await passes_of(some) == 0
