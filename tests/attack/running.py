@@ -21,6 +21,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any, Final, Self
 
 import pika
+from tests.attack import timed
 from tests.attack.amqp import LARGE_QUEUE
 from tests.attack.hostile import CONNECTIONS
 
@@ -75,6 +76,7 @@ MANAGEMENT: Final = "http-management"
 
 ATTACKED: Final = (*LISTENERS, MANAGEMENT, CONTROL)
 
+JSON: Final[Mapping[str, str]] = {"content-type": "application/json"}
 CROWD: Final = "crowd"
 """The theme of very many who say little: :mod:`tests.attack.crowd`."""
 
@@ -151,6 +153,14 @@ class AttackedBroker:
         with urllib.request.urlopen(request, timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
+
+    def deduplicate(self, namespace: str) -> None:
+        """Make a namespace of Pulsar's in which nothing is stored twice."""
+        url = f"http://127.0.0.1:{self.ports['http-pulsar']}/admin/v2/namespaces/{namespace}"
+        for method, path, body in (("PUT", "", b"{}"), ("POST", "/deduplication", b"true")):
+            asked = urllib.request.Request(url + path, body, JSON, method=method)
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                assert answer.status == 204
 
     def fill(self) -> None:
         """Queues for whoever asks for all of them, and messages of a MiB."""
@@ -264,6 +274,8 @@ def attack(
     address = broker.address(listening(listener))
     if theme == CROWD:
         hostile = [sys.executable, "-m", "tests.attack.crowd", address, str(seconds), str(seed)]
+    elif theme in timed.THEMES:
+        hostile = [sys.executable, "-m", "tests.attack.timed", theme, address, str(seconds)]
     else:
         hostile = [sys.executable, "-m", "tests.attack.hostile", listener, address, str(seconds),
                    str(seed), *([theme] if theme else [])]  # fmt: skip

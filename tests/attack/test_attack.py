@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.attack import timed
 from tests.attack.running import (
     ATTACKED,
     CONTROL,
@@ -20,6 +21,8 @@ SECONDS = 12.0
 
 SECONDS_OF = {MANAGEMENT: 6.0, CONTROL: 3.0}
 """Where there are fewer themes than connections."""
+
+TIMED_SECONDS = 5.0
 
 ATTEMPTS = 3
 """If only canaries are late while other programs keep the machine busy."""
@@ -42,6 +45,23 @@ def test_hostile_clients_take_their_share_and_no_more(
     for _ in range(ATTEMPTS):
         settle(broker)
         found = attack(broker, listener, SECONDS_OF.get(listener, SECONDS), SEED)
+        print(found.report())
+        if not found.says_nothing:
+            break
+    assert not found.broken, found.report()
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("theme", timed.THEMES)
+def test_who_chooses_the_moment_of_what_it_sends_holds_nobody_up(
+    broker: AttackedBroker, theme: str
+) -> None:
+    listener = timed.THEMES[theme][0]
+    if theme == "duplicates":
+        broker.deduplicate(timed.AGAIN)
+    for _ in range(ATTEMPTS):
+        settle(broker)
+        found = attack(broker, listener, TIMED_SECONDS, SEED, theme)
         print(found.report())
         if not found.says_nothing:
             break

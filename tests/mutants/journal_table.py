@@ -348,27 +348,6 @@ JOURNAL_MUTANTS: Final = (
         FLOOD_TESTS,
     ),
     Mutant(
-        "who sends one message after the other waits for a pass with every second one",
-        CORE + "engine/overtaking.py",
-        "max(self._until, self._seconds() - CREDIT_S)",
-        "max(self._until, self._seconds())",
-        OVERTAKING_TESTS,
-    ),
-    Mutant(
-        "writes beside a commit have more than a part of the time",
-        CORE + "engine/overtaking.py",
-        "max(self._until, self._seconds() - CREDIT_S)",
-        "(self._seconds() - CREDIT_S)",
-        OVERTAKING_TESTS,
-    ),
-    Mutant(
-        "a loop that has been idle may write beside commits for as long",
-        CORE + "engine/overtaking.py",
-        "max(self._until, self._seconds() - CREDIT_S)",
-        "self._until",
-        OVERTAKING_TESTS,
-    ),
-    Mutant(
         "a run overtakes its own topic",
         CORE + "engine/overtaking.py",
         "                if not any(topic in taken or topic.fenced for topic in own):\n",

@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 
 
 class Rest:
-    """The rest from writes. Invariant: over any time, those that were made took no more than a part
-    in ``REST`` of it and of ``CREDIT_S``, but for the last of them."""
+    """The rest from writes. Invariant: over any time, those that were made took no more than one
+    part of it and of ``CREDIT_S`` for ``REST`` others, but for the last of them."""
 
     def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
         self._seconds = seconds
@@ -69,7 +69,8 @@ class Rest:
 
     def follows(self, write_s: float) -> None:
         """A write took so long."""
-        self._until = max(self._until, self._seconds() - CREDIT_S) + REST * write_s
+        owed_until = max(self._until + write_s, self._seconds() - CREDIT_S)
+        self._until = owed_until + REST * write_s
 
 
 class Overtaking:

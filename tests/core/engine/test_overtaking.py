@@ -287,6 +287,16 @@ def test_writes_beside_commits_have_a_part_of_the_time(
         writing.now_s += gap_s
 
 
+def test_who_sends_one_message_after_the_other_has_a_part_of_the_time() -> None:
+    writing, write_s, written_s = Writing(), 0.0002, 0.0
+    while writing.now_s < 101.0:
+        if writing.write(write_s):
+            written_s += write_s
+        else:
+            writing.now_s += 0.0001
+    assert 0.2 < written_s <= 1 / (1 + REST) + CREDIT_S
+
+
 def test_after_a_stall_of_the_disk_there_is_a_rest() -> None:
     writing = Writing()
     assert writing.write(0.05)

@@ -223,6 +223,21 @@ async def test_deliveries_made_between_two_turns_have_a_pass_as_well(data_dir: P
         assert not ends(engine)
 
 
+async def test_what_was_stored_for_another_has_a_pass_as_well(data_dir: Path) -> None:
+    """Whoever is told of it may confirm it in a turn of its own."""
+    async with opened(data_dir) as turns:
+        engine = turns.engine
+        other = await engine.create_topic("other", subscriptions=["s"])
+        await turns.alone(1)
+        assert [ends(engine, append=True) for _ in range(2)] == [False, True]
+        engine.append(other, [make_entry(b"x")], Outcome(), 1)
+        for _ in range(PASSES):
+            await trio.lowlevel.checkpoint()
+        assert [ends(engine) for _ in range(2)] == [False, True]
+        engine.append(other, [make_entry(b"x")], Outcome(), 1)
+        assert [ends(engine) for _ in range(2)] == [False, True], "stored at the end of that turn"
+
+
 async def test_others_have_come_when_several_have_had_turns(data_dir: Path) -> None:
     async with opened(data_dir) as turns:
         await turns.alone(1)
