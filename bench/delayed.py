@@ -1,33 +1,37 @@
 """Measures delayed messages at scale: one topic, several subscriptions, millions that wait.
 
-``python -m bench.delayed`` starts a broker on an empty directory and, in one run,
+``python -m bench.delayed`` starts a broker on an empty directory and, in each round,
 
-1. publishes a part of the messages without a delay, and drains them on all subscriptions,
-2. publishes all messages to another topic, each with a time at which it is due,
-3. drains as many of those, on as many subscriptions, from the moment when the first is due,
-4. does the same with times that are not in the order of publishing,
-5. kills the broker and starts it again on what is left,
-6. on another broker, measures what AMQP's delayed exchange does (:mod:`bench.delayed_amqp`).
+1. publishes messages without a delay, and drains a part of them on all subscriptions,
+2. does that with the broker of :data:`THEN` as well, whose undelayed rates the goals go by,
+3. publishes all messages to another topic, each with a time at which it is due,
+4. drains as many of those, on as many subscriptions, from the moment when the first is due,
+5. does the same with times that are not in the order of publishing,
+6. kills the broker and starts it again on what is left.
 
-The memory of the broker's process is looked at all the time, so its peaks are in the figures.
+Then it measures what AMQP's delayed exchange does, likewise (:mod:`bench.delayed_amqp`). Figures
+are the medians of all rounds, each of which has brokers of its own. The memory of the broker's
+process is looked at all the time, so its peaks are in the figures.
 """
 
 import argparse
 import json
-import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from bench.delayed_amqp import AMQP_MESSAGES, AMQP_ROUNDS, measure_amqp
+from bench.older import export
 from bench.pulsar_load import BODY_BYTES, drain, make_subscriptions, publish
 from bench.report import RESULTS, index, machine, number, stamp
 from conformance.brokers.arneb import Arneb
@@ -43,7 +47,14 @@ PART: Final = 10
 DUE_RATE: Final = 200_000
 """So many come due in a second, and each on all subscriptions: faster than they can be drained."""
 
-ROOM_S: Final = 20
+UNDELAYED_MAX: Final = 1_000_000
+"""So many are published undelayed, or as many as are delayed, if those are fewer."""
+
+THEN: Final = "285e4629"
+"""The code on which it was said how fast delayed messages should be, by its undelayed rates: the
+last before any of that was worked on (2026-11-22)."""
+
+ROOM_S: Final = 5
 ROOM_FACTOR: Final = 3
 """By so much longer than expected may the publishing take, before the first is due."""
 
@@ -131,11 +142,6 @@ class Watched:
         self.resident = self.anonymous = 0
         self.look()
 
-    def cpu_s(self) -> float:
-        """What the broker's process has computed."""
-        fields = Path(f"/proc/{self.broker.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def run(self, job: Callable[..., float], *arguments: Any) -> float:
         """Do ``job`` in another process and look at the broker's memory meanwhile."""
         future: Future[float] = self._pool.submit(job, *arguments)
@@ -147,9 +153,9 @@ class Watched:
 
     def timed(self, count: int, job: Callable[..., float], *arguments: Any) -> Cost:
         """The same, of a job that says how many it did in a second, ``count`` in all."""
-        before_s = self.cpu_s()
+        before_s = self.broker.cpu_s()
         rate = self.run(job, *arguments)
-        return Cost(rate, (self.cpu_s() - before_s) * 1e6 / count)
+        return Cost(rate, (self.broker.cpu_s() - before_s) * 1e6 / count)
 
 
 def index_bytes(data: Path) -> int:
@@ -159,12 +165,18 @@ def index_bytes(data: Path) -> int:
         return sum(len(key) + len(value) for key, value in rows)
 
 
+Undelayed = dict[str, tuple[Cost, Cost]]
+"""What publishing and draining took without a delay, by whose code."""
+
+
 @dataclass(slots=True)
 class Measuring:
-    """One run, start to end."""
+    """One round, start to end."""
 
     size: Size
     watched: Watched
+    then: Watched | None
+    """The broker of :data:`THEN`, if it is measured too."""
     say: Callable[[str, float], None]
     resident: int = 0
     anonymous: int = 0
@@ -177,15 +189,18 @@ class Measuring:
         watched.forget()
         self.resident, self.anonymous = watched.resident, watched.anonymous
         self.say("memory at rest, resident, MiB", self.resident / MIB)
-        published = watched.timed(
-            size.part, publish_plain, broker.pulsar_address, PREFIX + "plain", size.part
-        )
-        self._cost("publish undelayed", published)
-        drained = self._drain("plain", WITHIN_S)
-        self._cost("drain undelayed", drained)
+        undelayed: Undelayed = {}
+        if self.then is not None:
+            address = self.then.broker.pulsar_address
+            self.then.run(_subscribe, address, PREFIX + "plain", size.names)
+            undelayed["undelayed then"] = self._undelayed(self.then)
+        undelayed["undelayed"] = self._undelayed(watched)
+        for whose, (published, drained) in undelayed.items():
+            self._cost(f"publish {whose}", published)
+            self._cost(f"drain {whose}", drained)
         self._grown("undelayed, most")
         for times in size.times:
-            self._delayed(times, published, drained)
+            self._delayed(times, undelayed)
         stored = sum(each.stat().st_size for each in broker.data.iterdir())
         self.say("store, MiB", stored / MIB)
         broker.kill()
@@ -195,11 +210,16 @@ class Measuring:
         watched.forget()
         self._grown("after that start")
 
-    def _delayed(self, times: Times, published: Cost, drained: Cost) -> None:
+    def _undelayed(self, watched: Watched) -> tuple[Cost, Cost]:
+        count, address = min(self.size.messages, UNDELAYED_MAX), watched.broker.pulsar_address
+        published = watched.timed(count, publish_plain, address, PREFIX + "plain", count)
+        return published, self._drain(watched, "plain", WITHIN_S)
+
+    def _delayed(self, times: Times, undelayed: Undelayed) -> None:
         size, watched, broker, name = self.size, self.watched, self.watched.broker, times.value
         watched.forget()
         held = index_bytes(broker.data)
-        fill_s = ROOM_S + ROOM_FACTOR * size.messages / published.rate
+        fill_s = ROOM_S + ROOM_FACTOR * size.messages / undelayed["undelayed"][0].rate
         start_ms = int((time.time() + fill_s) * 1000)
         cost = watched.timed(
             size.messages,
@@ -213,28 +233,30 @@ class Measuring:
         early_s = start_ms / 1000 - time.time()
         if early_s < 0:
             raise SystemExit(f"publishing took {-early_s:.0f} s longer than there was time")
-        self._cost(f"publish delayed, {name}", cost, published)
+        compared = {whose: costs[0] for whose, costs in undelayed.items()}
+        self._cost(f"publish delayed, {name}", cost, compared)
         self._grown(f"while published delayed, {name}, most")
         time.sleep(2)  # merges of the index
         watched.forget()
         self._grown(f"when all wait, {name}")
         on_disk = index_bytes(broker.data) - held
         self.say(f"index on disk, {name}, bytes a message", on_disk / size.messages)
-        cost = self._drain(name, early_s + WITHIN_S)
-        self._cost(f"drain delayed, {name}", cost, drained)
+        cost = self._drain(watched, name, early_s + WITHIN_S)
+        compared = {whose: costs[1] for whose, costs in undelayed.items()}
+        self._cost(f"drain delayed, {name}", cost, compared)
         self._grown(f"while they come due, {name}, most")
 
-    def _drain(self, topic: str, within_s: float) -> Cost:
+    def _drain(self, watched: Watched, topic: str, within_s: float) -> Cost:
         size = self.size
-        arguments = self.watched.broker.pulsar_address, PREFIX + topic, size.names, size.part
-        return self.watched.timed(size.part * size.subscriptions, drain, *arguments, within_s)
+        arguments = watched.broker.pulsar_address, PREFIX + topic, size.names, size.part
+        return watched.timed(size.part * size.subscriptions, drain, *arguments, within_s)
 
-    def _cost(self, what: str, cost: Cost, undelayed: Cost | None = None) -> None:
+    def _cost(self, what: str, cost: Cost, undelayed: dict[str, Cost] | None = None) -> None:
         self.say(f"{what}, a second", cost.rate)
         self.say(f"{what}, broker's µs each", cost.cpu_us)
-        if undelayed is not None:
-            self.say(f"{what}, rate by undelayed", cost.rate / undelayed.rate)
-            self.say(f"{what}, undelayed's µs by its", undelayed.cpu_us / cost.cpu_us)
+        for whose, other in (undelayed or {}).items():
+            self.say(f"{what}, rate by {whose}", cost.rate / other.rate)
+            self.say(f"{what}, µs of {whose} by its", other.cpu_us / cost.cpu_us)
 
     def _grown(self, when: str) -> None:
         watched, say = self.watched, self.say
@@ -253,38 +275,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--subscriptions", type=int, default=SUBSCRIPTIONS)
     parser.add_argument("--part", type=int, help="drained of each topic; a tenth")
+    parser.add_argument("--rounds", type=int, default=1, help="of Pulsar's part")
     parser.add_argument("--times", choices=[each.value for each in Times], help="both")
     parser.add_argument("--protocol", choices=["pulsar", "amqp"], help="both")
+    parser.add_argument("--then", default=THEN, help="a commit; nothing: do not measure it")
     parser.add_argument("--no-write", action="store_true", help="print only")
     options = parser.parse_args(arguments)
     part = options.part or options.messages // PART
     times = [each for each in Times if options.times in (None, each.value)]
     size = Size(options.messages, options.subscriptions, part, times)
-    found: Figures = {}
+    found: dict[str, list[float]] = {}
 
     def say(name: str, value: float) -> None:
-        found[name] = value
+        found.setdefault(name, []).append(value)
         print(f"{name}: {number(value)}", flush=True)
 
-    if options.protocol != "amqp":
-        with (
-            tempfile.TemporaryDirectory(prefix="arneb-delayed-") as place,
-            ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
-        ):
-            broker = Arneb(Path(place), listeners=["pulsar"])
-            try:
-                broker.start()
-                Measuring(size, Watched(broker, pool), say).run()
-            finally:
-                broker.kill()
-    if options.protocol != "pulsar":
-        measure_amqp(say)
+    with tempfile.TemporaryDirectory(prefix="arneb-delayed-") as place:
+        then = export(options.then, Path(place, "then")) if options.then else None
+        if options.protocol != "amqp":
+            for number_of in range(options.rounds):
+                _round(Path(place, f"round-{number_of}"), size, then, say)
+        if options.protocol != "pulsar":
+            measure_amqp(say, then)
     if not options.no_write:
-        print(f"written to {_write(size, found)}")
+        figures = {name: median(values) for name, values in found.items()}
+        print(f"written to {_write(size, options.rounds, options.then, figures)}")
     return 0
 
 
-def _write(size: Size, found: Figures) -> Path:
+def _round(place: Path, size: Size, then: Path | None, say: Callable[[str, float], None]) -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, ExitStack() as running:
+
+        def watched(broker: Arneb) -> Watched:
+            running.callback(broker.kill)
+            return Watched(broker.start(), pool)
+
+        own = watched(Arneb(place / "own", listeners=["pulsar"]))
+        older = None
+        if then is not None:
+            older = watched(Arneb(place / "then", listeners=["pulsar"], checkout=then))
+        Measuring(size, own, older, say).run()
+
+
+def _write(size: Size, rounds: int, then: str, found: Figures) -> Path:
     path = RESULTS / f"delayed-{stamp()}.md"
     facts = machine()
     listed = "\n".join(f"* {name}: {value}" for name, value in facts.items())
@@ -294,12 +327,15 @@ def _write(size: Size, found: Figures) -> Path:
         f"# {size.messages:,} delayed messages, {size.subscriptions} subscriptions\n\n{listed}\n\n"
         f"Times: {times}, within {size.span_ms / 1000:.0f} s. Bodies of {BODY_BYTES} bytes,"
         f" unbatched. Drained, with and without delay: {size.part:,} messages by each"
-        " subscription, not all of them. AMQP's rows: medians of"
-        f" {AMQP_ROUNDS} rounds of {AMQP_MESSAGES:,} messages.\n"
+        f" subscription, not all of them. Medians of {rounds} rounds; AMQP's rows: of"
+        f" {AMQP_ROUNDS} rounds of {AMQP_MESSAGES:,} messages. Then: the code of {then}, measured"
+        " in the same rounds.\n"
         f"\n| | |\n|---|---|\n{rows}\n"
     )
     record = {
         "machine": facts,
+        "rounds": rounds,
+        "then": then,
         "messages": size.messages,
         "subscriptions": size.subscriptions,
         "part": size.part,

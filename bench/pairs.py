@@ -16,12 +16,10 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from io import BytesIO
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import mean, stdev
@@ -30,8 +28,9 @@ from typing import Final
 from bench.applications import APPLICATION_ROWS
 from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, compile_generator
+from bench.older import export
 from bench.rows import ROWS, Row, Scale
-from conformance.brokers.arneb import REPOSITORY, Arneb
+from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import BrokerFailed
 
 STUDENT_T_95: Final = (
@@ -117,7 +116,7 @@ def _measure(rows: Sequence[Row], revision: str, count: int, scale: Scale) -> di
     with tempfile.TemporaryDirectory(prefix="arneb-pairs-") as place:
         directory = Path(place)
         load = compile_generator(directory)
-        _export(revision, directory / "code")
+        export(revision, directory / "code")
         for number in range(count):
             home = directory / f"pair-{number}"
             with ExitStack() as running:
@@ -142,14 +141,6 @@ def _started(broker: Arneb, running: ExitStack) -> Arneb:
     """``broker``, which runs until ``running`` is left."""
     running.callback(broker.stop)
     return broker.start()
-
-
-def _export(revision: str, into: Path) -> None:
-    """Put the files of that commit into the directory ``into``."""
-    command = ["git", "-C", str(REPOSITORY), "archive", "--format=tar", revision]
-    archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-    with tarfile.open(fileobj=BytesIO(archive)) as packed:
-        packed.extractall(into, filter="data")
 
 
 if __name__ == "__main__":

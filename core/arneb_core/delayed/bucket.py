@@ -24,6 +24,7 @@ from arneb_core.store.delayed_rows import (
     pack_segment,
     places_of,
     record_of,
+    records_of,
     split_records,
 )
 from arneb_core.store.schema import DelayedKind, Table, TopicId, bucket_key, segment_key
@@ -108,7 +109,7 @@ def sealed(
 ) -> tuple[Bucket, list[Put]]:
     """A bucket of ``keys``, which are sorted, and all its rows."""
     writer = BucketWriter(topic_id, bucket_id)
-    records = list(map(record_of, keys))
+    records = records_of(keys)
     puts = [writer.add(part) for part in cut(records, segment_entries, segment_ms)]
     bucket, rows = writer.finish()
     return bucket, puts + rows

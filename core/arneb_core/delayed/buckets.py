@@ -87,15 +87,17 @@ class BucketDelayedDeliveryTracker:
     def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:
         """Take in entries that were committed just now."""
         self._through = through
+        low = min(keys, default=None)
         # A subscription may be past these; its reader comes by their entries all the same.
-        if keys and time_of(min(keys)) <= self._watermark_ms:
+        if low is not None and time_of(low) <= self._watermark_ms:
             keys = [key for key in keys if time_of(key) > self._watermark_ms]
-        if keys:
-            self._last.add(keys)
+            low = min(keys, default=None)
+        if low is not None:
+            self._last.add(keys, low)
             self.members.update([key & PLACE_MASK for key in keys])
         if rolled or len(self._last) >= self._settings.seal_entries:
             self._seal()
-        return time_of(min(keys)) if keys else NEVER_MS
+        return NEVER_MS if low is None else time_of(low)
 
     def _seal(self) -> None:
         if self._sealing is not None:
@@ -121,7 +123,8 @@ class BucketDelayedDeliveryTracker:
         assert sealing is not None, "a seal is answered once"
         if error is not None:
             if sealing:
-                self._last.add(sealing.keys())  # they are in the log too: try again later
+                keys = sealing.keys()
+                self._last.add(keys, keys[0])  # they are in the log too: try again later
         elif bucket is not None:
             bucket.members &= self.members  # some may have been passed meanwhile
             if bucket.members:
@@ -270,7 +273,7 @@ class BucketDelayedDeliveryTracker:
             if len(present) == len(buckets):
                 self._remove(buckets)
                 if found:
-                    self._last.add(found)
+                    self._last.add(found, min(found))
                     self.members.update([key & PLACE_MASK for key in found])
             self._tell(told, None)
 

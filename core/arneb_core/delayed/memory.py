@@ -33,9 +33,10 @@ class InMemoryDelayedDeliveryTracker:
         keys = [key for key in keys if time_of(key) > self._watermark_ms]
         if not keys:
             return NEVER_MS
-        self._keys.add(keys)
+        low = min(keys)
+        self._keys.add(keys, low)
         self.members.update([key & PLACE_MASK for key in keys])
-        return time_of(min(keys))
+        return time_of(low)
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         """What comes due behind ``place``; never None."""

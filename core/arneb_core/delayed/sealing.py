@@ -13,7 +13,7 @@ from arneb_core.api.errors import StoreFailed
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut
 from arneb_core.delayed.segment_store import Segments, SegmentStore
-from arneb_core.store.delayed_rows import record_of
+from arneb_core.store.delayed_rows import records_of
 from arneb_core.store.schema import TopicId
 
 SLICE_ENTRIES: Final = 4_096
@@ -58,7 +58,7 @@ class Sealing:
             bucket, rows = self._writer.finish()
             self._then(bucket, [*self._rows, *rows])
             return
-        records = [*self._ready, *map(record_of, keys)]
+        records = [*self._ready, *records_of(keys)]
         *full, self._ready = cut(records, self._settings.segment_entries, self._settings.segment_ms)
         self._rows += [self._writer.add(part) for part in full]
         # Through the store, so that others get their turn.

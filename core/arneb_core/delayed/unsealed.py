@@ -40,9 +40,8 @@ class UnsealedKeys:
     def __repr__(self) -> str:
         return f"<UnsealedKeys {len(self)}>"
 
-    def add(self, keys: Sequence[DueKey]) -> None:
-        """Take in ``keys``, of which there is one at least."""
-        low = min(keys)
+    def add(self, keys: Sequence[DueKey], low: DueKey) -> None:
+        """Take in ``keys``, the least of which is ``low``."""
         self._fresh_min = min(self._fresh_min, low) if self._fresh else low
         self._fresh += keys
         start = self._part_ends[-1]

@@ -6,7 +6,7 @@ what they say of an entry is in no other row: but all of it can be made again fr
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from struct import Struct
 from sys import byteorder
@@ -38,6 +38,11 @@ class Span(NamedTuple):
 def record_of(key: DueKey) -> bytes:
     """A due key as a record. Records sort as keys do."""
     return key.to_bytes(RECORD_BYTES, "big")
+
+
+def records_of(keys: Iterable[DueKey]) -> list[bytes]:
+    """The records of ``keys``. Hot path: without a call for each."""
+    return [key.to_bytes(16, "big") for key in keys]
 
 
 def key_of(record: bytes) -> DueKey:

@@ -27,7 +27,7 @@ class Unsealed(RuleBasedStateMachine):
             place: due_key(at_ms, place) for place, at_ms in more.items() if place not in self.model
         }
         if fresh:
-            self.keys.add(list(fresh.values()))
+            self.keys.add(list(fresh.values()), min(fresh.values()))
             self.model |= fresh
 
     @rule(at_ms=TIMES, place=PLACES, until_ms=TIMES, limit=st.integers(1, 9))

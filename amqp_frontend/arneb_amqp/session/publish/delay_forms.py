@@ -5,6 +5,7 @@ for one of them, and for a second one with another delay; if nothing but the del
 difference, it is put in between what was found, and everything else goes the long way.
 """
 
+from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -15,9 +16,9 @@ from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.session.publish.delaying import content_when_due
 from arneb_amqp.wire.content import header_end, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties
+from arneb_core.api.entry import HEADER_BYTES
 
 VALUE: Final = Struct(">i")
-DELIVER_AT: Final = Struct(">Q")
 DELIVER_AT_BYTES: Final = slice(16, 24)
 """The deliver-at time in the header of an entry."""
 
@@ -34,6 +35,12 @@ class DelayForm(NamedTuple):
     """what stands before it when the message is kept,"""
     behind: bytes
     """and behind it."""
+    rest_at: int
+    """From here on a message is kept as it is: behind the delay, if what follows is the same, or
+    else from the payload's frame on, and then ``behind`` stands before that."""
+    pack: Callable[[bytes, int, bytes, int, bytes], bytes]
+    """The beginning of the entry: what stands before the time of delivery, that, what stands
+    between it and the delay, that, and ``behind``."""
 
 
 class DelayForms:
@@ -64,23 +71,21 @@ class DelayForms:
         at, forms = self._at, self._forms
         until, now = at + VALUE.size, int.from_bytes(head[8:16])
         before_time, behind_time = head[: DELIVER_AT_BYTES.start], head[DELIVER_AT_BYTES.stop :]
-        unpack, pack, pack_time = VALUE.unpack_from, VALUE.pack, DELIVER_AT.pack
+        unpack, append = VALUE.unpack_from, entries.append
+        form: DelayForm | None = None
         for body in bodies[start:stop]:
-            form = forms.get(body[:at])
-            if form is None or not body.startswith(form.tail, until):
+            if (found := forms.get(body[:at])) is None:
                 break
-            delay_ms = unpack(body, at)[0]
+            if found is not form:
+                form = found
+                tail, _, behind, rest_at, pack = form
+                between = behind_time + form.before
+            if not body.startswith(tail, until):
+                break
+            (delay_ms,) = unpack(body, at)
             if delay_ms <= 0:
                 break
-            entries.append(
-                b"".join(
-                    (
-                        before_time, pack_time(now + delay_ms), behind_time,
-                        form.before, pack(-delay_ms), form.behind,
-                        body[until + len(form.tail) :],
-                    )
-                )
-            )  # fmt: skip
+            append(pack(before_time, now + delay_ms, between, -delay_ms, behind) + body[rest_at:])
         return entries
 
     def learn(
@@ -108,7 +113,12 @@ class DelayForms:
         if route is not self._route or at != self._at or len(self._forms) >= FORMS_MAX:
             self._route, self._at, self._forms = route, at, {}
         self.exchanges = result.delayed_by
-        payload = len(body) - end
-        self._forms[body[:at]] = DelayForm(
-            body[at + VALUE.size : end], before, behind[: len(behind) - payload]
-        )
+        tail, payload = body[at + VALUE.size : end], len(body) - end
+        behind = behind[: len(behind) - payload]
+        if behind == tail:
+            behind, rest_at = b"", at + VALUE.size
+        else:
+            rest_at = end
+        between_bytes = HEADER_BYTES + len(route.raw) - DELIVER_AT_BYTES.stop + len(before)
+        pack = Struct(f">{DELIVER_AT_BYTES.start}sQ{between_bytes}si{len(behind)}s").pack
+        self._forms[body[:at]] = DelayForm(tail, before, behind, rest_at, pack)
