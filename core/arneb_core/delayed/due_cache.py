@@ -22,6 +22,10 @@ from arneb_core.log.tail_cache import CacheBudget
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024
 """For each topic: a subscription that is further behind reads again, as it would of a tail."""
 
+GATHERED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The same for a topic whose entries are handed out in the order of times: all blocks are read for
+as many of them as this holds, and what of it went meanwhile is read once more."""
+
 ENTRY_BYTES: Final = 200
 """What it costs in memory to keep an entry, besides its bytes."""
 
@@ -55,10 +59,17 @@ class DueCache:
     """The due cache of one topic. Invariant: the places of ``_reads`` are those of ``_entries``,
     its pages those of ``_pages``, each once, and ``_bytes`` is their sum."""
 
-    def __init__(self, log: Log, budget: CacheBudget, bytes_max: int = CACHE_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        log: Log,
+        budget: CacheBudget,
+        bytes_max: int = CACHE_BYTES_MAX,
+        gathered_bytes_max: int = GATHERED_BYTES_MAX,
+    ) -> None:
         self._log = log
         self._budget = budget
         self._bytes_max = bytes_max
+        self._gathered_bytes_max = gathered_bytes_max
         self._entries: dict[Position, bytes] = {}
         self._reads: deque[_Kept] = deque()
         self._bytes = self._next = 0
@@ -82,6 +93,10 @@ class DueCache:
     def size(self) -> int:
         """What it holds in bytes, as it counts."""
         return self._bytes
+
+    def make_room(self) -> None:
+        """Entries are gathered from now on that stay until their times' turns come."""
+        self._bytes_max = max(self._bytes_max, self._gathered_bytes_max)
 
     def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
         """As :meth:`.DurableLog.read_places`, and keep each entry. Whoever asks for what is being

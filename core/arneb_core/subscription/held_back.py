@@ -10,7 +10,6 @@ import logging
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Final
 
 from pyroaring import BitMap64
@@ -31,13 +30,17 @@ from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.subscription.effects import GoOn, TryAgain, WakeAt
 from arneb_core.subscription.past_deliveries import PastDeliveries
-from arneb_core.subscription.sources.due import DueSource
+from arneb_core.subscription.sources.due import GATHER_ENTRIES_MAX, DueSource
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
 from arneb_core.subscription.wanted import set_free, wanted_of, wanted_of_batch
 
 RELEASE_MAX: Final = 8_192
-"""Keys asked for at a time, when times count: as many as are gathered from the log at once."""
+"""Keys asked for in a turn, when times count,"""
+
+COLLECT_MAX: Final = GATHER_ENTRIES_MAX
+"""and so many over several turns, if so many are due, before any of them goes out: as many as are
+gathered from the log at once."""
 
 RELEASE_AT_ONCE_MAX: Final = 32_768
 """And otherwise: the more there are, the more of them stand in one block. 256 KiB."""
@@ -84,6 +87,8 @@ class HeldBack:
         self._out_through = BEFORE_ALL_TIME
         """Of what the index has up to here, some may be out already: it is read once more."""
         self._failed = False
+        self._collects = False
+        """More may be due, and goes out with what was taken of the index already."""
         self._held = 0
         self._counted_from = BEFORE_ALL
         kind = state.type
@@ -176,7 +181,7 @@ class HeldBack:
     def source(self) -> DueSource | None:
         """What is due and goes before anything new; None when there is nothing."""
         due = self._due
-        if due:
+        if due and not self._collects:
             return due
         if self.is_freeing:
             return self._later() if self._free() else None
@@ -186,8 +191,9 @@ class HeldBack:
         self._index.look_at_clock(now_ms)
         if now_ms >= self._next_ms and not self._failed:
             self._release(now_ms)
-            if due:
-                return due
+        if due:
+            self._collects &= due.is_sorting
+            return due
         if self._passed_after != self._reader.after and self._place > BEFORE_ALL_TIME:
             self._passed_after = self._reader.after
             self._index.passed()
@@ -268,8 +274,9 @@ class HeldBack:
             by_log = not (self._by_time or self._is_by_urgency)
             next_ms = self._take_batch(now_ms) if by_log else self._take_keys(now_ms)
             if next_ms is None:
+                self._collects = self._by_time
                 return
-            self._due.is_sorting = False
+            self._due.is_sorting = self._collects = False
             self._next_ms = next_ms
             if has_moved := self._place != place:
                 self._index.passed()
@@ -279,6 +286,9 @@ class HeldBack:
                     self._next_ms = max(next_ms, now_ms + self._index.settings.tick_ms)
                 return
             if self._due:
+                if self._by_time and len(self._due) < COLLECT_MAX:
+                    self._later()
+                    self._collects = True
                 return
         self._later()
 
@@ -356,9 +366,12 @@ class HeldBack:
                 if part:
                     self._put_run(places_in(part), part[0], is_vouched=is_vouched)
                 continue
-            for _, group in groupby(part, lambda key: time_of(key) // tick_ms):
-                slot = list(group)
-                self._put_run(places_in(slot), slot[0], is_vouched=is_vouched)
+            at = 0
+            while at < len(part):
+                tick = time_of(part[at]) // tick_ms
+                stop = bisect_left(part, end_of((tick + 1) * tick_ms - 1), at)
+                self._put_run(places_in(part[at:stop]), part[at], is_vouched=is_vouched)
+                at = stop
 
     def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
         """What of ``places``, which ascend, is wanted is due next; ``first`` is the key that comes

@@ -77,7 +77,8 @@ def test_the_parts_of_what_is_in_memory_are_sorted_and_all_of_it(
     for some in added:
         keys = [due_key(time, Position(place + n)) for n, time in enumerate(some)]
         place += len(keys)
-        unsealed.add(keys)
+        if keys:
+            unsealed.add(keys, min(keys))
         expected += keys
         if asked:
             unsealed.keys()
@@ -90,7 +91,8 @@ def test_what_came_in_no_order_is_packed_a_slice_a_turn() -> None:
     unsealed, count = UnsealedKeys(), 3 * SORTED_AT_ONCE + 5
     keys = [due_key(n * 7919 % 100_003, Position(n)) for n in range(count)]
     for start in range(0, count, 1000):
-        unsealed.add(keys[start : start + 1000])
+        part = keys[start : start + 1000]
+        unsealed.add(part, min(part))
     parts = unsealed.parts()
     assert len(parts) >= 3
     assert max(map(len, slices(parts, SLICE_ENTRIES))) <= 2 * SLICE_ENTRIES

@@ -49,9 +49,11 @@ SCHEME: Final = "amqp-delayed://"
 
 SUBSCRIPTION: Final = "routing"
 
-UNDER_WAY_MAX: Final = 1_024
-"""Messages that are due and on their way to their queues at the same time: a few commits' worth."""
+UNDER_WAY_MAX: Final = 4_096
+"""Messages that are due and on their way to their queues at the same time: a commit's worth,"""
 
+UNDER_WAY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""and about so many bytes, by those that came due last."""
 
 KINDS_MAX: Final = 1_024
 """Kinds of messages of which the route is remembered; properties may differ from message to
@@ -155,6 +157,8 @@ class DelayedExchange:
 
     def deliver(self, run: Deliveries) -> None:
         """These are due."""
+        mean_bytes = sum(map(len, run.entries)) // len(run.entries)
+        self._window.limit = min(UNDER_WAY_MAX, max(1, UNDER_WAY_BYTES_MAX // max(1, mean_bytes)))
         self._route(run)
 
     def active_changed(self, active: bool) -> None:

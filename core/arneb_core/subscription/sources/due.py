@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position, before
-from arneb_core.delayed.due_cache import CACHE_BYTES_MAX, ENTRY_BYTES, DueCache, Page
+from arneb_core.delayed.due_cache import ENTRY_BYTES, GATHERED_BYTES_MAX, DueCache, Page
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
@@ -34,9 +34,13 @@ READ_ENTRIES_MAX: Final = 2_048
 AHEAD_ENTRIES: Final = 2_048
 """Below this the next read is started, so that it is there when this one is used up."""
 
-GATHER_ENTRIES_MAX: Final = 8_192
-GATHER_BYTES_MAX: Final = CACHE_BYTES_MAX // 2
-"""What is read at once of entries of many ticks, and stays until their turns come."""
+GATHER_ENTRIES_MAX: Final = 32_768
+GATHER_BYTES_MAX: Final = GATHERED_BYTES_MAX // 4 * 3
+"""What is read at once of entries of many ticks, and stays until their turns come: some blocks are
+read for each of them otherwise."""
+
+GATHER_ENTRIES_MIN: Final = 64
+"""However large the log's entries are."""
 
 GAP_MAX: Final = 8
 """Entries in memory that lie further apart are looked for one by one."""
@@ -95,7 +99,7 @@ class DueSource:
         self._is_cold = False
         """What was handed out last had to be read."""
         self.is_sorting = False
-        """The index is being asked what came due."""
+        """The index is being asked what, or what more, came due: nothing goes out before that."""
 
     def __repr__(self) -> str:
         return f"<DueSource {len(self)} entries>"
@@ -166,7 +170,7 @@ class DueSource:
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
         """The first entries, if they are at hand; None while they are being read, or when they
         could not be. Entries that the log no longer has are dropped."""
-        while self._runs and self.fetch.is_free:
+        while self._runs and self.fetch.is_free and not self.is_sorting:
             if self._page is not None or self._find_page():
                 return self._of_page()
             at_hand = self._at_hand()
@@ -245,8 +249,10 @@ class DueSource:
         """Read what all runs want into the cache, in log order. When more is due than one tick's
         worth, many ticks want something of the same blocks, of which each is checked as a whole
         whenever it is read: tick by tick, that takes ten times as long."""
-        runs = islice(chain.from_iterable(self._runs), self._at, self._at + GATHER_ENTRIES_MAX)
-        wanted = sorted(Position(each) for each in runs if self._cache.get(Position(each)) is None)
+        runs = islice(chain.from_iterable(self._runs), self._at, self._at + self._gathered_max())
+        cached = self._cache.get
+        wanted = cast(list[Position], sorted([each for each in runs if cached(each) is None]))
+        self._cache.make_room()
         size = 0
 
         def more(found: Runs | StoreFailed) -> None:
@@ -254,7 +260,7 @@ class DueSource:
             if isinstance(found, StoreFailed) or not found:
                 done()
                 return
-            size += sum(len(entries[0]) + ENTRY_BYTES for _, entries in found)
+            size += sum([len(entries[0]) for _, entries in found]) + ENTRY_BYTES * len(found)
             wanted = wanted[bisect_right(wanted, found[-1][0]) :]
             if wanted and size < GATHER_BYTES_MAX and self._wants(place):
                 self._cache.read(wanted, READ_BYTES, more)
@@ -262,6 +268,14 @@ class DueSource:
                 done()
 
         self._cache.read(wanted, READ_BYTES, more)
+
+    def _gathered_max(self) -> int:
+        """So many of the log's entries, as they are on the average, are what may be gathered: if
+        it ended before the last of the log, the first tick would lack what stands there."""
+        ledgers = self._log.ledgers
+        mean_bytes = ledgers.bytes // max(1, ledgers.entries) + ENTRY_BYTES
+        most = min(GATHER_ENTRIES_MAX, GATHER_BYTES_MAX // mean_bytes)
+        return max(GATHER_ENTRIES_MIN, most)
 
     def _give(self, place: Position, bytes_max: int, then: Read) -> None:
         """Answer with what was gathered, or read it after all."""

@@ -4,6 +4,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ def entry_at(place: int) -> bytes:
 class FakeLog:
     """Entries at all places above ``floor``; reads are answered when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, mean_bytes: int = 10) -> None:
+        self.ledgers = SimpleNamespace(entries=1_000, bytes=1_000 * mean_bytes)
         self.floor = -1
         self.hot = range(0)
         self.reads = 0
@@ -96,7 +98,8 @@ OPS = st.lists(
 @settings(max_examples=300)
 def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> None:
     log: Any = FakeLog()
-    cache = DueCache(log, CacheBudget(), bytes_max=10 * (ENTRY_BYTES + 10))
+    held = 10 * (ENTRY_BYTES + 10)
+    cache = DueCache(log, CacheBudget(), bytes_max=held, gathered_bytes_max=held)
     source, model = source_of(log, cache), list[list[int]]()
     other, others = source_of(log, cache), list[list[int]]()
     for op in ops:
@@ -140,7 +143,7 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
         assert len(source) == len(flat) and bool(source) is bool(flat)
         assert all(Position(each) in source for each in flat)
         assert sorted(source.places) == sorted(flat)
-        assert cache.size <= 10 * (ENTRY_BYTES + 10)
+        assert cache.size <= held
     log.fails = False
     source.fetch.retry()
     other.fetch.retry()
@@ -281,7 +284,7 @@ def test_unsealed_keys_are_a_sorted_list(ops: list[tuple[Any, ...]]) -> None:
             case ("add", times):
                 keys = [due_key(at, Position(place + n)) for n, at in enumerate(times)]
                 place += len(times)
-                unsealed.add(keys)
+                unsealed.add(keys, min(keys))
                 model = sorted(model + keys)
             case ("drop", at_ms, after):
                 end = due_key(at_ms, Position(0))
@@ -328,9 +331,14 @@ def test_what_is_due_at_many_times_is_read_together() -> None:
     assert log.reads == 5, "a thousand at a time, not tick by tick"
 
 
-def test_what_is_gathered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("mean_bytes", "gathered"), [(10, 1_500), (1, 2_000), (100_000, 64)])
+def test_what_is_gathered_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, mean_bytes: int, gathered: int
+) -> None:
+    """By what the log's entries are on the average, so that nothing of the first ticks is missing
+    when it ends, and by what they turn out to be: they have ten bytes here."""
     monkeypatch.setattr(due, "GATHER_BYTES_MAX", 1_500 * (ENTRY_BYTES + 10))
-    log: Any = FakeLog()
+    log: Any = FakeLog(mean_bytes)
     cache = DueCache(log, CacheBudget())
     source = source_of(log, cache)
     for tick in range(50):
@@ -338,4 +346,34 @@ def test_what_is_gathered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert source.peek() is None
     while log.answer():
         pass
-    assert log.reads == 2 and len(cache) == 2_000
+    if mean_bytes == 1:
+        assert gathered > len(cache) > 1_500
+    else:
+        assert len(cache) == gathered
+    assert log.reads == -(-gathered // 1_000)
+
+
+def test_what_is_gathered_may_be_more_than_what_is_kept_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log: Any = FakeLog()
+    cache = DueCache(log, CacheBudget(), bytes_max=ENTRY_BYTES)
+    source = source_of(log, cache)
+    for tick in range(50):
+        source.add(array("Q", range(tick, 5_000, 50)))
+    assert source.peek() is None
+    while log.answer():
+        pass
+    assert len(cache) == 5_000
+
+
+def test_nothing_goes_out_while_more_is_looked_for() -> None:
+    log: Any = FakeLog()
+    log.hot = range(100)
+    source = source_of(log)
+    source.add(array("Q", [4, 6]))
+    source.is_sorting = True
+    assert source and source.peek() is None
+    source.add(array("Q", [5]))
+    source.is_sorting = False
+    assert source.peek() == ([4, 6], [entry_at(4), entry_at(6)])
