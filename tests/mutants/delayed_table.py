@@ -13,9 +13,66 @@ INDEX_TESTS: Final = ("tests/core/delayed/test_index.py",)
 MODEL_TESTS: Final = ("tests/core/engine/test_delayed_model.py",)
 
 AMQP_FORMS: Final = "amqp_frontend/arneb_amqp/session/publish/delay_forms.py"
+BY_TIME_TESTS: Final = ("tests/core/engine/test_due_by_time.py",)
 FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
+    Mutant(
+        "of what is collected by time, what was there first goes out at once",
+        CORE + "subscription/sources/due.py",
+        "        while self._runs and self.fetch.is_free and not self.is_sorting:\n",
+        "        while self._runs and self.fetch.is_free:\n",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "nothing is collected by time over several turns",
+        CORE + "subscription/held_back.py",
+        "                if self._by_time and len(self._due) < COLLECT_MAX:\n",
+        "                if False:\n",
+        BY_TIME_TESTS,
+    ),
+    Mutant(
+        "what is collected by time goes out when the first part of it is there",
+        CORE + "subscription/held_back.py",
+        "                    self._collects = True\n                return\n",
+        "                return\n",
+        BY_TIME_TESTS,
+    ),
+    Mutant(
+        "what is gathered ends before the log's last entries, if they are large",
+        CORE + "subscription/sources/due.py",
+        "        most = min(GATHER_ENTRIES_MAX, GATHER_BYTES_MAX // mean_bytes)\n",
+        "        most = GATHER_ENTRIES_MAX\n",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "what is gathered has no more room than what is kept for others",
+        CORE + "subscription/sources/due.py",
+        "        self._cache.make_room()\n",
+        "",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "messages on their way to their queues are counted, whatever they weigh",
+        "amqp_frontend/arneb_amqp/topology/exchanges/delayed.py",
+        "min(UNDER_WAY_MAX, max(1, UNDER_WAY_BYTES_MAX // max(1, mean_bytes)))\n",
+        "UNDER_WAY_MAX\n",
+        ("tests/amqp_frontend/topology/exchanges/test_delayed.py",),
+    ),
+    Mutant(
+        "a kept message keeps what its publisher wrote behind the delay in a form of its own",
+        AMQP_FORMS,
+        "        if behind == tail:\n",
+        "        if True:\n",
+        FORM_TESTS,
+    ),
+    Mutant(
+        "messages of another size are kept by the form of the one before",
+        AMQP_FORMS,
+        "            if found is not form:\n",
+        "            if form is None:\n",
+        FORM_TESTS,
+    ),
     Mutant(
         "of entries that ascend all are taken for unacknowledged",
         "core/arneb_core/cursor/acks.py",
@@ -75,8 +132,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "the times of a run that are near each other are one",
         "pulsar_frontend/arneb_pulsar/packing/entries.py",
-        "                    at_ms += deliver_at[0] - 0x80 + (deliver_at[1] - 0x80 << 7)\n",
-        "",
+        "                    at_ms = base_ms + deliver_at[0] + (deliver_at[1] << 7)\n",
+        "                    at_ms = base_ms + LOW_MARKS\n",
         ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(

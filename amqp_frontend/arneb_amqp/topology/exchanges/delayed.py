@@ -157,7 +157,7 @@ class DelayedExchange:
 
     def deliver(self, run: Deliveries) -> None:
         """These are due."""
-        mean_bytes = sum(map(len, run.entries)) // len(run.entries)
+        mean_bytes = sum(map(len, run.entries)) // max(1, len(run.entries))
         self._window.limit = min(UNDER_WAY_MAX, max(1, UNDER_WAY_BYTES_MAX // max(1, mean_bytes)))
         self._route(run)
 

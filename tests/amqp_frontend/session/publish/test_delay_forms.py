@@ -125,3 +125,31 @@ def test_forms_do_not_gather_without_end() -> None:
         body = body_of(signedint(5), bytes(size))
         forms.learn(by, KEPT, decode_properties(properties_of(body)), body)
         assert len(forms._forms) <= FORMS_MAX
+
+
+def test_what_is_kept_otherwise_than_it_was_written_is_so_by_its_form_too() -> None:
+    """A boolean that is 2 is 1 when it was read and written, and it stands behind the delay."""
+    by, answers = route(), ReplyTo()
+    odd = [
+        body_of(signedint(delay), payload, b=Field(FieldType.BOOL, True)).replace(
+            b"\x01bt\x01", b"\x01bt\x02"
+        )
+        for delay, payload in [(5, b"x"), (7, b"y"), (9, b"z")]
+    ]
+    assert b"\x01bt\x02" in odd[0]
+    forms = learned(by, odd[0])
+    entries = forms.entries(by, odd, 0, 9, by.head(NOW_MS, persistent=True))
+    expected = [the_long_way(by, body, answers, persistent=True) for body in odd]
+    assert entries == expected
+    assert b"\x01bt\x01" in entries[0]
+
+
+def test_messages_of_several_forms_in_turn_are_each_kept_by_their_own() -> None:
+    by, answers = route(), ReplyTo()
+    bodies = [
+        body_of(signedint(each), b"x" * (each % 2 + 1), n=signedint(7)) for each in range(1, 9)
+    ]
+    forms = learned(by, bodies[0])
+    forms.learn(by, KEPT, decode_properties(properties_of(bodies[1])), bodies[1])
+    entries = forms.entries(by, bodies, 0, 9, by.head(NOW_MS, persistent=True))
+    assert entries == [the_long_way(by, body, answers, persistent=True) for body in bodies]

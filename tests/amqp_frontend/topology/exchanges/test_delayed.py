@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.router import Router, finished
-from arneb_amqp.topology.exchanges.delayed import KINDS_MAX, DelayedExchange
+from arneb_amqp.topology.exchanges.delayed import (
+    KINDS_MAX,
+    UNDER_WAY_BYTES_MAX,
+    UNDER_WAY_MAX,
+    DelayedExchange,
+)
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
@@ -191,3 +196,31 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(KINDS_MAX + 10):
         world.due(delayed, [kept(f"key {number}", Properties())])
         assert len(delayed._routes) <= KINDS_MAX
+
+
+@pytest.mark.parametrize(
+    ("payload_bytes", "expected"),
+    [
+        (10, range(UNDER_WAY_MAX, UNDER_WAY_MAX + 1)),
+        (64 * 1024, range(60, 65)),
+        (1 << 23, range(1, 2)),
+    ],
+)
+def test_what_is_under_way_is_bounded_by_what_messages_weigh(
+    payload_bytes: int, expected: range
+) -> None:
+    """A window of large messages is a small one, and so is what of them is in memory."""
+    world = World()
+    given_windows: list[Any] = []
+    delayed = world.delayed_exchange()
+    attached = SimpleNamespace(attach=lambda spec, sink: given_windows.extend(spec.windows))
+    delayed.topic.subscriptions["routing"] = attached  # type: ignore[index]
+    delayed._consumer = None
+    delayed.begin()
+    (window,) = given_windows
+    delayed._consumer = SimpleNamespace()  # type: ignore[assignment]
+    assert window.limit == UNDER_WAY_MAX
+    entry = kept("a", Properties()) + bytes(payload_bytes)
+    world.due(delayed, [entry, entry])
+    assert window.limit in expected
+    assert window.limit * len(entry) <= max(UNDER_WAY_BYTES_MAX, len(entry))
