@@ -8,7 +8,7 @@ holds a bounded number of positions, and the bytes of one read.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, cast
 
@@ -249,9 +249,10 @@ class DueSource:
         """Read what all runs want into the cache, in log order. When more is due than one tick's
         worth, many ticks want something of the same blocks, of which each is checked as a whole
         whenever it is read: tick by tick, that takes ten times as long."""
-        runs = islice(chain.from_iterable(self._runs), self._at, self._at + self._gathered_max())
+        places = cast(Iterator[Position], chain.from_iterable(self._runs))
+        places = islice(places, self._at, self._at + self._gathered_max())
         cached = self._cache.get
-        wanted = cast(list[Position], sorted([each for each in runs if cached(each) is None]))
+        wanted = sorted([each for each in places if cached(each) is None])
         self._cache.make_room()
         size = 0
 
