@@ -6,7 +6,8 @@ sorted in C.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from sys import byteorder
 from typing import Final, NewType, cast
@@ -53,6 +54,16 @@ def places_in(keys: Iterable[DueKey]) -> list[Position]:
     """Where their entries stand, in log order."""
     places: list[int] = sorted([key & PLACE_MASK for key in keys])
     return cast(list[Position], places)
+
+
+def ticks_in(keys: Sequence[DueKey], tick_ms: int) -> Iterator[Sequence[DueKey]]:
+    """``keys``, which ascend, in parts that come due in one tick each."""
+    at = 0
+    while at < len(keys):
+        end_ms = (time_of(keys[at]) // tick_ms + 1) * tick_ms
+        stop = bisect_left(keys, end_ms << PLACE_BITS, at)
+        yield keys[at:stop]
+        at = stop
 
 
 def keys_in(first: Position, entries: Sequence[bytes]) -> list[DueKey]:

@@ -21,7 +21,7 @@ from arneb_core.api.due_key import (
     DueKey,
     end_of,
     places_in,
-    time_of,
+    ticks_in,
 )
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
@@ -30,20 +30,14 @@ from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.subscription.effects import GoOn, TryAgain, WakeAt
 from arneb_core.subscription.past_deliveries import PastDeliveries
-from arneb_core.subscription.sources.due import GATHER_ENTRIES_MAX, DueSource
+from arneb_core.subscription.sources.due import DueSource
+from arneb_core.subscription.sources.gathering import COLLECT_MAX, RELEASE_MAX
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
 from arneb_core.subscription.wanted import set_free, wanted_of, wanted_of_batch
 
-RELEASE_MAX: Final = 8_192
-"""Keys asked for in a turn, when times count,"""
-
-COLLECT_MAX: Final = GATHER_ENTRIES_MAX
-"""and so many over several turns, if so many are due, before any of them goes out: as many as are
-gathered from the log at once."""
-
 RELEASE_AT_ONCE_MAX: Final = 32_768
-"""And otherwise: the more there are, the more of them stand in one block. 256 KiB."""
+"""Keys asked for when times do not count: the more, the more stand in one block. 256 KiB."""
 
 RELEASES_MAX: Final = 4
 """So often in one turn, should all of them turn out to be acknowledged."""
@@ -362,16 +356,8 @@ class HeldBack:
             self._put_run(self._index.places_of(reading), keys[0], is_vouched=not vouched)
             return
         for part, is_vouched in ((keys[:vouched], False), (keys[vouched:], True)):
-            if not self._by_time:
-                if part:
-                    self._put_run(places_in(part), part[0], is_vouched=is_vouched)
-                continue
-            at = 0
-            while at < len(part):
-                tick = time_of(part[at]) // tick_ms
-                stop = bisect_left(part, end_of((tick + 1) * tick_ms - 1), at)
-                self._put_run(places_in(part[at:stop]), part[at], is_vouched=is_vouched)
-                at = stop
+            for tick in ticks_in(part, tick_ms) if self._by_time else filter(None, [part]):
+                self._put_run(places_in(tick), tick[0], is_vouched=is_vouched)
 
     def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
         """What of ``places``, which ascend, is wanted is due next; ``first`` is the key that comes

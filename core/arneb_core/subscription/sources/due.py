@@ -16,10 +16,11 @@ from pyroaring import BitMap64
 
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position, before
-from arneb_core.delayed.due_cache import ENTRY_BYTES, GATHERED_BYTES_MAX, DueCache, Page
+from arneb_core.delayed.due_cache import DueCache, Page
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
+from arneb_core.subscription.sources.gathering import gather, gathered_max
 from arneb_core.subscription.sources.replay import REPLAY_RUN_MIN
 
 READ_BYTES: Final = 512 * 1024
@@ -33,14 +34,6 @@ READ_ENTRIES_MAX: Final = 2_048
 
 AHEAD_ENTRIES: Final = 2_048
 """Below this the next read is started, so that it is there when this one is used up."""
-
-GATHER_ENTRIES_MAX: Final = 32_768
-GATHER_BYTES_MAX: Final = GATHERED_BYTES_MAX // 4 * 3
-"""What is read at once of entries of many ticks, and stays until their turns come: some blocks are
-read for each of them otherwise."""
-
-GATHER_ENTRIES_MIN: Final = 64
-"""However large the log's entries are."""
 
 GAP_MAX: Final = 8
 """Entries in memory that lie further apart are looked for one by one."""
@@ -250,33 +243,8 @@ class DueSource:
         worth, many ticks want something of the same blocks, of which each is checked as a whole
         whenever it is read: tick by tick, that takes ten times as long."""
         places = cast(Iterator[Position], chain.from_iterable(self._runs))
-        places = islice(places, self._at, self._at + self._gathered_max())
-        cached = self._cache.get
-        wanted = sorted([each for each in places if cached(each) is None])
-        self._cache.make_room()
-        size = 0
-
-        def more(found: Runs | StoreFailed) -> None:
-            nonlocal wanted, size
-            if isinstance(found, StoreFailed) or not found:
-                done()
-                return
-            size += sum([len(entries[0]) for _, entries in found]) + ENTRY_BYTES * len(found)
-            wanted = wanted[bisect_right(wanted, found[-1][0]) :]
-            if wanted and size < GATHER_BYTES_MAX and self._wants(place):
-                self._cache.read(wanted, READ_BYTES, more)
-            else:
-                done()
-
-        self._cache.read(wanted, READ_BYTES, more)
-
-    def _gathered_max(self) -> int:
-        """So many of the log's entries, as they are on the average, are what may be gathered: if
-        it ended before the last of the log, the first tick would lack what stands there."""
-        ledgers = self._log.ledgers
-        mean_bytes = ledgers.bytes // max(1, ledgers.entries) + ENTRY_BYTES
-        most = min(GATHER_ENTRIES_MAX, GATHER_BYTES_MAX // mean_bytes)
-        return max(GATHER_ENTRIES_MIN, most)
+        places = islice(places, self._at, self._at + gathered_max(self._log))
+        gather(self._cache, places, READ_BYTES, lambda: self._wants(place), done)
 
     def _give(self, place: Position, bytes_max: int, then: Read) -> None:
         """Answer with what was gathered, or read it after all."""

@@ -19,7 +19,7 @@ from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.subscription.sources import due
+from arneb_core.subscription.sources import gathering
 from arneb_core.subscription.sources.due import DueSource
 
 
@@ -337,7 +337,7 @@ def test_what_is_gathered_is_bounded(
 ) -> None:
     """By what the log's entries are on the average, so that nothing of the first ticks is missing
     when it ends, and by what they turn out to be: they have ten bytes here."""
-    monkeypatch.setattr(due, "GATHER_BYTES_MAX", 1_500 * (ENTRY_BYTES + 10))
+    monkeypatch.setattr(gathering, "GATHER_BYTES_MAX", 1_500 * (ENTRY_BYTES + 10))
     log: Any = FakeLog(mean_bytes)
     cache = DueCache(log, CacheBudget())
     source = source_of(log, cache)
