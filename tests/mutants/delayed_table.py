@@ -160,8 +160,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "what is due in order of its times comes in that of the log",
         CORE + "subscription/held_back.py",
-        "            if not self._by_time:\n",
-        "            if True:\n",
+        "ticks_in(part, tick_ms) if self._by_time else filter",
+        "filter",
         DELAYED_TESTS,
     ),
     Mutant(
