@@ -173,7 +173,7 @@ async def test_an_error_of_ours_ends_the_task_and_not_the_connection(monkeypatch
     def broken(*_: object) -> None:
         raise LookupError("ours")
 
-    with pytest.RaisesGroup(LookupError):
+    with pytest.RaisesGroup(LookupError), trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(followed.run)
             await trio.testing.wait_all_tasks_blocked()

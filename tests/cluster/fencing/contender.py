@@ -55,8 +55,9 @@ class Contender:
         self._nursery = nursery
         self._producer: FencingProducer | None = None
         self._following = Following(
-            LogTopic(client, topic), self.node, boot_s, wall_clock_ms, self._gather, _room
-        )
+            LogTopic(client, topic), self.node, boot_s, wall_clock_ms, self._gather, lambda: True,
+            _room,
+        )  # fmt: skip
         nursery.start_soon(self._following.run)
         nursery.start_soon(self._tick)
 
