@@ -48,7 +48,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a client that is not read is taken for dead",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "            if not self._its_turn:\n",
+        "            if not self._reading.waits_for_client:\n",
         "            if False:\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),

@@ -12,6 +12,7 @@ LOOKING: Final = "amqp_frontend/arneb_amqp/server/looking.py"
 
 ALONE_TESTS: Final = ("tests/core/engine/test_turns_alone.py",)
 LOOKING_TESTS: Final = ("tests/amqp_frontend/server/test_looking.py",)
+READING_TESTS: Final = ("tests/amqp_frontend/server/test_reading.py",)
 MAINTENANCE_TESTS: Final = ("tests/core/engine/test_maintenance.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
 
@@ -63,8 +64,8 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a connection whose commit is under way is said to have its answers",
         CORE + "engine/steps.py",
-        "            return not is_left\n",
-        "            return True\n",
+        "not (is_left or are_served)",
+        "not are_served",
         ALONE_TESTS,
     ),
     Mutant(
@@ -90,10 +91,10 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a client that has no answer yet is looked at",
-        LOOKING,
-        "        if is_awaited and self._may_look and (data := self._look(size)):\n",
-        "        if self._may_look and (data := self._look(size)):\n",
-        LOOKING_TESTS,
+        "amqp_frontend/arneb_amqp/server/reading.py",
+        '        data = self._looking.look(piece) if is_awaited else b""\n',
+        "        data = self._looking.look(piece)\n",
+        READING_TESTS,
     ),
     Mutant(
         "on one core the broker takes the time in which the client could answer",

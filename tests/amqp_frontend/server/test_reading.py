@@ -3,9 +3,11 @@
 from collections import deque
 from typing import cast
 
+import pytest
 import trio
 
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.looking import REST_LOOKS
 from arneb_amqp.server.reading import Reading
 from arneb_core.api.long_turns import FIRST_READ_BYTES, LARGE_READ_BYTES, LongTurns
 
@@ -18,12 +20,14 @@ class Sent:
     def __init__(self, *sizes: int) -> None:
         self.sizes = deque(sizes)
         self.asked: list[int] = []
+        self.looks = 0
 
     async def receive(self, size: int) -> bytes:
         self.asked.append(size)
         return bytes(min(size, self.sizes.popleft())) if self.sizes else b""
 
     def receive_now(self, size: int) -> bytes:
+        self.looks += 1
         return b""
 
 
@@ -76,3 +80,13 @@ async def test_who_sends_no_more_than_many_do_waits_for_no_pass() -> None:
     await some.receive(is_awaited=False)
     await little.receive(is_awaited=False)
     assert await passes_of(some) == 0
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+async def test_who_is_alone_and_has_its_answers_is_looked_at(*, is_awaited: bool) -> None:
+    link = Sent(*[100] * (REST_LOOKS + 1))
+    reading = Reading(cast("Link", link), LongTurns())
+    reading._looking._may_look = True  # as on two cores
+    for _ in range(REST_LOOKS + 1):
+        assert await reading.receive(is_awaited=is_awaited)
+    assert bool(link.looks) is is_awaited
