@@ -98,7 +98,7 @@ async def test_every_node_answers_http(tmp_path: Path, monkeypatch: pytest.Monke
         assert (await http.get(other.url("/metrics"))).status_code == 401
         assert (await http.get(other.url("/admin/v2/brokers/health", "http-pulsar"))).text == "ok"
         tenants = await http.get(other.url("/admin/v2/tenants", "http-pulsar"))
-        assert tenants.json() == ["public"]
+        assert tenants.json() == ["public", "pulsar"]
 
 
 async def test_clients_of_pulsar_reach_the_leader_by_any_node(
