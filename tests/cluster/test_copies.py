@@ -19,7 +19,7 @@ from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
 from arneb_core.store.check import check
 from arneb_core.store.findings import Finding, FindingKind
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.replacing import COPY_NAME, GIVEN_NAME
 from arneb_pulsar.client.errors import Disconnected
 

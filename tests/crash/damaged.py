@@ -31,7 +31,7 @@ from tests.crash.players.clients import Publisher, drained, pause
 
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import Position, render
-from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME
 from arneb_core.store.schema import TOPIC_PREFIX, Table, TopicId
 from arneb_core.store.snapshot import open_snapshot_environment
 

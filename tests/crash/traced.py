@@ -25,7 +25,7 @@ from typing import Final
 import pika
 from conformance.brokers.arneb import Arneb
 
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.opening import DATA_NAME
 
 CALLS: Final = "pwrite64,pwritev,write,writev,fdatasync,fsync,sendto"

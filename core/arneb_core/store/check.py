@@ -26,7 +26,7 @@ from arneb_core.store.check_delayed import check_delayed
 from arneb_core.store.check_log import check_entries, check_gaps, check_ledgers
 from arneb_core.store.findings import Finding, FindingKind, Findings
 from arneb_core.store.inventory import Inventory, TopicInventory
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.records import (
     JournalState,
     SubscriptionRecord,

@@ -29,9 +29,12 @@ trims    as in :func:`.records.pack_trims`
 (zeros)  with which the writer may fill up what it writes
 number   u64, once more: so the last sector of a record is never what stood there before
 ======== =======================================================================
+
+A record of the second version, :data:`MAGIC_WITH_STAMP`, has no zeros, and before its number at
+the end the eight bytes that stand behind it where it is written (:mod:`.journal_record`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final
@@ -54,6 +57,9 @@ from arneb_core.store.schema import (
 
 MAGIC: Final = b"aRc\x01"
 """The last byte is the version of the layout."""
+
+MAGIC_WITH_STAMP: Final = b"aRc\x02"
+STAMP_BYTES: Final = 8
 
 HEADER: Final = Struct(">4sIQQII")
 HEADER_BYTES: Final = HEADER.size
@@ -101,6 +107,22 @@ def encode_record(
     return seal(MAGIC, epoch, number, before, body, salt)
 
 
+def encode_stamped(
+    epoch: int,
+    number: int,
+    before: int,
+    changes: Changes,
+    salt: int,
+    stamp: Callable[[int], bytes | bytearray],
+) -> tuple[bytes, int]:
+    """A record of the second version, and its checksum. ``stamp``: what stands behind a record of
+    that size."""
+    packed = _pack_changes(changes)
+    size = HEADER_BYTES + sum(map(len, packed)) + STAMP_BYTES + NUMBER.size
+    body = b"".join((*packed, stamp(size), NUMBER.pack(number)))
+    return seal(MAGIC_WITH_STAMP, epoch, number, before, body, salt)
+
+
 def seal(
     magic: bytes, epoch: int, number: int, before: int, body: bytes, salt: int
 ) -> tuple[bytes, int]:
@@ -112,17 +134,28 @@ def seal(
     return b"".join((magic, LENGTH.pack(checksum), head, body)), checksum
 
 
-def parse_record(data: bytes, offset: int = 0, salt: int = 0) -> tuple[CommitRecord, int] | None:
-    """The record that begins at ``offset``, and where it ends; None when there is none whole.
+def parse_record(
+    data: bytes, offset: int = 0, salt: int = 0, magic: bytes = MAGIC
+) -> tuple[CommitRecord, int] | None:
+    """The record that begins at ``offset``, and where it ends; None when there is none whole of
+    the version ``magic``.
 
     Raises :class:`RecordCorrupt` when it is whole, but holds what this version cannot read.
     """
-    found = unseal(MAGIC, data, offset, salt)
+    found = unseal(magic, data, offset, salt)
     if found is None:
         return None
     checksum, epoch, number, before, body = found
     end = offset + HEADER_BYTES + len(body)
+    if magic == MAGIC_WITH_STAMP:
+        body = body[: -STAMP_BYTES - NUMBER.size] + body[-NUMBER.size :]
     return CommitRecord(epoch, number, before, _unpack_changes(body, number), checksum), end
+
+
+def stamp_in(data: bytes | bytearray, end: int) -> bytes:
+    """What a record of the second version, which ends at ``end``, says of what stood behind it."""
+    at = end - NUMBER.size
+    return bytes(data[at - STAMP_BYTES : at])
 
 
 def unseal(

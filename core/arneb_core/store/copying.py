@@ -12,7 +12,7 @@ import lmdb
 
 from arneb_core.api.errors import StoreFailed
 from arneb_core.store.commit_record import CommitRecord
-from arneb_core.store.journal_file import write_file
+from arneb_core.store.journal_writing import write_file
 from arneb_core.store.opening import copy_environment, open_lmdb
 from arneb_core.store.records import JournalState
 from arneb_core.store.schema import META_JOURNAL, Table

@@ -18,7 +18,7 @@ from typing import Final
 
 from arneb_core.api.errors import ForeignDirectory, StoreDamaged, StoreLocked, StoreUnusable
 from arneb_core.store.creating import NEW_NAME
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.meta_pages import check_opened
 from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME, sync_directory
 from arneb_core.store.pages import PageFile

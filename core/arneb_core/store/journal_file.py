@@ -1,18 +1,20 @@
-"""The journal's file: how records stand in it, and what is found there.
+"""The journal's file: what is found there.
 
-The rule: nothing that is missing or damaged goes unnoticed. A record is followed by a *mark*, which
-names the number that comes next and which the next record is written over. So where the records end
-there is a mark, or a record that was cut off; anything else there is damage, and so is a whole
-record of a later number behind. LMDB knows with which record the file begins
+The rule: nothing that is missing or damaged goes unnoticed. A record says what stood behind it when
+it was written, which the next one is written over. So where the records end that is there, or a
+record that was cut off; anything else there is damage, and so is a whole record of a later number
+behind. In a new file, and where a record was undone, there is a *mark*, which names the number that
+comes next. LMDB knows with which record the file begins
 (:class:`.records.JournalState`), so a file that is missing, empty, shorter, of another time or of
 another store is noticed too. What cannot be noticed is a file whose last records are, byte for
 byte, what stood there before they were written.
-How a record stands there, so that one which is whole has its mark: :mod:`.journal_record`.
+How a record stands there: :mod:`.journal_record`, and :mod:`.journal_slots` in a file of the layout
+before, in which marks stand behind all records.
 """
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -22,27 +24,20 @@ from arneb_core.store.commit_record import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
+    MAGIC_WITH_STAMP,
+    STAMP_BYTES,
     CommitRecord,
     parse_record,
+    stamp_in,
     unseal,
 )
-from arneb_core.store.journal_record import MARK_BYTES, MARK_MAGIC, SLOT_BYTES, mark, slotted
-from arneb_core.store.opening import sync_directory
-from arneb_core.store.records import JournalState
-
-JOURNAL_NAME: Final = "arneb.journal"
-
-JOURNAL_BYTES: Final = 1 << 22
-"""What a busy publisher brings between two takeovers, and small enough to be filled with zeros at
-the first use, so that no write allocates."""
+from arneb_core.store.journal_record import BLOCK_BYTES, MARK_MAGIC
+from arneb_core.store.journal_slots import SLOT_BYTES
+from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME
+from arneb_core.store.records import JournalLayout, JournalState
 
 JOURNAL_BYTES_BEFORE: Final = 1 << 20
 """Until 2026-11-23. What such a file holds is taken over; then it is written anew."""
-
-PAGE_BYTES: Final = 4096
-"""Written at a time when the file is made. Linux keeps what one write brings as one piece of its
-cache (a large folio), up to the whole file; each later write of a kilobyte would make all of that
-piece dirty: a fifth more processor time a commit, and 1 MiB in every count of bytes written."""
 
 READ_BYTES: Final = 4096
 """Read at a time from a disk that cannot read all of the file."""
@@ -116,7 +111,7 @@ def parse_journal(data: bytes, state: JournalState) -> Reading:
     """What ``data``, a whole file, holds behind ``state``."""
     walk = _Walk(data, state)
     walk.go()
-    sound = walk.is_sound and not walk.faults and len(data) == JOURNAL_BYTES
+    sound = walk.is_sound and not walk.faults and state.layout is JournalLayout.BLOCKS
     return Reading(
         tuple(walk.records), tuple(walk.faults), sound, walk.offset, walk.passed_over, data
     )
@@ -133,11 +128,18 @@ class _Walk:
         self.offset = 0
         self.number = state.number
         self.checksum = state.checksum
+        self.stamp: bytes | None = None
+        """What the record in front of here says that stood here."""
         self.is_sound = True
         self.passed_over = False
+        in_blocks = state.layout is JournalLayout.BLOCKS
+        self.magic = MAGIC_WITH_STAMP if in_blocks else MAGIC
+        self.step = BLOCK_BYTES if in_blocks else SLOT_BYTES
+        """Records begin at multiples of it."""
+        self.sizes = (JOURNAL_BYTES,) if in_blocks else (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE)
 
     def go(self) -> None:
-        if len(self.data) not in (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE):
+        if len(self.data) not in self.sizes:
             sizes = f"expected {JOURNAL_BYTES} bytes, got {len(self.data)}"
             self.faults.append(Fault(FaultKind.SHORT, sizes))
         self._pass_over()
@@ -163,21 +165,28 @@ class _Walk:
         """Begin behind the records that LMDB has, if all of them are there: what came while they
         were taken over stands behind them."""
         state, offset, checksum = self.state, 0, self.state.head_checksum
+        stamp = None
         for number in range(state.head, state.number + 1):
             if (found := self._record_at(offset)) is None:
                 return
-            record, offset = found
+            record, end = found
             told = record.checksum if number == state.head else record.before
             if (record.number, told) != (number, checksum):
                 return
             checksum = record.checksum
+            offset, stamp = self._behind(end)
         if offset and checksum == state.checksum:
-            self.passed_over, self.offset = True, offset
+            self.passed_over, self.offset, self.stamp = True, offset, stamp
 
     def _take(self, record: CommitRecord, end: int) -> None:
         self.records.append(record)
         self.number, self.checksum = record.number, record.checksum
-        self.offset = end
+        self.offset, self.stamp = self._behind(end)
+
+    def _behind(self, end: int) -> tuple[int, bytes | None]:
+        """Where the next record belongs behind one that ends at ``end``, and what stood there."""
+        stamp = stamp_in(self.data, end) if self.step == BLOCK_BYTES else None
+        return end + -end % self.step, stamp
 
     def _jump(self, record: CommitRecord, end: int) -> None:
         """Go on with a record that does not follow the one before it."""
@@ -196,19 +205,24 @@ class _Walk:
         found = unseal(MARK_MAGIC, self.data, self.offset, state.salt)
         if found is not None and found[1:4] == (state.epoch, number, self.checksum):
             return None
+        if self.stamp is not None and self._stands(self.stamp):
+            return None
         said = self._said(self.offset)
-        head = (MAGIC, state.head_checksum, state.epoch, state.head)
+        head = (self.magic, state.head_checksum, state.epoch, state.head)
         if self.offset == 0 and state.head < number and said == head:
             # Of what was taken over not all is left: one that was not confirmed was being written
             # over it, or it is damaged, and perhaps what stood behind it.
             return self._cut_off(number)
-        if said is not None and (said[0], *said[2:]) == (MAGIC, state.epoch, number):
+        if said is not None and (said[0], *said[2:]) == (self.magic, state.epoch, number):
             return self._cut_off(number)
         return Fault(
             FaultKind.UNREADABLE,
             f"expected record {number} or the end at byte {self.offset}, got neither; "
             "what was there from that record on, if anything, is lost",
         )
+
+    def _stands(self, stamp: bytes) -> bool:
+        return self.data[self.offset : self.offset + STAMP_BYTES] == stamp
 
     @staticmethod
     def _cut_off(number: int) -> Fault:
@@ -229,11 +243,11 @@ class _Walk:
 
     def _headers(self) -> Iterator[int]:
         """Where headers of records may stand from here on."""
-        at = self.data.find(MAGIC, self.offset)
+        at = self.data.find(self.magic, self.offset)
         while at >= 0:
-            if at % SLOT_BYTES == 0:
+            if at % self.step == 0:
                 yield at
-            at = self.data.find(MAGIC, at + 1)
+            at = self.data.find(self.magic, at + 1)
 
     def _said(self, offset: int) -> tuple[bytes, int, int, int] | None:
         """Magic, checksum, epoch and number of a header, true or not."""
@@ -243,7 +257,7 @@ class _Walk:
         return magic, checksum, epoch, number
 
     def _record_at(self, offset: int) -> tuple[CommitRecord, int] | None:
-        found = parse_record(self.data, offset, self.state.salt)
+        found = parse_record(self.data, offset, self.state.salt, self.magic)
         return None if found is None or found[0].epoch != self.state.epoch else found
 
 
@@ -268,35 +282,3 @@ def _piece(fd: int, at: int, size: int) -> bytes:
         return os.pread(fd, wanted, at).ljust(wanted, b"\0")
     except OSError:
         return bytes(wanted)
-
-
-def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> None:
-    """Write a whole journal file, durably: ``records``, which follow ``state``, and a mark."""
-    data = bytearray()
-    number, checksum = state.number, state.checksum
-    for record in records:
-        number = record.number
-        made, checksum = slotted(
-            state.epoch, number, checksum, state.salt, record.changes, len(data)
-        )
-        data += made[:-MARK_BYTES]
-    data += mark(state.epoch, number + 1, checksum, state.salt)
-    # Not emptied first: on a full disk its blocks might not be had again.
-    fd = os.open(directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o640)
-    try:
-        write_at(fd, data.ljust(JOURNAL_BYTES, b"\0"), 0, PAGE_BYTES)
-        os.ftruncate(fd, JOURNAL_BYTES)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    sync_directory(directory)
-
-
-def write_at(fd: int, data: bytes | bytearray, at: int, piece_bytes: int = JOURNAL_BYTES) -> None:
-    """Write into a journal, ``piece_bytes`` with one call; raises :class:`OSError` unless all of it
-    is there."""
-    for begin in range(0, len(data), piece_bytes):
-        piece = memoryview(data)[begin : begin + piece_bytes]
-        written = os.pwrite(fd, piece, at + begin)
-        if written != len(piece):
-            raise OSError(f"expected to write {len(piece)} bytes of the journal, got {written}")

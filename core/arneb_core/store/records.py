@@ -8,6 +8,7 @@ and where fields will be added, structs where rows are many.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from struct import Struct, error
 from typing import Final
 
@@ -21,6 +22,9 @@ LEDGER_RECORD: Final = Struct(">QQIQQQ")
 CURSOR_RECORD: Final = Struct(">QQ")
 TRIM_RECORD: Final = Struct(">IQQ")
 JOURNAL_RECORD: Final = Struct(">QIQIQI?")
+JOURNAL_RECORD_WITH_LAYOUT: Final = Struct(JOURNAL_RECORD.format + "B")
+"""Longer, so that a version which knows only the first layout opens no such store: it would take a
+journal of the second for a damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,15 @@ class CursorRecord:
         return cls(Position(mark_delete), Position(read_position))
 
 
+class JournalLayout(Enum):
+    """How records stand in a journal's file."""
+
+    SLOTS = 1
+    """Until 2026-11-24: :mod:`.journal_slots`."""
+    BLOCKS = 2
+    """:mod:`.journal_record`."""
+
+
 @dataclass(frozen=True, slots=True)
 class JournalState:
     """What LMDB knows of the journal; see :mod:`.journal`."""
@@ -146,9 +159,11 @@ class JournalState:
     """Of that record."""
     in_use: bool = False
     """Records behind :attr:`number` may be in the file, and nowhere else."""
+    layout: JournalLayout = JournalLayout.BLOCKS
+    """Of the file."""
 
     def pack(self) -> bytes:
-        return JOURNAL_RECORD.pack(
+        fields = (
             self.epoch,
             self.salt,
             self.number,
@@ -157,16 +172,25 @@ class JournalState:
             self.head_checksum,
             self.in_use,
         )
+        if self.layout is JournalLayout.SLOTS:
+            return JOURNAL_RECORD.pack(*fields)
+        return JOURNAL_RECORD_WITH_LAYOUT.pack(*fields, self.layout.value)
 
     @classmethod
     def unpack(cls, value: bytes | None) -> "JournalState":
         """``None``: a store that has had no journal yet."""
         if value is None:
             return cls()
-        epoch, salt, number, checksum, head, head_checksum, in_use = _unpack(
-            JOURNAL_RECORD, value, "journal record"
+        if len(value) == JOURNAL_RECORD.size:
+            value += bytes([JournalLayout.SLOTS.value])
+        epoch, salt, number, checksum, head, head_checksum, in_use, layout = _unpack(
+            JOURNAL_RECORD_WITH_LAYOUT, value, "journal record"
         )
-        return cls(epoch, salt, number, checksum, head, head_checksum, bool(in_use))
+        return cls(
+            *(epoch, salt, number, checksum, head, head_checksum),
+            bool(in_use),
+            JournalLayout(layout),
+        )
 
 
 def pack_number(number: int) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory, sync_file
 
 COPY_NAME: Final = "arneb.copy"

@@ -17,7 +17,7 @@ from typing import Final
 from unittest.mock import patch
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.store import journal_file
+from arneb_core.store import journal_writing
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.environment import Store, StoreStatistics
@@ -223,20 +223,20 @@ def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator
 def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[None]:
     """Let the next ``count`` writes into journals fail; ``lands``: what the first of them writes
     is there all the same."""
-    write, left, landed = journal_file.write_at, count, not lands
+    write, left, landed = journal_writing.write_at, count, not lands
 
-    def failing(fd: int, data: bytes, at: int, *piece_bytes: int) -> None:
+    def failing(fd: int, data: memoryview, at: int) -> None:
         nonlocal left, landed
         if left <= 0:
-            write(fd, data, at, *piece_bytes)
+            write(fd, data, at)
             return
         left -= 1
         if not landed:
             landed = True
-            write(fd, data, at, *piece_bytes)
+            write(fd, data, at)
         raise OSError(errno.EIO, "told to fail")
 
-    with patch.object(journal_file, "write_at", failing):
+    with patch.object(journal_writing, "write_at", failing):
         yield
 
 

@@ -16,7 +16,7 @@ from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.records import LedgerRecord, pack_gap
 from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
 from arneb_core.testing.engine_kit import attach, make_entry, publish, quiet

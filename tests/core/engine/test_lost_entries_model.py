@@ -29,7 +29,7 @@ from arneb_core.store.commit import inline
 from arneb_core.store.compacting import compact
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.salvaging import salvage
 from arneb_core.store.schema import Table, TopicId
 from arneb_core.testing.engine_kit import append, attach, publish, quiet

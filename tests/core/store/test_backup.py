@@ -14,7 +14,7 @@ from arneb_core.store.backup import CopyDamaged, back_up
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.opening import DATA_NAME
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 

@@ -12,76 +12,175 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import position
+from arneb_core.store import journal_writing
 from arneb_core.store.changes import Changes
-from arneb_core.store.commit_record import CommitRecord, encode_record
+from arneb_core.store.commit.journal import RECORD_BYTES_MAX, Journal
+from arneb_core.store.commit_record import HEADER, STAMP_BYTES, CommitRecord
 from arneb_core.store.journal_file import (
-    JOURNAL_BYTES,
-    JOURNAL_NAME,
-    PAGE_BYTES,
+    Fault,
     FaultKind,
     Reading,
     parse_journal,
     read_journal,
+)
+from arneb_core.store.journal_record import BLOCK_BYTES, in_blocks, stamps_of
+from arneb_core.store.journal_slots import SLOT_BYTES, in_slots
+from arneb_core.store.journal_writing import (
+    JOURNAL_BYTES,
+    JOURNAL_NAME,
+    OpenJournal,
+    whole_file,
     write_file,
 )
-from arneb_core.store.journal_record import SLOT_BYTES, mark, slotted
-from arneb_core.store.records import JournalState
+from arneb_core.store.records import JournalLayout, JournalState
 from arneb_core.store.schema import TopicId
 
-SIZES = st.lists(st.integers(0, 700), max_size=8)
+SIZES = st.lists(st.integers(0, 700) | st.integers(3_900, 13_000), max_size=8)
 SALT = 77
+BODIES = [b"\0", b"\xff", b"x", b"message "]
+
+
+class InMemory(OpenJournal):
+    """The journal's file, in memory, and each write into it by itself."""
+
+    def __init__(self, data: bytearray) -> None:
+        self.data = data
+        self.writes: list[tuple[int, bytes]] = []
+        self._stamps = bytearray(stamps_of(data))
+        self._view = memoryview(bytearray(RECORD_BYTES_MAX))
+        self._buffer = self._view.obj  # type: ignore[assignment]
+        self._fd, self.is_direct, self.is_refused = -1, True, False
+
+    def pwrite(self, _: int, data: memoryview, at: int) -> None:
+        assert at % BLOCK_BYTES == len(data) % BLOCK_BYTES == 0
+        self.data[at : at + len(data)] = data
+        self.writes.append((at, bytes(data)))
+
+    def close(self) -> None:
+        pass
 
 
 class File:
-    """A journal file in memory, written as a broker writes it."""
+    """A journal file in memory, written by a broker's own journal."""
+
+    unit = BLOCK_BYTES
+    mark_bytes = STAMP_BYTES
 
     def __init__(self, number: int = 0) -> None:
-        self.data = bytearray(JOURNAL_BYTES)
         self.state = JournalState(1, SALT, number, 5, number + 1, in_use=True)
-        self.head, self.head_checksum = number + 1, 0
         self.offsets: list[int] = []
-        """Where each record of this round begins, and where the next one belongs."""
+        """Where each record of this round begins, and where its bytes end."""
+        self.ends: list[int] = []
         self.numbers: list[int] = []
-        self.end = 0
-        self._checksum = 5
         self.begin()
 
     def begin(self) -> None:
-        first = mark(1, self.state.number + 1, self._checksum, SALT)
-        self.data[: len(first)] = first
+        self._file = InMemory(whole_file(self.state))
+        self._journal = Journal(Path(), self.state, self.read())
+        self._journal._file = self._file
+        self._journal.told(self.state)  # as a process that goes on has to be
+        self._due: JournalState | None = None
 
-    def append(self, size: int) -> None:
-        number = (self.numbers[-1] if self.numbers else self.state.number) + 1
-        changes = Changes([(TopicId(1), position(1, number), [bytes(size)])])
-        made, self._checksum = slotted(1, number, self._checksum, SALT, changes, self.end)
-        if not self.end:
-            self.head, self.head_checksum = number, self._checksum
-        self.data[self.end : self.end + len(made)] = made
-        self.offsets.append(self.end)
+    @property
+    def data(self) -> bytearray:
+        return self._file.data
+
+    @property
+    def end(self) -> int:
+        """Where the next record belongs."""
+        return self._journal._offset
+
+    def append(self, size: int, body: bytes = b"\0") -> list[tuple[int, bytes]]:
+        """A record; the writes that were made."""
+        number, offset = self._journal.number + 1, self.end
+        changes = Changes([(TopicId(1), position(1, number), [(body * (size + 1))[:size]])])
+        self._file.writes = []
+        with patch.object(journal_writing, "write_at", self._file.pwrite):
+            self._journal.append(changes)
+        if self._due is not None:  # it came beside a takeover
+            self._journal.told(self._due)
+            self.state, self._due = self._due, None
+        self.offsets.append(offset)
+        self.ends.append(offset + 32 + HEADER.unpack_from(self.data, offset)[-1])
         self.numbers.append(number)
-        self.end += len(made) - SLOT_BYTES
+        return self._file.writes
 
     def take_over(self, *, goes_on: bool = False) -> None:
         """LMDB has everything; the next round begins at the start, or goes on behind what LMDB
         has, because some of it came while that was taken over."""
-        number = self.numbers[-1] if self.numbers else self.state.number
-        self.state = JournalState(
-            1, SALT, number, self._checksum, self.head, self.head_checksum, in_use=True
-        )
-        self.offsets, self.numbers = [], []
-        self.end = self.end if goes_on else 0
+        due = self._journal.due
+        self.offsets, self.ends, self.numbers = [], [], []
+        if due is None:
+            return
+        if goes_on:
+            self._due = due
+        else:
+            self._journal.told(due)
+            self.state = due
 
     def read(self, data: bytes | None = None) -> Reading:
         return parse_journal(bytes(self.data) if data is None else data, self.state)
 
 
-def made(rounds: list[list[int]], *, goes_on: Sequence[bool] = ()) -> File:
-    file = File()
+class Slots(File):
+    """One of the layout before, written as a broker wrote it."""
+
+    unit = mark_bytes = SLOT_BYTES
+
+    def begin(self) -> None:
+        self.state = replace(self.state, layout=JournalLayout.SLOTS)
+        self._data = whole_file(self.state)
+        self._checksum, self._end = self.state.checksum, 0
+        self._head = self._head_checksum = 0
+
+    @property
+    def data(self) -> bytearray:
+        return self._data
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def append(self, size: int, body: bytes = b"\0") -> list[tuple[int, bytes]]:
+        number = (self.numbers[-1] if self.numbers else self.state.number) + 1
+        changes = Changes([(TopicId(1), position(1, number), [(body * (size + 1))[:size]])])
+        made, self._checksum = in_slots(1, number, self._checksum, SALT, changes, self.end)
+        if not self.end:
+            self._head, self._head_checksum = number, self._checksum
+        at = self.end
+        self.data[at : at + len(made)] = made
+        self.offsets.append(at)
+        self.numbers.append(number)
+        self._end += len(made) - SLOT_BYTES
+        self.ends.append(self._end)
+        return [(at, made)]
+
+    def take_over(self, *, goes_on: bool = False) -> None:
+        if self.numbers:
+            self.state = replace(
+                self.state,
+                number=self.numbers[-1],
+                checksum=self._checksum,
+                head=self._head,
+                head_checksum=self._head_checksum,
+            )
+        self.offsets, self.ends, self.numbers = [], [], []
+        self._end = self._end if goes_on else 0
+
+
+def made(
+    rounds: list[list[int]],
+    *,
+    goes_on: Sequence[bool] = (),
+    body: bytes = b"\0",
+    kind: type[File] = File,
+) -> File:
+    file = kind()
     for index, sizes in enumerate(rounds):
         if index:
             file.take_over(goes_on=bool(sizes) and any(goes_on[index - 1 : index]))
         for size in sizes:
-            file.append(size)
+            file.append(size, body)
     return file
 
 
@@ -89,9 +188,18 @@ def numbers(found: Reading) -> list[int]:
     return [each.number for each in found.records]
 
 
-GOES_ON = st.lists(st.booleans(), min_size=3, max_size=3)
-FILES = st.builds(made, st.lists(SIZES, min_size=1, max_size=4), goes_on=GOES_ON)
-FULL = st.builds(made, st.lists(SIZES.filter(bool), min_size=1, max_size=4), goes_on=GOES_ON)
+def files(sizes: st.SearchStrategy[list[int]]) -> st.SearchStrategy[File]:
+    return st.builds(
+        made,
+        st.lists(sizes, min_size=1, max_size=4),
+        goes_on=st.lists(st.booleans(), min_size=3, max_size=3),
+        body=st.sampled_from(BODIES),
+        kind=st.sampled_from([File, File, Slots]),
+    )
+
+
+FILES = files(SIZES)
+FULL = files(SIZES.filter(bool))
 
 
 @given(FILES)
@@ -99,7 +207,7 @@ def test_a_sound_file_gives_the_last_round_and_no_fault(file: File) -> None:
     found = file.read()
     assert numbers(found) == file.numbers
     assert not found.faults
-    assert found.is_sound
+    assert found.is_sound is (type(file) is File)  # of the layout before none is written on
     assert found.end == file.end
 
 
@@ -108,8 +216,7 @@ def test_a_damaged_record_is_lost_and_said_and_nothing_else_is(
     file: File, data: st.DataObject
 ) -> None:
     index = data.draw(st.integers(0, len(file.numbers) - 1))
-    bounds = [*file.offsets, file.end]
-    at = data.draw(st.integers(bounds[index], bounds[index + 1] - 1))
+    at = data.draw(st.integers(file.offsets[index], file.ends[index] - 1))
     file.data[at] ^= data.draw(st.integers(1, 255))
     found = file.read()
     assert numbers(found) == [each for each in file.numbers if each != file.numbers[index]]
@@ -126,16 +233,14 @@ def test_a_damaged_record_is_lost_and_said_and_nothing_else_is(
 def test_a_stretch_that_was_wiped_out_is_noticed(file: File, data: st.DataObject) -> None:
     """Zeros, or noise, over any stretch of what was written in this round and before it."""
     low = data.draw(st.integers(0, file.end))
-    high = data.draw(st.integers(low, file.end + SLOT_BYTES - 1)) + 1
-    filler = data.draw(st.sampled_from([b"\0", b"\xff", b"aRc\x01"]))
+    high = data.draw(st.integers(low, file.end + file.mark_bytes - 1)) + 1
+    filler = data.draw(st.sampled_from([b"\0", b"\xff", b"aRc\x01", b"aRc\x02"]))
     before = bytes(file.data)
     file.data[low:high] = (filler * (high - low))[: high - low]
     found = file.read()
     hit = [
         number
-        for number, start, end in zip(
-            file.numbers, file.offsets, [*file.offsets[1:], file.end], strict=True
-        )
+        for number, start, end in zip(file.numbers, file.offsets, file.ends, strict=True)
         if bytes(file.data[start:end]) != before[start:end]
     ]
     kept = numbers(found)
@@ -145,10 +250,13 @@ def test_a_stretch_that_was_wiped_out_is_noticed(file: File, data: st.DataObject
         assert not found.is_sound
 
 
-@pytest.mark.parametrize("first", [1, 60, 150, 300])
-def test_what_stood_behind_records_that_lmdb_has_is_not_wiped_out_in_silence(first: int) -> None:
+@pytest.mark.parametrize("kind", [File, Slots])
+@pytest.mark.parametrize("first", [1, 20, 60, 100])
+def test_what_stood_behind_records_that_lmdb_has_is_not_wiped_out_in_silence(
+    first: int, kind: type[File]
+) -> None:
     """From the body of the first of them on, all is zeros: what LMDB lacks as well."""
-    file = made([[10, 10, 10], [10, 10]], goes_on=[True])
+    file = made([[10, 10, 10], [10, 10]], goes_on=[True], kind=kind)
     file.data[first + 32 :] = bytes(JOURNAL_BYTES - first - 32)
     found = file.read()
     assert not found.records
@@ -158,34 +266,57 @@ def test_what_stood_behind_records_that_lmdb_has_is_not_wiped_out_in_silence(fir
 
 @given(FULL, st.data())
 def test_a_file_that_was_cut_off_is_noticed(file: File, data: st.DataObject) -> None:
-    size = data.draw(st.integers(0, JOURNAL_BYTES - 1) | st.integers(0, file.end + SLOT_BYTES))
+    size = data.draw(st.integers(0, JOURNAL_BYTES - 1) | st.integers(0, file.end + file.mark_bytes))
     found = file.read(bytes(file.data[:size]))
-    ends = [*file.offsets[1:], file.end]
     assert (
         numbers(found)
-        == [each for each, end in zip(file.numbers, ends, strict=True) if end <= size]
+        == [each for each, end in zip(file.numbers, file.ends, strict=True) if end <= size]
         or numbers(found) == file.numbers
     )
     assert found.faults[0].kind is FaultKind.SHORT
     assert found.is_damaged
 
 
-@given(FILES, st.integers(0, 3000), st.data())
+@given(FILES, st.integers(0, 13_000), st.sampled_from(BODIES), st.data())
 def test_a_power_cut_in_a_write_is_no_certain_damage(
-    file: File, size: int, data: st.DataObject
+    file: File, size: int, body: bytes, data: st.DataObject
 ) -> None:
-    """Sectors of the last write are there or not, in any order."""
-    before = bytes(file.data)
-    start, confirmed = file.end, list(file.numbers)
-    file.append(size)
-    torn = bytearray(before)
-    sectors = range(start // 512, -(-(file.end + SLOT_BYTES) // 512))
+    """The writes before it are there. Sectors of the one that was cut are there or not, in any
+    order."""
+    torn = bytearray(file.data)
+    confirmed = list(file.numbers)
+    writes = file.append(size, body)
+    if len(file.numbers) != len(confirmed) + 1:
+        confirmed = []  # it was the first beside a takeover
+    last = data.draw(st.integers(0, len(writes) - 1))
+    for at, written in writes[:last]:
+        torn[at : at + len(written)] = written
+    at, written = writes[last]
+    sectors = range(at // 512, -(-(at + len(written)) // 512))
+    after = bytearray(torn)
+    after[at : at + len(written)] = written
     for sector in data.draw(st.lists(st.sampled_from(sectors), unique=True)):
-        torn[sector * 512 : sector * 512 + 512] = file.data[sector * 512 : sector * 512 + 512]
+        torn[sector * 512 : sector * 512 + 512] = after[sector * 512 : sector * 512 + 512]
     found = file.read(bytes(torn))
     assert numbers(found) in (confirmed, file.numbers)
     assert not found.is_damaged
     assert all(str(file.numbers[-1]) in str(fault) for fault in found.faults)
+
+
+@given(FULL, st.integers(0, 13_000), st.sampled_from(BODIES))
+def test_no_block_of_a_record_that_counts_is_written_again(
+    file: File, size: int, body: bytes
+) -> None:
+    if type(file) is Slots:
+        return
+    kept = [
+        (start, end, bytes(file.data[start:end]))
+        for start, end in zip(file.offsets, file.ends, strict=True)
+    ]
+    writes = file.append(size, body)
+    for start, end, before in kept:
+        assert bytes(file.data[start:end]) == before
+        assert all(at >= end or at + len(written) <= start for at, written in writes)
 
 
 def test_a_record_with_the_next_number_and_a_bad_checksum_is_always_said() -> None:
@@ -227,11 +358,20 @@ def test_several_faults_are_all_said() -> None:
 def test_a_record_that_a_client_wrote_is_none() -> None:
     """A body may hold what looks like a record; it does not know the salt."""
     file = made([[100]])
-    forged, _ = encode_record(
-        1, 9, 0, Changes([(TopicId(1), position(1, 9), [b"forged"])]), SALT + 1
+    run = Changes([(TopicId(1), position(1, 9), [b"forged"])])
+    forged, _ = in_blocks(1, 9, 0, SALT + 1, run, BLOCK_BYTES, lambda _: b"anything")
+    file.append(9_000)
+    file.data[2 * BLOCK_BYTES : 2 * BLOCK_BYTES + len(forged)] = forged
+    found = file.read()
+    assert numbers(found) == [1]
+    assert [str(each) for each in found.faults] == [str(made_cut_off(2))]
+
+
+def made_cut_off(number: int) -> Fault:
+    return Fault(
+        FaultKind.CUT_OFF,
+        f"record {number}; if it was confirmed, it is lost, and so is what came behind it",
     )
-    file.data[file.offsets[0] + 64 : file.offsets[0] + 64 + len(forged)] = forged
-    assert numbers(file.read()) == []
 
 
 @pytest.mark.parametrize("epoch", [0, 2])
@@ -295,6 +435,15 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert isinstance(found.records[0], CommitRecord)
 
 
+def test_a_copy_of_a_store_of_the_layout_before_is_laid_out_so(tmp_path: Path) -> None:
+    file = made([[10, 20, 9_000]], kind=Slots)
+    write_file(tmp_path, file.state, file.read().records)
+    found = read_journal(tmp_path, file.state)
+    assert numbers(found) == [1, 2, 3]
+    assert found.data == bytes(file.data)
+    assert not found.is_sound
+
+
 def test_a_file_is_made_of_single_pages(tmp_path: Path) -> None:
     # Or each later write makes the whole file dirty in the cache of the system.
     file = made([[10]])
@@ -307,5 +456,5 @@ def test_a_file_is_made_of_single_pages(tmp_path: Path) -> None:
     real = os.pwrite
     with patch.object(os, "pwrite", pwrite):
         write_file(tmp_path, file.state)
-    assert set(sizes) == {PAGE_BYTES}
+    assert set(sizes) == {BLOCK_BYTES}
     assert sum(sizes) == JOURNAL_BYTES

@@ -13,7 +13,7 @@ from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.directory import erase
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_file import JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME
 from arneb_core.store.replacing import (
     COPY_NAME,

@@ -25,7 +25,7 @@ from arneb_core.store.commit.outcome import Attempt
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.held import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX, HeldCommits
-from arneb_core.store.journal_file import JOURNAL_BYTES
+from arneb_core.store.journal_writing import JOURNAL_BYTES
 from arneb_core.store.live import LiveEnvironment
 from arneb_core.store.opening import DATA_NAME
 from arneb_core.store.records import unpack_trims
@@ -153,6 +153,11 @@ class Commits:
     def is_unsettled(self) -> bool:
         """The journal has what LMDB lacks; commit empty :class:`Changes`."""
         return self._journal.due is not None
+
+    @property
+    def journal_is_direct(self) -> bool | None:
+        """The journal is written past the page cache. None: it is not written yet."""
+        return self._journal.is_direct
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
         """As :meth:`commit`, for changes that are small runs of entries, and few rows that can be

@@ -3,10 +3,10 @@
 The rule: a commit counts once its record is on disk here, and it stays in memory and
 in this file until a commit of LMDB has taken it over. An LMDB commit flushes twice (its pages,
 then the page that makes them count); a record of the journal is one synchronous write into a
-file that has all its blocks already, a third of the time. Why that is worth a second file:
-docs/decisions/0010-tiny-commits-go-to-a-journal.md.
+file that has all its blocks already, past the page cache, a third of the time. Why that is worth a
+second file: docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 
-Records (:mod:`.commit_record`) follow each other from the start of the file; after a takeover the
+Records (:mod:`.journal_record`) follow each other from the start of the file; after a takeover the
 next one is written at the start again, unless there came more while it was made (:mod:`.beside`):
 what LMDB lacks stands behind what it has then. LMDB keeps the number of the last record that it has
 taken over, so older records behind the newest are told apart by their numbers; how damage is told
@@ -17,21 +17,29 @@ again. After that LMDB is told first that the journal is not in use, then the fi
 and then LMDB is told of the new epoch, so that a crash in between leaves nothing to be missed.
 """
 
-import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store import journal_file
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.fitting import Fitting, Gap
-from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME, Reading
-from arneb_core.store.journal_record import MARK_BYTES, mark, slotted
+from arneb_core.store.journal_file import Reading
+from arneb_core.store.journal_record import (
+    BLOCK_BYTES,
+    WEAK,
+    blank,
+    end_of_block,
+    in_blocks,
+    mark,
+    stamp_behind,
+    stamps_of,
+)
+from arneb_core.store.journal_writing import JOURNAL_BYTES, OpenJournal, write_file
 from arneb_core.store.overlay import can_be_laid_over, rows_of
-from arneb_core.store.records import JournalState
+from arneb_core.store.records import JournalLayout, JournalState
 
 RUNS_MAX: Final = 512
 """Taken over together then. More would make the takeover longer, and a reader's overlay."""
@@ -81,8 +89,11 @@ class Journal:
         if found.records and not found.passed_over:
             first = found.records[0]
             self._head, self._head_checksum = first.number, first.checksum
-        self._fd = -1
+        self._file: OpenJournal | None = None
+        self._directly = True
         self._is_sound = found.is_sound
+        self._stamps = stamps_of(found.data) if found.is_sound else b""
+        """Of the file's blocks, until it is opened."""
         # What was found is taken over before anything is written over it.
         self._usable = False
         self._is_hearsay = state.in_use
@@ -149,7 +160,7 @@ class Journal:
             return  # and may be in doubt, or not be usable
         self._offset = 0
         self.is_in_doubt = False
-        self._usable = state.in_use and self._fd >= 0
+        self._usable = state.in_use and self._file is not None
 
     @property
     def is_ready(self) -> bool:
@@ -162,7 +173,7 @@ class Journal:
         if not (
             self._usable
             and self._runs + len(runs) <= RUNS_MAX
-            and self._offset + RECORD_BYTES_MAX <= JOURNAL_BYTES
+            and self._offset + RECORD_BYTES_MAX < JOURNAL_BYTES  # one block at least is behind it
         ):
             return False
         size = sum([sum(map(len, each[2])) for each in runs])
@@ -179,10 +190,8 @@ class Journal:
         if self._usable or self._fresh is not None or self.due is not None:
             return
         if self.state.in_use:
-            if self._fd < 0:
-                self._fd = os.open(
-                    self._directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC
-                )
+            if self._file is None:
+                self._file = self._opened(self._stamps)
             self._usable = True
             return
         fresh = replace(
@@ -192,12 +201,20 @@ class Journal:
             head=self._number + 1,
             head_checksum=0,
             in_use=True,
+            layout=JournalLayout.BLOCKS,
         )
         self.close()
-        journal_file.write_file(self._directory, fresh)
-        self._fd = os.open(self._directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC)
+        self._file = self._opened(write_file(self._directory, fresh))
         self._is_sound = True
         self._fresh = fresh
+
+    def _opened(self, stamps: bytes) -> OpenJournal:
+        return OpenJournal(self._directory, stamps, RECORD_BYTES_MAX, directly=self._directly)
+
+    @property
+    def is_direct(self) -> bool | None:
+        """It is written past the page cache. None: it is not written yet."""
+        return None if self._file is None else self._file.is_direct
 
     def append(self, changes: Changes) -> int:
         """Put a record on disk; how many bytes that were. Blocks until it is there.
@@ -207,42 +224,59 @@ class Journal:
         """
         assert self._usable, f"expected a journal that takes records, got {self!r}"
         assert can_be_laid_over(changes), "expected what snapshots can lay over LMDB, got more"
-        state, number = self.state, self._number + 1
-        data, checksum = slotted(
-            state.epoch, number, self._checksum, state.salt, changes, self._offset
+        file = self._file
+        assert file is not None
+        state, number, offset = self.state, self._number + 1, self._offset
+        data, checksum = in_blocks(
+            state.epoch, number, self._checksum, state.salt, changes, offset, file.stamp_at
         )
-        assert self._offset + len(data) <= JOURNAL_BYTES, f"{len(data)} bytes are too many"
+        end = end_of_block(offset + len(data))
+        assert end < JOURNAL_BYTES, f"{len(data)} bytes are too many"
         self._number = number
         self._usable = self._is_sound = False
         self.is_in_doubt = True
-        journal_file.write_at(self._fd, data, self._offset)
+        try:
+            if stamp_behind(data) in WEAK:
+                file.write(blank(state.epoch), end)
+                data, checksum = in_blocks(
+                    state.epoch, number, self._checksum, state.salt, changes, offset, file.stamp_at
+                )
+            if not offset and len(data) > BLOCK_BYTES:
+                # Over records that LMDB has, whose first block may not outlive what stood behind
+                # them: a power cut would leave what looks as if more had stood there.
+                file.write(data[:BLOCK_BYTES], 0)
+            file.write(data, offset)
+        except OSError:
+            self._directly = self._directly and not file.is_refused
+            raise
         self._usable = self._is_sound = True
         self.is_in_doubt = False
-        if not self._offset:
+        if not offset:
             self._head, self._head_checksum = number, checksum
         record = CommitRecord(state.epoch, number, self._checksum, changes, checksum)
         self._checksum = checksum
-        self._offset += len(data) - MARK_BYTES
+        self._offset = end
         self.pending.append(record)
         self._runs += len(changes.blocks)
         if not changes.is_plain:
             self._rows += _rows_in(changes)
-        return len(data)
+        return end - offset
 
     def erase(self) -> None:
-        """Make sure, by a write, that the record in doubt is not there. Raises :class:`OSError`."""
+        """Make sure, by a write, that the record in doubt is not there. What else that write left
+        is not known, so the file is given up. Raises :class:`OSError`."""
         assert self.is_in_doubt, f"expected a record in doubt, got {self!r}"
+        assert self._file is not None
         data = mark(self.state.epoch, self._number, self._checksum, self.state.salt)
-        journal_file.write_at(self._fd, data, self._offset)
+        self._file.write(data, self._offset)
         self._number -= 1
-        self._usable = self._is_sound = True
         self.is_in_doubt = False
 
     def close(self) -> None:
         """Give the file back. What is pending is found again by the next one who opens it."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
             self._usable = False
 
 

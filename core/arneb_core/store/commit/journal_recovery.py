@@ -47,7 +47,8 @@ def _after_clean_stop(directory: Path, state: JournalState) -> Journal:
         found = read_journal(directory, state)
     except (OSError, RecordCorrupt):
         found = Reading()
-    return Journal(directory, state, Reading(is_sound=found.is_sound and not found.records))
+    is_sound = found.is_sound and not found.records
+    return Journal(directory, state, Reading(is_sound=is_sound, data=found.data))
 
 
 def _report(stored: Snapshot, found: Reading, fitting: Fitting) -> str:

@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import sys
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from arneb_core.api.errors import StoreFull
@@ -15,9 +17,12 @@ from arneb_core.store.aside import KEPT_PREFIX
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
+from arneb_core.store.commit_record import MAGIC_WITH_STAMP
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_BYTES_BEFORE, JOURNAL_NAME
-from arneb_core.store.schema import Table, TopicId
+from arneb_core.store.journal_file import JOURNAL_BYTES_BEFORE, read_journal
+from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME, write_file
+from arneb_core.store.records import JournalLayout, JournalState
+from arneb_core.store.schema import META_CLEAN, META_JOURNAL, Table, TopicId
 from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
@@ -68,22 +73,49 @@ def test_a_killed_store_has_it(store: Store, model: StoreModel, tmp_path: Path) 
         assert after.commit(Changes()).blocks == 0
 
 
-def test_a_file_of_the_size_before_is_taken_over_and_written_anew(
-    store: Store, model: StoreModel, tmp_path: Path
+def in_slots(path: Path, size: int) -> None:
+    """Lay the journal of a killed store out as versions until 2026-11-24 did."""
+    with lmdb.open(str(path), max_dbs=32, lock=False) as environment:
+        meta = environment.open_db(Table.META.value, create=False)
+        with environment.begin(write=True) as txn:
+            state = JournalState.unpack(txn.get(META_JOURNAL, db=meta))
+            records = read_journal(path, state).records
+            state = replace(state, layout=JournalLayout.SLOTS)
+            txn.put(META_JOURNAL, state.pack(), db=meta)
+    write_file(path, state, records)
+    os.truncate(path / JOURNAL_NAME, size)
+
+
+@pytest.mark.parametrize("size", [JOURNAL_BYTES, JOURNAL_BYTES_BEFORE])
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_file_of_the_layout_before_is_taken_over_and_written_anew(
+    store: Store, model: StoreModel, tmp_path: Path, size: int, is_clean: bool
 ) -> None:
     commit_small(store, tiny(model, b"a"))
     commit_small(store, tiny(model, b"b"))
     killed = tmp_path / "killed"
     shutil.copytree(store.path, killed)
+    in_slots(killed, size)
     path = killed / JOURNAL_NAME
-    os.truncate(path, JOURNAL_BYTES_BEFORE)
     assert check(killed) == []
+    if is_clean:
+        with Store.open(killed) as stopping:
+            stopping.commit(Changes(puts=[(Table.META, META_CLEAN, b"")]))
     with open_snapshot_environment(killed) as environment, environment.snapshot() as snapshot:
         assert_holds(snapshot, model)
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        environment.copy(copy)
+    assert check(copy) == []
+    with Store.open(copy) as after, after.snapshot() as snapshot:
+        assert_holds(snapshot, model)
     with Store.open(killed) as after:
+        before = path.read_bytes()
         after.prepare_tiny()
+        assert path.read_bytes() != before
         assert path.stat().st_size == JOURNAL_BYTES
         assert commit_small(after, tiny(model, b"c")).unsettled
+        assert path.read_bytes().startswith(MAGIC_WITH_STAMP)
         with after.snapshot() as snapshot:
             assert_holds(snapshot, model)
     assert not list(killed.glob(f"{KEPT_PREFIX}*"))
