@@ -7,6 +7,8 @@
  *
  * Of a power cut the process dies, and what it wrote and did not flush is lost, or half of it, by
  * the dice: the bytes that stood there before are put back first. A sector is written whole or not.
+ * A write past the page cache (O_DIRECT) is no sync: it reaches the disk, which may keep it for
+ * later; only one that is synchronous as well (O_DSYNC) is there when it returns.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -100,11 +102,27 @@ static __typeof__(&pwrite64) real_pwrite(void) {
     return real;
 }
 
+/* The same file for whatever bytes: through a descriptor that was opened with O_DIRECT the system
+ * takes whole sectors only. */
+static int any_bytes(int fd, int flags) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int same = open(link, flags | O_CLOEXEC);
+    if (same < 0) abort();
+    return same;
+}
+
+static void write_anywhere(int fd, const char *data, size_t size, off64_t at) {
+    int same = any_bytes(fd, O_WRONLY);
+    if (real_pwrite()(same, data, size, at) != (ssize_t)size) abort();
+    close(same);
+}
+
 static void cut_power(void) {
     int chance = control->cut_seed % 3; /* everything is lost, half of it, nothing */
     for (struct piece *piece = unflushed; piece; piece = piece->before) {
         piece->stays = rand() % 2 < chance || is_covered(piece);
-        if (!piece->stays) real_pwrite()(piece->fd, piece->old, piece->size, piece->at);
+        if (!piece->stays) write_anywhere(piece->fd, piece->old, piece->size, piece->at);
     }
     control->cuts++;
     kill(getpid(), SIGKILL);
@@ -121,10 +139,8 @@ static void remember(int fd, size_t size, off64_t at) {
     struct stat status;
     struct piece *piece = fstat(fd, &status) ? NULL : malloc(sizeof *piece + size);
     if (!piece) abort();
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    int readable = open(link, O_RDONLY | O_CLOEXEC);
-    ssize_t found = readable < 0 ? -1 : pread64(readable, piece->old, size, at);
+    int readable = any_bytes(fd, O_RDONLY);
+    ssize_t found = pread64(readable, piece->old, size, at);
     if (found < 0) abort();
     memset(piece->old + found, 0, size - (size_t)found);
     close(readable);
@@ -137,7 +153,7 @@ static void write_some_sectors(int fd, const char *data, size_t size, off64_t at
     for (size_t done = 0; done < size;) {
         size_t part = SECTOR - (size_t)(at + (off64_t)done) % SECTOR;
         if (part > size - done) part = size - done;
-        if (rand() % 2) real_pwrite()(fd, data + done, part, at + (off64_t)done);
+        if (rand() % 2) write_anywhere(fd, data + done, part, at + (off64_t)done);
         done += part;
     }
 }

@@ -295,11 +295,4 @@ PAGE_MUTANTS: Final = (
         'OWN_PATHS: Final = ("/healthz"',
         ("tests/cluster/test_member_page.py",),
     ),
-    Mutant(
-        "a journal of the size before is written on as if it had today's",
-        "core/arneb_core/store/journal_file.py",
-        "not walk.faults and len(data) == JOURNAL_BYTES\n",
-        "not walk.faults\n",
-        ("tests/upgrade/test_upgrade.py",),
-    ),
 )

@@ -58,6 +58,7 @@ ENGINE_FIGURES: Final = (
     Figure("reads_total", "Reads of the data file for entries that were not in memory"),
     Figure("read_entries_total", "Entries that were read from the data file"),
     Figure("read_failures_total", "Reads of the data file that failed; they are tried again"),
+    Figure("journal_direct", "1 while small commits are written past the page cache"),
     Figure("full", "1 while the disk is full: publishing is refused, consuming continues"),
 )
 

@@ -110,6 +110,8 @@ class EngineStatistics:
     """Reads of the store for entries that were not."""
     read_entries_total: int = 0
     """Entries that those reads brought."""
+    journal_direct: bool = False
+    """Small commits are written past the page cache: the file system can, and there was one."""
     commit_s: Histogram = NOTHING_MEASURED
     """How long commits took, from when they were put together until they were on disk: of one
     commit in eight."""

@@ -30,6 +30,7 @@ def statistics_of(
         waiting_bytes=committer.waiting_bytes,
         cache_bytes=budget.bytes,
         store_bytes=store.size_bytes,
+        journal_direct=bool(store.journal_is_direct),
         full=committer.full,
         read_failures_total=maintenance.read_failures_total,
         long_readers=maintenance.readers.long if maintenance.readers else (),

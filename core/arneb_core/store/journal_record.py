@@ -129,9 +129,11 @@ def mark(epoch: int, number: int, before: int, salt: int) -> bytes:
 MARK_BYTES: Final = len(mark(0, 0, 0, 0))
 
 
-def blank(epoch: int) -> bytes:
-    """A stamp for a block that has none."""
-    return BLANK_MAGIC + (epoch & 0xFFFF_FFFF).to_bytes(4, "big")
+def blank(epoch: int, offset: int) -> bytes:
+    """A stamp for the block at ``offset``, which has none: no other block's, should a disk mistake
+    one for another."""
+    which = epoch * (1 << 16) + offset // BLOCK_BYTES
+    return BLANK_MAGIC + (which & 0xFFFF_FFFF).to_bytes(4, "big")
 
 
 def _run_in_blocks(

@@ -132,8 +132,9 @@ def whole_file(state: JournalState, records: Iterable[CommitRecord] = ()) -> byt
     """What :func:`write_file` writes."""
     if state.layout is JournalLayout.SLOTS:
         return _whole_in_slots(state, records)
-    block = blank(state.epoch).ljust(BLOCK_BYTES, b"\0")
-    data = bytearray(block * (JOURNAL_BYTES // BLOCK_BYTES))
+    data = bytearray(JOURNAL_BYTES)
+    for at in range(0, JOURNAL_BYTES, BLOCK_BYTES):
+        data[at : at + STAMP_BYTES] = blank(state.epoch, at)
     first = mark(state.epoch, state.number + 1, state.checksum, state.salt)
     data[: len(first)] = first
     offset, checksum = 0, state.checksum

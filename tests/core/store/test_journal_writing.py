@@ -67,6 +67,7 @@ def test_a_new_file_has_stamps_everywhere(tmp_path: Path) -> None:
     assert stamps == stamps_of(whole_file(STATE))
     each = {stamps[at : at + 8] for at in range(0, len(stamps), 8)}
     assert not each & {bytes(8), b"\xff" * 8}
+    assert len(each) == JOURNAL_BYTES // BLOCK_BYTES  # none can be taken for another
 
 
 def test_every_write_is_synchronous_and_past_the_page_cache(file: OpenJournal) -> None:

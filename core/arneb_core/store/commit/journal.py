@@ -17,6 +17,7 @@ again. After that LMDB is told first that the journal is not in use, then the fi
 and then LMDB is told of the new epoch, so that a crash in between leaves nothing to be missed.
 """
 
+import logging
 import secrets
 from collections.abc import Iterable
 from dataclasses import replace
@@ -55,6 +56,8 @@ RECORD_BYTES_MAX: Final = 2 * RUN_BYTES_MAX
 """With what stands round so many entries and rows; bodies of no bytes are not worth a record of
 more."""
 
+
+logger = logging.getLogger(__name__)
 
 NOTHING_FOUND: Final = Reading()
 
@@ -209,7 +212,10 @@ class Journal:
         self._fresh = fresh
 
     def _opened(self, stamps: bytes) -> OpenJournal:
-        return OpenJournal(self._directory, stamps, RECORD_BYTES_MAX, directly=self._directly)
+        file = OpenJournal(self._directory, stamps, RECORD_BYTES_MAX, directly=self._directly)
+        if not file.is_direct:
+            logger.info("%s: this file system cannot be written past the page cache", file)
+        return file
 
     @property
     def is_direct(self) -> bool | None:
@@ -237,7 +243,7 @@ class Journal:
         self.is_in_doubt = True
         try:
             if stamp_behind(data) in WEAK:
-                file.write(blank(state.epoch), end)
+                file.write(blank(state.epoch, end), end)
                 data, checksum = in_blocks(
                     state.epoch, number, self._checksum, state.salt, changes, offset, file.stamp_at
                 )
