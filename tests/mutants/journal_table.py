@@ -148,7 +148,7 @@ JOURNAL_MUTANTS: Final = (
         CORE + "store/records.py",
         "        if self.layout is JournalLayout.SLOTS:\n",
         "        if self.layout:\n",
-        JOURNAL_TESTS,
+        WRITING_TESTS,
     ),
     Mutant(
         "the journal is past the page cache and nobody has it flushed",

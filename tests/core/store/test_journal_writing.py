@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -21,7 +22,7 @@ from arneb_core.store.journal_writing import (
     whole_file,
     write_file,
 )
-from arneb_core.store.records import JournalState
+from arneb_core.store.records import JOURNAL_RECORD, JournalLayout, JournalState
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
 BYTES_MAX = 40_000
@@ -60,6 +61,15 @@ def test_what_is_written_is_there_for_those_who_read(
         assert len(after) == JOURNAL_BYTES
     stamps = b"".join(bytes(file.stamp_at(at)) for at in range(0, JOURNAL_BYTES, BLOCK_BYTES))
     assert stamps == stamps_of(path.read_bytes())
+
+
+def test_who_knows_only_the_layout_before_can_read_nothing_of_a_new_one() -> None:
+    assert len(STATE.pack()) == JOURNAL_RECORD.size + 1
+    before = replace(STATE, layout=JournalLayout.SLOTS)
+    assert len(before.pack()) == JOURNAL_RECORD.size
+    assert [JournalState.unpack(each.pack()) for each in (STATE, before)] == [STATE, before]
+    with pytest.raises(ValueError, match="not a valid"):
+        JournalState.unpack(before.pack() + b"\x03")
 
 
 def test_a_new_file_has_stamps_everywhere(tmp_path: Path) -> None:
