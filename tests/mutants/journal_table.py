@@ -158,6 +158,20 @@ JOURNAL_MUTANTS: Final = (
         WRITING_TESTS,
     ),
     Mutant(
+        "the journal is read through a cache that may be of a time before",
+        CORE + "store/journal_file.py",
+        '        return _read(path, getattr(os, "O_DIRECT", 0))\n',
+        "        return _read(path, 0)\n",
+        FILE_TESTS,
+    ),
+    Mutant(
+        "a journal that cannot be read past the cache is not read",
+        CORE + "store/journal_file.py",
+        "        if error.errno not in NOT_DIRECTLY:\n            raise\n",
+        "        raise\n",
+        FILE_TESTS,
+    ),
+    Mutant(
         "a file system that cannot be written past its cache has no journal",
         CORE + "store/journal_writing.py",
         "            if error.errno not in NOT_DIRECTLY:\n",

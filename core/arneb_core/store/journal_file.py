@@ -13,6 +13,7 @@ before, in which marks stand behind all records.
 """
 
 import errno
+import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,9 +32,9 @@ from arneb_core.store.commit_record import (
     stamp_in,
     unseal,
 )
-from arneb_core.store.journal_record import BLOCK_BYTES, MARK_MAGIC
+from arneb_core.store.journal_record import BLOCK_BYTES, MARK_MAGIC, end_of_block
 from arneb_core.store.journal_slots import SLOT_BYTES
-from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME
+from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME, NOT_DIRECTLY
 from arneb_core.store.records import JournalLayout, JournalState
 
 JOURNAL_BYTES_BEFORE: Final = 1 << 20
@@ -262,23 +263,51 @@ class _Walk:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The file; what the disk cannot read of it is zeros, and so is found to be damaged."""
+    """The file; what the disk cannot read of it is zeros, and so is found to be damaged.
+
+    It is read past the page cache, as it is written. Linux forgets what its cache had of a block
+    that is written so, but not while somebody copies just that out of it, who would read of a time
+    before the last record until LMDB has that; and the writer would be told of an error.
+    """
     try:
-        return path.read_bytes()
+        return _read(path, getattr(os, "O_DIRECT", 0))
     except OSError as error:
-        if error.errno != errno.EIO:
+        if error.errno not in NOT_DIRECTLY:
             raise
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return _read(path, 0)
+
+
+def _read(path: Path, flags: int) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         size = os.fstat(fd).st_size
-        return b"".join(_piece(fd, at, size) for at in range(0, size, READ_BYTES))
+        # From the start of a page, as it has to be.
+        with mmap.mmap(-1, end_of_block(size) or BLOCK_BYTES) as buffer, memoryview(buffer) as view:
+            try:
+                _read_into(view, fd)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                for at in range(0, size, READ_BYTES):
+                    with view[at : at + READ_BYTES] as piece:
+                        _read_piece(piece, fd, at)
+            return bytes(view[:size])
     finally:
         os.close(fd)
 
 
-def _piece(fd: int, at: int, size: int) -> bytes:
-    wanted = min(READ_BYTES, size - at)
+def _read_into(view: memoryview, fd: int) -> None:
+    at = 0
+    while at < len(view):
+        with view[at:] as rest:
+            read = os.preadv(fd, [rest], at)
+        if not read or read % BLOCK_BYTES:  # the end
+            return
+        at += read
+
+
+def _read_piece(piece: memoryview, fd: int, at: int) -> None:
     try:
-        return os.pread(fd, wanted, at).ljust(wanted, b"\0")
+        os.preadv(fd, [piece], at)
     except OSError:
-        return bytes(wanted)
+        piece[:] = bytes(len(piece))

@@ -2,9 +2,9 @@
 
 The rule: what :meth:`OpenJournal.write` has written is on disk when it returns. It is written from
 a buffer of its own to the disk (``O_DIRECT``), by the same call that has the disk flush what it
-keeps (``O_DSYNC``): the page cache has no part in it but to forget what it had of these blocks, so
-that who reads the file finds what was written. Where a file system does not do that it is written
-through the cache, as everywhere until 2026-11-24, which takes longer and is no less safe.
+keeps (``O_DSYNC``): the page cache has no part in it, and whoever reads the file reads past it as
+well (:mod:`.journal_file`). Where a file system does not do that it is written through the cache,
+as everywhere until 2026-11-24, which takes longer and is no less safe.
 """
 
 import errno

@@ -408,21 +408,46 @@ def test_sectors_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
     file = made([[3_000] * 6])
     path = tmp_path / JOURNAL_NAME
     path.write_bytes(file.data)
-    real = os.pread
+    real = os.preadv
 
-    def refused(self: Path) -> bytes:
-        raise OSError(errno.EIO, "unreadable")
-
-    def pread(fd: int, size: int, at: int) -> bytes:
-        if at <= file.offsets[2] < at + size:
+    def preadv(fd: int, buffers: list[memoryview], at: int) -> int:
+        if at <= file.offsets[2] < at + len(buffers[0]):
             raise OSError(errno.EIO, "unreadable")
-        return real(fd, size, at)
+        return real(fd, buffers, at)
 
-    with patch.object(Path, "read_bytes", refused), patch.object(os, "pread", pread):
+    with patch.object(os, "preadv", preadv):
         found = read_journal(tmp_path, file.state)
     assert 3 not in numbers(found)
     assert {1, 5, 6} <= set(numbers(found))
     assert found.is_damaged
+
+
+def test_a_journal_is_read_past_the_page_cache_where_that_goes(tmp_path: Path) -> None:
+    file = made([[3_000] * 6])
+    path = tmp_path / JOURNAL_NAME
+    real, opened, asked = os.open, list[int](), list[int]()
+
+    def opening(name: Path, flags: int) -> int:
+        opened.append(flags & os.O_DIRECT)
+        return real(name, flags)
+
+    def refused(fd: int, *_: object) -> int:
+        asked.append(fd)
+        if len(asked) == 1:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return preadv(fd, *_)
+
+    preadv = os.preadv
+    for data in (bytes(file.data), bytes(file.data[:5_000]), b""):
+        path.write_bytes(data)
+        asked.clear()
+        opened.clear()
+        with patch.object(os, "open", opening):
+            assert read_journal(tmp_path, file.state).data == data
+        assert all(opened)
+        with patch.object(os, "open", opening), patch.object(os, "preadv", refused):
+            assert read_journal(tmp_path, file.state).data == data
+        assert [bool(each) for each in opened] == [True, True, False]
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
