@@ -79,6 +79,16 @@ def test_a_whole_record_of_the_layout_before_has_its_mark_in_its_last_sector(
     assert length == len(made) - SLOT_BYTES
 
 
+def test_no_record_of_the_layout_before_ends_where_a_sector_does() -> None:
+    run = (TopicId(1), position(1, 0))
+    ends = [
+        len(in_slots(1, 2, 3, 4, Changes([(*run, [bytes(size)])]), 0)[0]) - SLOT_BYTES
+        for size in range(0, 1_100, 8)
+    ]
+    assert all(end % SECTOR_BYTES for end in ends)
+    assert len(ends) - len(set(ends)) > 60  # there is one for each slot
+
+
 @given(st.lists(st.binary(min_size=8, max_size=8), min_size=1, max_size=9))
 def test_the_stamps_of_blocks_are_what_they_begin_with(stamps: list[bytes]) -> None:
     data = b"".join(each.ljust(BLOCK_BYTES, b"-") for each in stamps)
