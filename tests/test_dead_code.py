@@ -50,6 +50,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "core/arneb_core/access/patterns.py: max_mem": OVERRIDDEN,
     "core/arneb_core/access/patterns.py: never_capture": OVERRIDDEN,
     "core/arneb_core/api/subscription_types.py: _value_": OVERRIDDEN,
+    "core/arneb_core/api/statistics.py: journal_direct": BY_FIELD,
     "core/arneb_core/store/environment.py: exc": "what a context manager is given",
     "core/arneb_core/store/offline.py: exc": "what a context manager is given",
     "core/arneb_core/store/pages.py: exc": "what a context manager is given",

@@ -19,6 +19,7 @@ from tests.mutants.data_table import DATA_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.hand_over_table import HAND_OVER_MUTANTS
+from tests.mutants.journal_blocks_table import JOURNAL_BLOCKS_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
@@ -67,6 +68,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,
     *JOURNAL_MUTANTS,
+    *JOURNAL_BLOCKS_MUTANTS,
     *LAKE_MUTANTS,
     *MACHINE_MUTANTS,
     *MANAGEMENT_MUTANTS,

@@ -15,7 +15,6 @@ BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 OVERLAY_TESTS: Final = (STORE + "test_overlay.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
-WRITING_TESTS: Final = (STORE + "test_journal_writing.py",)
 FLOOD_TESTS: Final = ("tests/core/engine/test_beside_a_flood.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
 PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
@@ -86,119 +85,6 @@ JOURNAL_MUTANTS: Final = (
         "    if (offset + len(record)) % SECTOR_BYTES == 0:\n",
         "    if False:\n",
         RECORD_TESTS,
-    ),
-    Mutant(
-        "a small record does not say what stood behind it",
-        CORE + "store/journal_record.py",
-        "    stamp = stamp_at(end_of_block(offset + size))\n",
-        "    stamp = stamp_at(offset)\n",
-        RECORD_TESTS,
-    ),
-    Mutant(
-        "a block of a record that counts is written again",
-        CORE + "store/commit/journal.py",
-        "        end = end_of_block(offset + len(data))\n",
-        "        end = offset + BLOCK_BYTES\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "what a power cut leaves of a record over old ones looks as if more had stood there",
-        CORE + "store/commit/journal.py",
-        "                file.write(data[:BLOCK_BYTES], 0)\n",
-        "                pass\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "zeros where the last record stood are the end",
-        CORE + "store/commit/journal.py",
-        "            if stamp_behind(data) in WEAK:\n",
-        "            if stamp_behind(data) in ():\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "what stands behind the last record is not looked at",
-        CORE + "store/journal_file.py",
-        "        if self.stamp is not None and self._stands(self.stamp):\n",
-        "        if self.stamp is not None:\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "what was written is not what the next round finds behind its records",
-        CORE + "store/journal_writing.py",
-        "            stamps = stamps_of(blocks)\n",
-        "            stamps = stamps_of(blocks[:BLOCK_BYTES])\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "a new file has zeros everywhere",
-        CORE + "store/journal_writing.py",
-        "        data[at : at + STAMP_BYTES] = blank(state.epoch, at)\n",
-        "        pass\n",
-        WRITING_TESTS,
-    ),
-    Mutant(
-        "a journal of the layout before is written on",
-        CORE + "store/journal_file.py",
-        " and not walk.faults and state.layout is JournalLayout.BLOCKS\n",
-        " and not walk.faults\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "a version that knows only the layout before takes a journal for damaged",
-        CORE + "store/records.py",
-        "        if self.layout is JournalLayout.SLOTS:\n",
-        "        if self.layout:\n",
-        WRITING_TESTS,
-    ),
-    Mutant(
-        "the journal is past the page cache and nobody has it flushed",
-        CORE + "store/journal_writing.py",
-        "    flags = os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC\n",
-        "    flags = os.O_RDWR | os.O_CLOEXEC\n",
-        WRITING_TESTS,
-    ),
-    Mutant(
-        "the journal is read through a cache that may be of a time before",
-        CORE + "store/journal_file.py",
-        '        return _read(path, getattr(os, "O_DIRECT", 0))\n',
-        "        return _read(path, 0)\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "a journal that cannot be read past the cache is not read",
-        CORE + "store/journal_file.py",
-        "        if error.errno not in NOT_DIRECTLY:\n            raise\n",
-        "        raise\n",
-        FILE_TESTS,
-    ),
-    Mutant(
-        "a file system that cannot be written past its cache has no journal",
-        CORE + "store/journal_writing.py",
-        "            if error.errno not in NOT_DIRECTLY:\n",
-        "            if error.errno:\n",
-        WRITING_TESTS,
-    ),
-    Mutant(
-        "an error of the disk is taken for a file system that cannot",
-        CORE + "store/journal_writing.py",
-        "            if error.errno not in NOT_DIRECTLY:\n                raise\n",
-        "            pass\n",
-        WRITING_TESTS,
-    ),
-    Mutant(
-        "a file system that refuses each write past its cache is asked for ever",
-        CORE + "store/commit/journal.py",
-        "            self._directly = self._directly and not file.is_refused\n",
-        "            pass\n",
-        WRITING_TESTS,
-    ),
-    Mutant(
-        "a file is written on of which not all is known",
-        CORE + "store/commit/journal.py",
-        "        self._number -= 1\n        self.is_in_doubt = False\n",
-        "        self._number -= 1\n"
-        "        self._usable = self._is_sound = True\n        self.is_in_doubt = False\n",
-        OUTCOME_TESTS,
     ),
     Mutant(
         "what is lost leaves no gap",

@@ -303,6 +303,32 @@ def test_a_power_cut_in_a_write_is_no_certain_damage(
     assert all(str(file.numbers[-1]) in str(fault) for fault in found.faults)
 
 
+def test_a_long_record_over_old_ones_is_no_certain_damage_whatever_block_of_it_is_there() -> None:
+    file = made([[100]])
+    file.take_over()
+    torn = bytearray(file.data)
+    for at, written in file.append(9_000):
+        for block in range(at, at + len(written), BLOCK_BYTES):
+            one = bytearray(torn)
+            one[block : block + BLOCK_BYTES] = written[block - at : block - at + BLOCK_BYTES]
+            found = file.read(bytes(one))
+            assert not found.is_damaged, f"the block at {block} alone"
+            assert not found.records
+        torn[at : at + len(written)] = written
+    assert numbers(file.read(bytes(torn))) == [2]
+
+
+@pytest.mark.parametrize("left", [b"\0", b"\xff"])
+def test_what_a_disk_leaves_of_a_sector_is_no_end(left: bytes) -> None:
+    """Also where the same stood before: in the middle of a record of an earlier round."""
+    file = made([[12_000], [10, 10]], body=left)
+    assert numbers(file.read()) == [2, 3]
+    file.data[BLOCK_BYTES : 2 * BLOCK_BYTES] = left * BLOCK_BYTES
+    found = file.read()
+    assert numbers(found) == [2]
+    assert found.is_damaged
+
+
 @given(FULL, st.integers(0, 13_000), st.sampled_from(BODIES))
 def test_no_block_of_a_record_that_counts_is_written_again(
     file: File, size: int, body: bytes
@@ -431,11 +457,11 @@ def test_a_journal_is_read_past_the_page_cache_where_that_goes(tmp_path: Path) -
         opened.append(flags & os.O_DIRECT)
         return real(name, flags)
 
-    def refused(fd: int, *_: object) -> int:
+    def refused(fd: int, buffers: list[memoryview], at: int) -> int:
         asked.append(fd)
         if len(asked) == 1:
             raise OSError(errno.EINVAL, "Invalid argument")
-        return preadv(fd, *_)
+        return preadv(fd, buffers, at)
 
     preadv = os.preadv
     for data in (bytes(file.data), bytes(file.data[:5_000]), b""):
