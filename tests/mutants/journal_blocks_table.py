@@ -8,7 +8,6 @@ STORE: Final = "tests/core/store/"
 RECORD_TESTS: Final = (STORE + "test_journal_record.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
 WRITING_TESTS: Final = (STORE + "test_journal_writing.py",)
-OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 
 JOURNAL_BLOCKS_MUTANTS: Final = (
     Mutant(
@@ -122,6 +121,6 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
         "        self._number -= 1\n        self.is_in_doubt = False\n",
         "        self._number -= 1\n"
         "        self._usable = self._is_sound = True\n        self.is_in_doubt = False\n",
-        OUTCOME_TESTS,
+        FILE_TESTS,
     ),
 )

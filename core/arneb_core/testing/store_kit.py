@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from arneb_core.api.entry import EntryHeader, Origin, messages_in
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
 from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit_record import HEADER, HEADER_BYTES, MAGIC_WITH_STAMP
 from arneb_core.store.environment import Store
+from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.records import (
     CursorRecord,
     LedgerRecord,
@@ -218,3 +220,10 @@ def assert_holds(snapshot: Snapshot, model: StoreModel) -> None:
         expected = max(topic.entries(), default=None)
         if topic.ledgers:
             assert snapshot.last_position(topic.id) == expected
+
+
+def end_of_last_record(store: Store) -> int:
+    """Where the bytes of the journal's last record end, in front of what its block has besides."""
+    data = (store.path / JOURNAL_NAME).read_bytes()
+    begin = data.rindex(MAGIC_WITH_STAMP, 0, store._journal._offset)
+    return begin + HEADER_BYTES + int(HEADER.unpack_from(data, begin)[-1])

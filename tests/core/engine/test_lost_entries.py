@@ -20,7 +20,7 @@ from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.records import LedgerRecord, pack_gap
 from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
 from arneb_core.testing.engine_kit import attach, make_entry, publish, quiet
-from arneb_core.testing.store_kit import commit_small
+from arneb_core.testing.store_kit import commit_small, end_of_last_record
 
 ENTRIES = 20
 LOST = [position(1, index) for index in (5, 6, 11)]
@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> Path:
         for index in range(1, ENTRIES):
             run = (TopicId(1), position(1, index), [make_entry(b"%d" % index)])
             assert commit_small(store, Changes([run])).unsettled
-            ends.append(store._journal._offset)
+            ends.append(end_of_last_record(store))
     data = bytearray((killed / JOURNAL_NAME).read_bytes())
     for place_lost in LOST:
         data[ends[(place_lost & 0xFFFF) - 1] - 40] ^= 1

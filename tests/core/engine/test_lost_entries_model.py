@@ -29,6 +29,7 @@ from arneb_core.store.commit import inline
 from arneb_core.store.compacting import compact
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
+from arneb_core.store.journal_record import BLOCK_BYTES
 from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.salvaging import salvage
 from arneb_core.store.schema import Table, TopicId
@@ -67,6 +68,11 @@ def eager() -> Iterator[None]:
         patch.object(retention, "ENDED_BYTES_MIN", 1),
     ):
         yield
+
+
+DAMAGED_BLOCKS = 16
+DAMAGED_BYTES = 300
+"""Of each, most of a small record."""
 
 
 class Lives:
@@ -200,9 +206,10 @@ class Lives:
         if not journal.exists():
             return
         content = bytearray(journal.read_bytes())
-        used = len(content.rstrip(b"\0"))
-        if used:
-            content[how % used] ^= 1 + how % 255
+        if content:
+            # Where a record may stand: each has a block of its own.
+            at = how % DAMAGED_BLOCKS * BLOCK_BYTES + how // DAMAGED_BLOCKS % DAMAGED_BYTES
+            content[at] ^= 1 + how % 255
             journal.write_bytes(content)
 
     def checked(self) -> None:

@@ -318,6 +318,27 @@ def test_a_long_record_over_old_ones_is_no_certain_damage_whatever_block_of_it_i
     assert numbers(file.read(bytes(torn))) == [2]
 
 
+def test_a_file_in_which_a_record_was_undone_is_sound_and_is_given_up() -> None:
+    file = made([[10]])
+    journal = file._journal
+    changes = Changes([(TopicId(1), position(1, 2), [bytes(9_000)])])
+
+    def failing(_: int, data: memoryview, at: int) -> None:
+        file._file.pwrite(-1, data, at)
+        raise OSError(errno.EIO, "told to fail")
+
+    with patch.object(journal_writing, "write_at", failing), pytest.raises(OSError, match="told"):
+        journal.append(changes)
+    with patch.object(journal_writing, "write_at", file._file.pwrite):
+        journal.erase()
+    found = file.read()
+    assert numbers(found) == [1]
+    assert not found.faults
+    assert not journal.is_ready  # nobody knows what else of that write is there
+    assert journal.due is not None
+    assert not journal.due.in_use
+
+
 @pytest.mark.parametrize("left", [b"\0", b"\xff"])
 def test_what_a_disk_leaves_of_a_sector_is_no_end(left: bytes) -> None:
     """Also where the same stood before: in the middle of a record of an earlier round."""

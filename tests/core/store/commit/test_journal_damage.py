@@ -15,7 +15,6 @@ from arneb_core.api.position import LedgerId, Position, before, position, render
 from arneb_core.store.aside import KEPT_MAX, keep_aside, kept_reports
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
-from arneb_core.store.commit_record import HEADER, HEADER_BYTES
 from arneb_core.store.commit_record import MAGIC_WITH_STAMP as MAGIC
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
@@ -33,7 +32,13 @@ from arneb_core.store.schema import (
     ledger_key,
 )
 from arneb_core.store.snapshot import open_snapshot_environment
-from arneb_core.testing.store_kit import StoreModel, commit_small, entry, read_log
+from arneb_core.testing.store_kit import (
+    StoreModel,
+    commit_small,
+    end_of_last_record,
+    entry,
+    read_log,
+)
 
 RUNS = 100
 KEPT = f"{JOURNAL_NAME}.damaged-1"
@@ -54,15 +59,8 @@ def published(path: Path, topics: int = 1, runs: int = RUNS) -> tuple[StoreModel
             changes = Changes()
             model.append(changes, f"t{index % topics}", [entry(b"%d" % index)])
             assert commit_small(store, changes).unsettled
-            ends.append(end_of_last(store))
+            ends.append(end_of_last_record(store))
     return model, ends
-
-
-def end_of_last(store: Store) -> int:
-    """Where the bytes of the last record end."""
-    data = (store.path / JOURNAL_NAME).read_bytes()
-    begin = data.rindex(MAGIC, 0, store._journal._offset)
-    return begin + HEADER_BYTES + HEADER.unpack_from(data, begin)[-1]
 
 
 def flip(path: Path, at: int) -> None:
@@ -150,7 +148,7 @@ def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
                 (Table.CURSORS, key, CursorRecord(position(1, number), position(1, 9)).pack())
             )
             assert commit_small(store, changes).unsettled
-            ends.append(end_of_last(store))
+            ends.append(end_of_last_record(store))
     flip(data, ends[2] - 50)
     with Store.open(data) as store, store.snapshot() as snapshot:
         (line,) = caplog.messages
