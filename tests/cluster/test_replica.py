@@ -30,7 +30,7 @@ from arneb_core.api.errors import StoreFailed, StoreFull
 from arneb_core.api.position import LedgerId, position
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.check import check
-from arneb_core.store.commit_record import MAGIC
+from arneb_core.store.commit_record import MAGIC_WITH_STAMP as MAGIC
 from arneb_core.store.environment import Store
 from arneb_core.store.journal_writing import JOURNAL_NAME
 from arneb_core.store.records import LedgerRecord, TopicRecord, pack_number, pack_trims
