@@ -189,6 +189,13 @@ PULSAR_MUTANTS: Final = (
         SCHEMA_TESTS,
     ),
     Mutant(
+        "a burst to a topic that keeps nothing goes to one of those who share it",
+        PULSAR + "server/attachments.py",
+        "if effect.topic.is_persistent else 1,\n",
+        "if effect.topic.is_persistent else 20,\n",
+        ("tests/pulsar_frontend/server/test_non_persistent.py",),
+    ),
+    Mutant(
         "a token does not expire",
         PULSAR + "authentication/tokens.py",
         "    if expires is not None and now_s >= expires:\n",

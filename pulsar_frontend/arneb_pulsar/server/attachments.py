@@ -7,6 +7,7 @@ that a dead connection holds is free.
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 import trio
 
@@ -38,6 +39,10 @@ from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import RequestRefused, refusal_of
 from arneb_pulsar.session.rules import TO_SUBSCRIBE
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+PER_TURN_ENTRIES_MAX: Final = 20
+"""What one consumer is given before it is the next one's turn, as Apache Pulsar's
+``dispatcherMaxRoundRobinBatchSize`` has it."""
 
 
 class Attachments:
@@ -144,6 +149,9 @@ class Attachments:
             name=effect.name,
             type=effect.type,
             priority=effect.priority,
+            # Of what is not kept Apache Pulsar hands out each entry by itself, as it comes
+            # (NonPersistentTopic.publishMessage), and the next one to the next consumer.
+            entries_per_turn_max=PER_TURN_ENTRIES_MAX if effect.topic.is_persistent else 1,
             acks=effect.topic.is_persistent,
             partition=effect.topic.partition if effect.topic.partition >= 0 else None,
             unacked_max=of_each if is_limited else 0,

@@ -73,6 +73,17 @@ async def test_a_large_burst_reaches_who_has_the_permits(open_broker: OpenBroker
         assert kept(running) == 0
 
 
+async def test_a_burst_is_shared_entry_by_entry(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context, 3) as (sender, one, two):
+        await sender.producer(NAME)
+        for taker in (one, two):
+            await taker.subscribe(NAME, subType=CommandSubscribe.Shared)
+            await taker.flow(10)
+        await sender.publish(*(b"%d" % number for number in range(6)))
+        assert await payloads(one, 3) == [b"0", b"2", b"4"]
+        assert await payloads(two, 3) == [b"1", b"3", b"5"]
+
+
 async def test_nothing_comes_back(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
