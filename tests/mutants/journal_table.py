@@ -488,6 +488,13 @@ JOURNAL_MUTANTS: Final = (
         JOURNAL_TESTS,
     ),
     Mutant(
+        "what stands below what is written ahead is not read",
+        CORE + "store/snapshot.py",
+        "                break  # the log goes on below what is written ahead\n",
+        "                return\n",
+        OVERLAY_TESTS,
+    ),
+    Mutant(
         "a row that is in the journal is read as LMDB has it",
         CORE + "store/snapshot.py",
         "        if key in late:\n            return late[key]\n",

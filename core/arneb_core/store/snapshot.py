@@ -281,8 +281,10 @@ class Snapshot:
             end = parse_entry_key(key)[1]
             if not (left and is_left_over(left, end, value)):
                 yield end, value
-            if last is not None and end >= last:
-                return
+                if last is not None and end >= last:
+                    return
+            elif last is not None and end >= last:
+                break  # the log goes on below what is written ahead
             more = cursor.next()
         yield from self._overlay.blocks(topic_id, first, last)
 

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import position
+from arneb_core.api.position import Position, before, position
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.commit.journal import ROWS_MAX, RUN_BYTES_MAX
 from arneb_core.store.environment import Store
 from arneb_core.store.overlay import can_be_laid_over, laid_over
-from arneb_core.store.records import CursorRecord
+from arneb_core.store.records import CursorRecord, pack_trims
 from arneb_core.store.schema import (
     FRONTEND_PREFIX,
+    META_AHEAD,
     META_REPLICA,
     PLACE_SUFFIX,
     SubscriptionId,
@@ -62,6 +63,33 @@ def test_what_says_how_others_are_read_cannot(what: str, store: Store) -> None:
     store.commit(Changes(puts=[(Table.CATALOG, FRONTEND_PREFIX, b"")]))
     store.prepare_tiny()
     assert store.commit_tiny(NOT_LAID_OVER[what]) is None
+
+
+def where(runs: list[tuple[Position, list[bytes]]]) -> list[Position]:
+    return [first for first, _ in runs]
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["in the journal", "held"])
+def test_a_log_is_read_to_a_place_below_what_is_written_ahead(
+    tmp_path: Path, is_held: bool
+) -> None:
+    topic, first, late, ahead = TopicId(1), position(1, 0), position(1, 1), position(3, 0)
+    place = pack_trims([(topic, ahead, position(3, 9))])
+    puts: list[tuple[Table, bytes, bytes | None]] = [(Table.META, META_AHEAD, place)]
+    with Store.open(tmp_path) as store:
+        store.prepare_holding()
+        store.prepare_tiny()
+        store.commit(Changes([(topic, first, [entry(b"in LMDB")])]))
+        store.commit(Changes([(topic, ahead, [entry(b"of a unit")])], puts))
+        meanwhile = Changes([(topic, late, [entry(b"meanwhile")])])
+        assert store.hold(meanwhile, 100) if is_held else store.commit_tiny(meanwhile) is not None
+        with store.snapshot() as snapshot:
+            for last in (late, before(ahead), ahead, position(3, 9), position(4, 0)):
+                assert where(list(snapshot.iter_blocks(topic, first, last))) == [first, late]
+                found = snapshot.read_blocks(topic, first, bytes_max=1000, last=last)
+                assert where(found) == [first, late]
+            assert where(snapshot.read_places(topic, [first, late], 1000)) == [first, late]
+            assert where(list(snapshot.iter_blocks(topic, first, first))) == [first]
 
 
 KEYS = st.binary(max_size=3)
