@@ -82,15 +82,14 @@ class Ordered:
                     await self._applying.tidy_up(following)
                 elif not isinstance(following, Apply):
                     await self._act(following)
-                if self.has_room():
-                    self._room.set()
-                    self._room = trio.Event()
+                self._tell_of_room()
             self._works = False
             self._wanted = trio.Event()
             await self._wanted.wait()
 
     def _hold(self) -> None:
         queue, self._holds, held = self._queue, True, 0
+        was_full = not self.has_room()
         try:
             while queue and isinstance(first := queue[0], Apply):
                 queue.popleft()
@@ -100,5 +99,12 @@ class Ordered:
                 held += 1
         finally:
             self._holds = False
+        if was_full:
+            self._tell_of_room()  # the task may find nothing to do
         if held:
             self._applied()
+
+    def _tell_of_room(self) -> None:
+        if self.has_room():
+            self._room.set()
+            self._room = trio.Event()

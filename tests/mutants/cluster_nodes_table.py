@@ -420,6 +420,13 @@ CLUSTER_NODE_MUTANTS: Final = (
         APPLYING_TESTS,
     ),
     Mutant(
+        "who waits for room is told only by the task that applies",
+        "cluster/arneb_cluster/ordered.py",
+        "        if was_full:\n            self._tell_of_room()",
+        "        if was_full:\n            pass",
+        ("tests/cluster/test_ordered.py",),
+    ),
+    Mutant(
         "much that is held waits for its time",
         "cluster/arneb_cluster/applying.py",
         "            if self._replica.held_bytes >= FULL_BYTES:\n",
