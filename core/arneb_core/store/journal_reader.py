@@ -18,7 +18,8 @@ from arneb_core.store.records import JournalState
 from arneb_core.store.schema import META_CLEAN, META_JOURNAL
 
 JOURNAL_TRIES: Final = 100
-"""Reading it takes a millisecond, and a broker takes over no more often than every 50."""
+"""Reading it past the page cache takes 12 ms on a disk that reads 350 MB/s, and a broker takes over
+no more often than every 50."""
 
 FAULT_TRIES: Final = 5
 FAULT_WAIT_S: Final = 0.01
