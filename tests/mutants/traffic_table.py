@@ -184,7 +184,7 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "every subscription is looked at for each commit of a cursor",
         CORE + "engine/slowest.py",
-        "            if there > FEW:\n",
+        "            if len(self._subscriptions) > FEW:\n",
         "            if False:\n",
         WORK_TESTS,
     ),
@@ -219,9 +219,16 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "all subscriptions that ever came are remembered",
         CORE + "engine/slowest.py",
-        "        elif len(self._heap) > 2 * there + GONE_MIN:\n",
-        "        elif False:\n",
+        "            self._put_in_order()\n\n    @property\n",
+        "            pass\n\n    @property\n",
         SLOWEST_TESTS,
+    ),
+    Mutant(
+        "a topic does not say that a subscription has gone",
+        CORE + "engine/topic.py",
+        "            self.trimming.goes()\n",
+        "            pass\n",
+        WORK_TESTS,
     ),
     Mutant(
         "ledgers go though a subscription was moved back into them",

@@ -50,14 +50,17 @@ class Slowest:
 
     def comes(self, subscription: Marked) -> None:
         """``subscription`` is one of them now."""
-        there = len(self._subscriptions)
         if self._heap is None:
-            if there > FEW:
+            if len(self._subscriptions) > FEW:
                 self._put_in_order()
-        elif len(self._heap) > 2 * there + GONE_MIN:
-            self._put_in_order()
         elif subscription.durable:
             heappush(self._heap, self._entry(subscription))
+
+    def goes(self) -> None:
+        """One is not among them any more. What is left of it goes when it is the first, or with
+        as many others that have gone as there are: until then it is kept in memory."""
+        if self._heap is not None and len(self._heap) > 2 * len(self._subscriptions) + GONE_MIN:
+            self._put_in_order()
 
     @property
     def mark(self) -> Position | None:

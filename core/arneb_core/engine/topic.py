@@ -269,6 +269,7 @@ class LogTopic(TopicAdmin):
         """The subscription is gone."""
         if self._subscriptions.get(subscription.name) is subscription:
             del self._subscriptions[subscription.name]
+            self.trimming.goes()
             self.listening.forget(subscription)
             self.engine.forget(subscription)
             self.engine.ledger_closed(self)
@@ -391,10 +392,7 @@ class LogTopic(TopicAdmin):
     def _start(self, initial: InitialPosition, start: Position | None) -> Position:
         """The mark-delete position of a new cursor."""
         ledgers = self.log.ledgers
+        found = ledgers.first if initial is InitialPosition.EARLIEST else None
         if start is not None:
             found = ledgers.after(before(start))
-        elif initial is InitialPosition.EARLIEST:
-            found = ledgers.first
-        else:
-            found = None
         return before(ledgers.next_append if found is None else found)

@@ -73,6 +73,10 @@ class Trimming:
         """``subscription`` is one of the topic's now."""
         self._bound.comes(subscription)
 
+    def goes(self) -> None:
+        """A subscription is not one of the topic's any more."""
+        self._bound.goes()
+
     def sweep(self) -> None:
         """Drop what every subscription of a memory log is done with. Without one, the log keeps
         what a new one at the earliest entry would want: its last ledger."""

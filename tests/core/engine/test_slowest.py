@@ -49,8 +49,8 @@ def test_it_is_as_a_look_at_all_would_say(
         if what == "comes" and each is None:
             there[name] = Reading(name, Position(mark), durable)
             slowest.comes(there[name])
-        elif what == "goes":
-            there.pop(name, None)
+        elif what == "goes" and there.pop(name, None) is not None:
+            slowest.goes()
         elif what == "moves" and each is not None:
             each.mark_delete = Position(mark if back else each.mark_delete + mark)
         found, true = slowest.mark, truth(there)
@@ -85,8 +85,10 @@ def test_who_comes_late_and_who_goes_are_seen() -> None:
         assert slowest.mark == mark
     for mark in (3, 4, 5, 6, 7, 8):
         del there[str(mark)]
+        slowest.goes()
         assert slowest.mark == mark + 1
     del there["9"]
+    slowest.goes()
     assert slowest.mark is None
 
 
@@ -97,5 +99,20 @@ def test_what_has_gone_is_not_remembered() -> None:
         there[str(number)] = Reading(str(number), Position(number))
         slowest.comes(there[str(number)])
         del there[str(number)]
+        slowest.goes()
     assert slowest._heap is not None
-    assert len(slowest._heap) <= 2 * len(there) + GONE_MIN + 2
+    assert len(slowest._heap) <= 2 * len(there) + GONE_MIN
+
+
+def test_many_that_have_gone_are_not_remembered_though_nobody_comes() -> None:
+    there: dict[str, Reading] = {}
+    slowest = Slowest(there)
+    for number in range(10 * GONE_MIN):
+        there[str(number)] = Reading(str(number), Position(number))
+        slowest.comes(there[str(number)])
+    for number in range(1, 10 * GONE_MIN):
+        del there[str(number)]
+        slowest.goes()
+        assert slowest.mark == 0  # who stands before all that have gone stays
+    assert slowest._heap is not None
+    assert len(slowest._heap) <= 2 * len(there) + GONE_MIN

@@ -4,6 +4,8 @@ The bounds are what is needed today and a little room. Who needs more looks firs
 left out.
 """
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.position import position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.request import Request
+from arneb_core.engine.slowest import GONE_MIN
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.ledgers import LedgerInfo
 from arneb_core.log.planning import PlannedRun
@@ -142,6 +145,21 @@ async def make_idle(topic: LogTopic, count: int) -> None:
     for number in range(count):
         subscription = await topic.subscribe(f"s-{number}")
         attach(subscription)[0].detach()
+
+
+async def test_subscriptions_that_have_gone_are_not_kept_to_find_the_slowest(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        gone = [weakref.ref(await topic.subscribe(f"s-{n}")) for n in range(2 * GONE_MIN)]
+        await topic.subscribe("stays")
+        for number in range(2 * GONE_MIN):
+            await topic.unsubscribe(f"s-{number}")
+        await quiet(engine)
+        gc.collect()
+        left = sum(each() is not None for each in gone)
+        assert left <= GONE_MIN + 2, f"{left} that have gone are in memory"
 
 
 async def test_a_subscription_hears_of_appends_from_its_first_consumer_on(data_dir: Path) -> None:
