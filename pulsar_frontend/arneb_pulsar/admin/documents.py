@@ -93,7 +93,7 @@ def topic_document(
         "backlogQuotaLimitTime": NO_QUOTA if by_age is None else by_age.limit_s,
         "publishRateLimitedTimes": 0 if throttle is None else throttle.exceeded_total,
         "oldestBacklogMessageAgeSeconds": NOT_KNOWN,
-        "ongoingTxnCount": sum(topic.id in each.sends for each in context.transactions.open),
+        "ongoingTxnCount": context.transactions.memory.sending.get(topic.id, 0),
         "earliestMsgPublishTimeInBacklogs": min(filter(None, earliest.values()), default=0),
         **NOTHING_OFFLOADED,
         "publishers": [_publisher(claim) for claim in publishers if detail.publishers],

@@ -55,11 +55,13 @@ PER_UNIT: Final = 16
 class HeldBytes:
     """What the open transactions of one coordinator hold in memory."""
 
-    __slots__ = ("bytes", "most")
+    __slots__ = ("bytes", "most", "sending")
 
     def __init__(self, most: int = HELD_BYTES_MAX) -> None:
         self.most = most
         self.bytes = 0
+        self.sending: dict[int, int] = {}
+        """How many have sent to a topic, by its id: with thousands open, nobody looks at each."""
 
     def __repr__(self) -> str:
         return f"<HeldBytes {self.bytes} of {self.most}>"
@@ -120,8 +122,8 @@ class Acks:
 
 
 class OpenTransaction:
-    """One that has not ended. Invariant: ``_kept_bytes`` and ``_named_bytes`` are counted in
-    ``held``, with those of all others."""
+    """One that has not ended. Invariant: ``_kept_bytes``, ``_named_bytes`` and the topics of
+    ``sends`` are counted in ``held``, with those of all others."""
 
     def __init__(self, number: TransactionId, opened: Opened, held: HeldBytes) -> None:
         self.id = number
@@ -208,6 +210,8 @@ class OpenTransaction:
         sends = self.sends.get(topic.id)
         if sends is None:
             sends = self.sends[topic.id] = Sends(topic)
+            sending = self._held.sending
+            sending[topic.id] = sending.get(topic.id, 0) + 1
         sends.places.update(places)
         size = sum(map(len, entries))
         sends.bytes += size
@@ -264,6 +268,12 @@ class OpenTransaction:
         """It has ended, and holds nothing any more."""
         self._held.bytes -= self._kept_bytes + self._named_bytes
         self._kept_bytes = self._named_bytes = 0
+        sending = self._held.sending
+        for topic in self.sends:
+            if left := sending[topic] - 1:
+                sending[topic] = left
+            else:
+                del sending[topic]
 
     def _hold(self, size: int) -> None:
         self._named_bytes += size

@@ -62,6 +62,8 @@ async def test_what_an_open_one_has_done(open_broker: OpenBroker) -> None:
         start = f"{receipt.message_id.ledgerId}:{receipt.message_id.entryId}"
         end_of_acks = f"{ids[1].ledgerId}:{ids[1].entryId}"
         status, found = await admin("GET", f"{ROOT}/transactionMetadata/{id_of(transaction)}")
+        _, stats = await admin("GET", f"/admin/v2/persistent/{TOPIC}/stats")
+        assert stats["ongoingTxnCount"] == 1
         assert (status, found["status"], found["timeoutAt"]) == (200, "OPEN", 60_000)
         assert found["txnId"] == f"({id_of(transaction)})".replace("/", ",")
         in_buffer = {"startPosition": start, "aborted": False}
@@ -94,6 +96,8 @@ async def test_what_an_open_one_has_done(open_broker: OpenBroker) -> None:
             assert log["managedLedgerInternalStats"]["numberOfEntries"] == 3
         assert (await admin("GET", f"{ROOT}/transactionBufferInternalStats/{TOPIC}"))[0] == 404
         await end(client, transaction, commit=True)
+        _, stats = await admin("GET", f"/admin/v2/persistent/{TOPIC}/stats")
+        assert stats["ongoingTxnCount"] == 0
         path = f"{ROOT}/positionStatsInPendingAck/{ours}/{ids[1].ledgerId}/{ids[1].entryId}"
         assert (await admin("GET", path))[1] == {"state": "MarkDelete"}
 

@@ -1,5 +1,6 @@
 """Transactions that are opened and left: how many there are, and what they hold, is bounded."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -92,12 +93,15 @@ def test_all_together_hold_no_more_than_their_bound_and_nothing_when_they_have_e
             + sum(NAME_BYTES + len(topic) + len(name) for topic, name in one.subscriptions)
             for one in transactions.values()
         )
+        sending = Counter(topic for one in transactions.values() for topic in one.sends)
+        assert held.sending == sending
         acked = sum(one.acked for one in transactions.values())
         assert held.bytes - entries - names >= 16 * acked
         assert acked or held.bytes == entries + names
     for each in transactions.values():
         each.forget()
     assert held.bytes == 0
+    assert not held.sending
 
 
 @real_time
