@@ -34,6 +34,7 @@ def subscription_document(subscription: SubscriptionStatistics) -> Document:
     return {
         "name": subscription.name,
         "type": None if subscription.type is None else subscription.type.value,
+        "last_type": None if subscription.last_type is None else subscription.last_type.value,
         "durable": subscription.durable,
         "consumers": subscription.consumers,
         "backlog_entries": subscription.backlog_entries,

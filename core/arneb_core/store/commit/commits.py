@@ -228,9 +228,10 @@ class Commits:
     ) -> CommitReport:
         appends = bool(changes.blocks)
         due = self._journal.due
-        held = self._held.copy()[:held_count]
+        held = self._held.copy()[:held_count] if self._holds else []
         late = [] if due is None else self._journal.late
-        late += [each.changes for each in held]
+        if held:
+            late += [each.changes for each in held]
         blocks = merged_blocks(late) + changes.blocks if late else changes.blocks
         encoded = encode_runs(blocks, changes.shared)
         bytes_written = encoded.size
@@ -265,7 +266,8 @@ class Commits:
                         transaction.remember_journal(due)
                     report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
                     attempt = self._attempt = Attempt(txn.id(), report, trims_left, due, held)
-                    self._held.begin(held, attempt.transaction)
+                    if held:
+                        self._held.begin(held, attempt.transaction)
                     if is_asked:
                         self._asked = attempt
             finally:
@@ -293,7 +295,8 @@ class Commits:
         self._trims = attempt.trims_left
         self._forgets_ahead = False
         held, attempt.held = attempt.held, []
-        self._held.took(held)
+        if held:
+            self._held.took(held)
         if attempt.journal is not None:
             self._journal.told(attempt.journal)
         self._live.page_release.read(0)  # its pages stand elsewhere now
