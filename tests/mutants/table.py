@@ -303,8 +303,8 @@ MUTANTS: Final = (
     Mutant(
         "latest is earliest",
         CORE + "engine/topic.py",
-        "        else:\n            found = None\n",
-        "        else:\n            found = ledgers.first\n",
+        "        found = ledgers.first if initial is InitialPosition.EARLIEST else None\n",
+        "        found = ledgers.first\n",
         START_TESTS,
     ),
     Mutant(
