@@ -379,8 +379,8 @@ CLUSTER_NODE_MUTANTS: Final = (
     Mutant(
         "a takeover writes more than its row says",
         "core/arneb_core/store/commit/commits.py",
-        "        held = self._held.copy()[:held_count]\n",
-        "        held = self._held.copy()\n",
+        "        held = self._held.copy()[:held_count] if self._holds else []\n",
+        "        held = self._held.copy() if self._holds else []\n",
         REPLICA_TESTS,
     ),
     Mutant(
