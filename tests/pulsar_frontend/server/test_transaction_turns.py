@@ -25,6 +25,7 @@ from arneb_core.store.changes import Changes, CommitReport
 from arneb_pulsar.server.connection import SMALL_UNITS
 from arneb_pulsar.services.held_records import ENDED_TOGETHER
 from arneb_pulsar.services.open_transaction import PER_UNIT
+from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time
@@ -118,19 +119,20 @@ async def test_a_read_full_of_requests_is_many_turns(
         for each in opened:
             if records:
                 await send(worker, each, *[b"|"] * records)
-        turns: list[int] = []
+        turns: list[list[int]] = []
         turn_begins, end_at_once = (
             running.core.turn_begins,
             running.context.transactions.end_at_once,
         )
 
         def begun(whose: int) -> None:
-            turns.append(0)
+            turns.append([])
             turn_begins(whose)
 
-        def ended(*args: Any, **kwargs: Any) -> bool:
-            turns[-1] += 1
-            return end_at_once(*args, **kwargs)
+        def ended(transaction: TransactionId, *args: Any, **kwargs: Any) -> bool:
+            # More than its messages, by what the commits that brought them recorded of it.
+            turns[-1].append(1 + running.context.transactions.units(transaction))
+            return end_at_once(transaction, *args, **kwargs)
 
         monkeypatch.setattr(running.core, "turn_begins", begun)
         monkeypatch.setattr(running.context.transactions, "end_at_once", ended)
@@ -139,9 +141,10 @@ async def test_a_read_full_of_requests_is_many_turns(
             for number, each in enumerate(opened)
         ]
         await ask(worker, ends, pb.CommandEndTxnResponse)
-        assert sum(turns) == len(opened)
-        units = 1 + (1 + records) // PER_UNIT
-        assert max(turns) == -(-SMALL_UNITS // units)
+        assert sum(map(len, turns)) == len(opened)
+        assert min(map(min, turns)) >= 1 + records // PER_UNIT
+        assert all(sum(each[:-1]) < SMALL_UNITS for each in turns)
+        assert all(sum(each) >= SMALL_UNITS for each in turns[:-1])
 
 
 async def test_records_of_those_that_have_ended_go_together(open_broker: OpenBroker) -> None:
