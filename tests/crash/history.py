@@ -18,6 +18,7 @@ Item = tuple[int, int, int]
 ACK_DURABLE_WITHIN_S = 0.1
 ACK_MARGIN_S = 0.2
 """What a busy machine may add to the promise before a test calls it broken."""
+ACK_WITHIN_S = ACK_DURABLE_WITHIN_S + ACK_MARGIN_S
 
 T = TypeVar("T", bound=Hashable)
 
@@ -48,7 +49,7 @@ class AckBook(Generic[T]):
 
     def crash(self, now: float) -> None:
         """The broker died: acks read long enough ago have become durable, the rest may have."""
-        limit = now - ACK_DURABLE_WITHIN_S - ACK_MARGIN_S
+        limit = now - ACK_WITHIN_S
         self.durable.update(item for item, read in self.reached.items() if read <= limit)
         self.reached.clear()
 

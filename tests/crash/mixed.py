@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from conformance.brokers.arneb import Arneb, run_arneb
@@ -29,9 +30,11 @@ from conformance.wire.pulsar import PulsarClosed
 from tests.crash.command_line import parser_of, play
 from tests.crash.failing_disk import FailingDisk, compile_shim
 from tests.crash.flush_probe import FlushProbe
+from tests.crash.history import ACK_WITHIN_S
 from tests.crash.players.delayed_exchange import DelayedExchangePlayer
 from tests.crash.players.everybody import PLAYERS, UNLIMITED, PromiseBroken, judge
 from tests.crash.players.holes import HolePlayer
+from tests.crash.processor_wait import ProcessorWait, waited_s_of
 from tests.crash.set_clock import SetClock, compile_clock
 
 from arneb_core.store.schema import Table
@@ -47,6 +50,8 @@ AT_WORK_PARTS = (0.05, 0.4, 0.9)
 JUDGED_WITHIN_S = 90.0
 SUMMARY_EVERY = 10
 POLL_S = 0.005
+WAITED_S_TOLD = 0.1
+"""A broker that had no processor for longer could promise little."""
 FLUSHES_OF_AN_ACK = 2
 POWER_CUT_PART = 0.5
 WRITES_OF_A_LIFE = 150
@@ -85,6 +90,8 @@ class Run:
         self._broker = Arneb(directory, listeners=listeners, settings=UNLIMITED, extra=extra)
         self._alive_at = 0.0
         """When the broker was last seen running, by the loop's clock."""
+        self._wait = ProcessorWait(lambda: 0.0)
+        """Of the life that goes on."""
         self._dice = random.Random(seed)
         self._players = [
             PLAYERS[name](self._broker, random.Random(self._dice.random())) for name in names
@@ -153,6 +160,7 @@ class Run:
             if not self._broker.running:
                 return True
             self._alive_at = now
+            self._wait.look(now)
             if self._clock is not None and self._clock_dice.random() < CLOCK_SET_PART:
                 self._clock.set(-self._clock_dice.choice([0, 1, CLOCK_BEHIND_S_MAX]))
             await asyncio.sleep(min(POLL_S, left))
@@ -171,6 +179,7 @@ class Run:
         pause = self._dice.uniform(LOAD_S_MIN, self._load_s_max)
         how = f"{' '.join(each.name for each in chosen)} for {pause:.2f} s"
         cut = self._may_cut_power(WRITES_OF_A_LIFE)
+        self._wait = ProcessorWait(partial(waited_s_of, self._broker.pid))
         with FlushProbe(self._broker.directory) as probe:
             died = await self._dies_within(pause)
         # An ack may have waited for a flush that was under way, and then for its own.
@@ -185,9 +194,13 @@ class Run:
             self._broker.signal(signal.SIGTERM)
             await asyncio.sleep(self._dice.uniform(0, 0.2))
             how += ", SIGTERM first"
+        if self._wait.waited_s > WAITED_S_TOLD:
+            how += f", {self._wait.waited_s:.2f} s without a processor"
         # What the power took may have been gone for as long as this loop was busy elsewhere.
         now = self._alive_at if died else asyncio.get_running_loop().time()
-        now -= waited_s
+        if not died:
+            self._wait.look(now)
+        now = self._wait.worked_until(now - waited_s, ACK_WITHIN_S) + ACK_WITHIN_S
         self._broker.kill()
         _, pending = await asyncio.wait(tasks, timeout=20)
         if pending:

@@ -13,13 +13,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from conformance.brokers.arneb import Arneb, arneb_command, arneb_environment
 from conformance.brokers.process import BrokerFailed
 from tests.crash.audit import Audit, AuditStuck
 from tests.crash.command_line import parser_of, play
-from tests.crash.history import History
+from tests.crash.history import ACK_WITHIN_S, History
+from tests.crash.processor_wait import ProcessorWait, waited_s_of
 from tests.crash.verdict import accept, judge
 from tests.crash.workload import Names, Workload, prepare, remove
 
@@ -81,22 +83,24 @@ class Run:
         workload = Workload(self._broker, self._names, self._history, self._dice, life)
         tasks = await workload.start()
         pause = self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX)
-        await asyncio.sleep(pause)
+        wait = ProcessorWait(partial(waited_s_of, self._broker.pid))
+        await wait.look_for(pause)
         how = f"load for {pause:.2f} s, "
         self._crashed = True
         if self._dice.random() < KILL_IN_STOP_PART:
-            how += await self._stop_a_little()
-        now = asyncio.get_running_loop().time()
+            how += await self._stop_a_little(wait)
+        wait.look(now := asyncio.get_running_loop().time())
+        now = wait.worked_until(now, ACK_WITHIN_S) + ACK_WITHIN_S
         self._broker.kill()
         await workload.end(tasks)
         self._history.crash(now)
         return how
 
-    async def _stop_a_little(self) -> str:
+    async def _stop_a_little(self, wait: ProcessorWait) -> str:
         """SIGTERM, so that the kill falls into the orderly stop or just after it."""
         pause = self._dice.uniform(0, 0.2)
         self._broker.signal(signal.SIGTERM)
-        await asyncio.sleep(pause)
+        await wait.look_for(pause)
         self._crashed = self._broker.running
         return f"SIGTERM {pause:.2f} s before, "
 
