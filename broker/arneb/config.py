@@ -31,7 +31,6 @@ from arneb.process_settings import (
     StopTable,
     TracesTable,
 )
-from arneb.rabbitmq_conf import read_files, translate
 from arneb.settings import ConfigInvalid, Reader, by_our_names, read_settings
 from arneb.tls import NO_FILE, TlsConfig, TlsVersion, read_tls
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks, memory_available_bytes
@@ -269,6 +268,8 @@ def load_config(
     """
     table: Mapping[str, Any] = first_start_of(environment)
     if rabbitmq_conf is not None:
+        from arneb.rabbitmq_conf import read_files, translate
+
         text = read_files(rabbitmq_conf)
         [first_user] = table.get("amqp", {}).get("users", [None])
         found = translate(text, str(rabbitmq_conf), memory_available_bytes, first_user)

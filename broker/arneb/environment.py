@@ -8,7 +8,6 @@ variable that is almost one is told of, and ignored: others put variables there 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -70,6 +69,8 @@ def settings_in(settings: type[Any], environment: Mapping[str, str]) -> tuple[Ta
                 inner = inner.setdefault(each, {})
             inner[last] = _value(name, kind, text)
         elif name not in FOR_COMMANDS and not OF_KUBERNETES.fullmatch(name):
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1, cutoff=0.6)
             hint = f"; did you mean {near[0]}?" if near else ""
             notes.append(f"the environment variable {name} is ignored: no such setting{hint}")

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -87,7 +86,11 @@ def utc_time(seconds: float) -> str:
 def set_up_logging(level: LogLevel, form: LogFormat, file: Path | None = None) -> None:
     """From now on, for the whole process: to ``file``, which may be moved away at any time, or to
     standard error. Raises :class:`OSError`."""
-    handler = logging.StreamHandler() if file is None else WatchedFileHandler(file)
+    handler: logging.Handler = logging.StreamHandler()
+    if file is not None:
+        from logging.handlers import WatchedFileHandler
+
+        handler = WatchedFileHandler(file)
     handler.setFormatter(
         JsonFormatter() if form is LogFormat.JSON else VisibleFormatter(TEXT_FORMAT)
     )

@@ -10,7 +10,6 @@ than one that is refused.
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 Settings = TypeVar("Settings")
@@ -110,6 +109,8 @@ _TOML_TYPES: Final[Mapping[Any, str]] = {
 
 
 def _unknown(dotted: str, key: str, known: list[str], where: str) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(key, known, n=1, cutoff=0.5)
     if near:
         return f'unknown key "{dotted}"; did you mean "{_dotted(where, near[0])}"?'

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
+from arneb import __version__
 from arneb.access import has_named
 from arneb.alarms import Alarms
 from arneb.audit_log import AuditLog
@@ -287,6 +288,7 @@ class Shared:
             self.config.pulsar,
             authorization=self.config.access.authorization,
             users=self.roles,
+            server_version=f"Arneb {__version__}",
         )
         self.catalogue.watch(lambda changed: context.rights.changed())
         server = PulsarServer(context)

@@ -3,8 +3,6 @@
 import os
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +157,3 @@ async def test_a_drain_is_seen_from_outside(tmp_path: Path) -> None:
         await node.until("stopping on SIGTERM")
         assert (await node.ask("GET", "/readyz")).status == 503
         assert (await node.ask("GET", "/healthz")).status == 200
-
-
-def test_what_speaks_http_is_not_read_before_somebody_comes() -> None:
-    """It is four of the fifty MiB of a broker that has no HTTP port."""
-    asked = "import sys, arneb.process, arneb.run; print(*sys.modules, sep='\\n')"
-    found = subprocess.run(
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
-    )
-    assert not {"starlette", "asyncio", "h11", "anyio"} & set(found.stdout.split())

@@ -13,7 +13,23 @@ NODE_TESTS: Final = ("tests/broker/test_node.py",)
 AUDIT_TESTS: Final = ("tests/broker/test_audit_log.py",)
 PROGRAM_TESTS: Final = ("tests/broker/ctl/test_program.py",)
 
+STARTED_TESTS: Final = ("tests/broker/test_started.py",)
+
 OPERATOR_MUTANTS: Final = (
+    Mutant(
+        "a checksum brings its package's command line into every broker",
+        "core/arneb_core/api/checksum.py",
+        "    crc32c = _extension().crc32c\n",
+        "    from crc32c import crc32c\n",
+        STARTED_TESTS,
+    ),
+    Mutant(
+        "every broker reads how users are asked for elsewhere",
+        BROKER + "logins/backends.py",
+        "if TYPE_CHECKING:\n",
+        "if True:\n",
+        STARTED_TESTS,
+    ),
     Mutant(
         "everybody on the machine may open the control socket",
         BROKER + "control/place.py",

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 import trio
-from crc32c import crc32c
 
 from arneb.data.errors import DataError, bad_request
 from arneb.data.limits import DataLimits
@@ -24,6 +23,7 @@ from arneb.data.rights import Rights, forbidden
 from arneb.data.rows import Rows, parse_rows
 from arneb.data.stages import PIECES_MAX, BatchId, Stage, Stages
 from arneb.data.targets import Targets
+from arneb_core.api.checksum import crc32c
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.errors import CoreError

@@ -1,15 +1,18 @@
 """Backends: those that the settings name, made in their order."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import trio
 
-from arneb.logins.http_backend import HttpBackend
-from arneb.logins.oauth import OAuthBackend
 from arneb.logins.settings import HTTP, OAUTH, LoginTable
 from arneb_core.access.internal import InternalBackend
 from arneb_core.access.principals import Backend
 from arneb_core.access.tables import Tables
+
+if TYPE_CHECKING:
+    from arneb.logins.http_backend import HttpBackend
+    from arneb.logins.oauth import OAuthBackend
 
 
 class Backends:
@@ -21,10 +24,10 @@ class Backends:
         self._remote: list[HttpBackend | OAuthBackend] = []
         for name in table.backends:
             if name == HTTP:
-                self._remote.append(HttpBackend(table.http))
+                self._remote.append(_http(table))
                 self.in_order.append(self._remote[-1])
             elif name == OAUTH:
-                self._remote.append(OAuthBackend(table.oauth, now_s))
+                self._remote.append(_oauth(table, now_s))
                 self.in_order.append(self._remote[-1])
             else:
                 self.in_order.append(InternalBackend(users))
@@ -37,3 +40,18 @@ class Backends:
         with trio.CancelScope(shield=True):
             for each in self._remote:
                 await each.close()
+
+
+# Read when the settings name them: most brokers know their users themselves.
+
+
+def _http(table: LoginTable) -> "HttpBackend":
+    from arneb.logins.http_backend import HttpBackend
+
+    return HttpBackend(table.http)
+
+
+def _oauth(table: LoginTable, now_s: Callable[[], float]) -> "OAuthBackend":
+    from arneb.logins.oauth import OAuthBackend
+
+    return OAuthBackend(table.oauth, now_s)

@@ -21,9 +21,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from arneb_cluster.protocol.values import Link, Place, Take
+from arneb_core.api.checksum import crc32c
 
 MAGIC: Final = b"aRl"
 FIRST_VERSION: Final = 1

@@ -9,7 +9,6 @@ frontend, Spark) finds the codec by the origin in the entry's header.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import repeat
 from typing import Final, Protocol, runtime_checkable
 
@@ -179,6 +178,9 @@ class BrokerCodec:
 @cache
 def codecs() -> Mapping[Origin, Codec]:
     """Every installed codec by origin, loaded once a process."""
+    # Two MiB that a broker needs only where one frontend meets what came by another.
+    from importlib.metadata import entry_points
+
     found: dict[Origin, Codec] = {Origin.BROKER: BrokerCodec()}
     for point in entry_points(group=CODEC_GROUP):
         codec: Codec = point.load()

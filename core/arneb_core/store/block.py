@@ -32,8 +32,7 @@ from itertools import accumulate
 from struct import Struct, pack, pack_into, unpack_from
 from typing import Final
 
-from crc32c import crc32c
-
+from arneb_core.api.checksum import crc32c
 from arneb_core.api.position import ENTRY_MASK, Position, entry_of, render
 from arneb_core.store.schema import BODY_KEY_BYTES, BodyKey
 

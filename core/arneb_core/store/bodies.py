@@ -21,8 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from crc32c import crc32c
-
+from arneb_core.api.checksum import crc32c
 from arneb_core.api.position import Position
 from arneb_core.store.block import BodyLost, encode_block, encode_shared_block, split_run
 from arneb_core.store.changes import Block

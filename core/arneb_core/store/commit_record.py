@@ -39,8 +39,7 @@ from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final
 
-from crc32c import crc32c
-
+from arneb_core.api.checksum import crc32c
 from arneb_core.api.position import Position
 from arneb_core.store.block import BlockCorrupt, decode_block
 from arneb_core.store.bodies import encode_runs

@@ -12,9 +12,9 @@ from struct import Struct
 from sys import byteorder
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
 from pyroaring import BitMap64
 
+from arneb_core.api.checksum import crc32c
 from arneb_core.api.due_key import PLACE_BITS, PLACE_MASK, DueKey
 from arneb_core.store.schema import U32, U64
 

@@ -19,8 +19,7 @@ from collections.abc import Callable
 from struct import Struct, pack, pack_into
 from typing import Final
 
-from crc32c import crc32c
-
+from arneb_core.api.checksum import crc32c
 from arneb_core.store import block as blocks
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.commit_record import (

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
+from arneb_core.api.checksum import crc32c
 from arneb_core.api.entry import (
     ENTRY_FORMAT,
     HEADER,

@@ -6,7 +6,6 @@ Whatever needs more than one of them takes the context as an argument, and none 
 
 import secrets
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import trio
@@ -108,8 +107,10 @@ def make_context(
     *,
     authorization: AuthorizationConfig = NO_AUTHORIZATION,
     users: Users = NO_USERS,
+    server_version: str = "Arneb",
 ) -> BrokerContext:
-    """The registries of one broker, as they are on disk; ``users``: which of AMQP's roles are."""
+    """The registries of one broker, as they are on disk; ``users``: which of AMQP's roles are,
+    ``server_version``: what clients are told that they talk to."""
     clock = clock or Clock()
     namespaces = NamespaceRegistry(core, config.namespaces, config.policies)
     producers = ProducerRegistry(core, secrets.token_hex(4))
@@ -138,7 +139,7 @@ def make_context(
         core=core,
         config=config,
         clock=clock,
-        server_version=_server_version(),
+        server_version=server_version,
         authenticator=Authenticator(
             read_proofs(config.authentication), clock, authorization.anonymous_role
         ),
@@ -171,10 +172,3 @@ def make_context(
     namespaces.sweep()
     context.topic_policies.apply_all()
     return context
-
-
-def _server_version() -> str:
-    try:
-        return f"Arneb {version('arneb')}"
-    except PackageNotFoundError:
-        return "Arneb"

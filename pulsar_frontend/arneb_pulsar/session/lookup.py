@@ -8,8 +8,7 @@ be told in the response type of what was asked.
 from collections.abc import Iterable
 from contextlib import suppress
 
-from crc32c import crc32c
-
+from arneb_core.api.checksum import crc32c
 from arneb_pulsar.patterns import InvalidPattern, TopicPattern
 from arneb_pulsar.session.effects import FindTopic, ListTopics
 from arneb_pulsar.session.errors import Failure, RequestRefused

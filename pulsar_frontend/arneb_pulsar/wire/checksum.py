@@ -9,12 +9,18 @@ Old clients leave out the first two fields; their payloads are taken as they are
 is called a *body* here: it is what an entry keeps behind its header.
 """
 
+import sys
 from struct import Struct
-from typing import Final
-
-from crc32c import crc32c
+from typing import TYPE_CHECKING, Final
 
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
+
+# A broker has loaded the extension by itself, without what the package brings along (the core's
+# `api.checksum`); a client has no core.
+if TYPE_CHECKING or "crc32c._crc32c" not in sys.modules:
+    from crc32c import crc32c
+else:
+    crc32c = sys.modules["crc32c._crc32c"].crc32c
 
 MAGIC: Final = b"\x0e\x01"
 

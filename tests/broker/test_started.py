@@ -1,0 +1,53 @@
+"""What a broker has read when it is ready: modules, counted in a process of their own.
+
+The rule: start-up time and memory are for what is used.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+HEAVY: Final = (
+    "starlette", "asyncio", "h11", "anyio", "httpx", "fastavro", "avro", "prometheus_client",
+    "cryptography", "jwt", "email", "argparse", "zipfile", "importlib.metadata", "crc32c",
+    "decimal", "difflib", "logging.handlers", "arneb.rabbitmq_conf", "arneb.logins.oauth",
+    "arneb.logins.http_backend", "arneb_amqp.server", "arneb_cluster", "pyspark_arneb",
+)  # fmt: skip
+"""What nothing of a broker for Pulsar's clients needs before somebody asks for it; mebibytes and
+tenths of a second."""
+
+MODULES_MAX: Final = 700
+"""All that a broker with the Pulsar port alone has read when it is ready, Python's own with it: 688
+on 2026-11-24 with Python 3.11. Whoever needs more reads it when it is needed, or says here why."""
+
+STARTED: Final = """
+import sys, trio
+from pathlib import Path
+from arneb.config import load_config
+from arneb.process import run_broker
+
+def say(line):
+    if line.startswith("Server startup complete"):
+        print(*sys.modules, sep="\\n", flush=True)
+        raise SystemExit(0)
+
+config = load_config(None, data_dir=Path(sys.argv[1]), amqp="off", pulsar="127.0.0.1:0",
+                     http="off", http_pulsar="off")
+trio.run(run_broker, config, say)
+"""
+
+
+def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
+    """Each module costs start-up time and memory for as long as the broker runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = done.stdout.split()
+    # Its end is an exception out of a nursery; what counts is that it came so far.
+    assert "arneb_pulsar.server.listener" in found, done.stderr
+    assert not set(HEAVY) & set(found)
+    assert len(found) <= MODULES_MAX
