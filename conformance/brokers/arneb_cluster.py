@@ -243,7 +243,8 @@ class ArnebCluster(Listening):
         done = run_arneb("ctl", "--data-dir", str(leader.data), "cluster", "hand-over")
         if done.returncode:
             said = f"{done.stdout}{done.stderr}"
-            raise BrokerFailed(f"expected {leader!r} to hand over, got {said}")
+            gone = [f"{each!r} has ended: {each.log}" for each in self.nodes if not each.running]
+            raise BrokerFailed("\n".join([f"expected {leader!r} to hand over, got {said}", *gone]))
         return self.leader(leader)
 
     def wait_equal(self, within_s: float = LEADS_WITHIN_S) -> None:

@@ -112,6 +112,12 @@ def test_every_proof_at_every_port(ports: Ports, name: Named, scheme: str, kind:
     works(ports.connect(scheme, authentication=proof(kind, ports.files)), name("in"))
 
 
+def test_a_token_may_come_with_the_end_of_its_line(ports: Ports, name: Named) -> None:
+    """As one does that was read from a file."""
+    authentication = pulsar.AuthenticationToken(token() + "\n")
+    works(ports.connect("pulsar", authentication=authentication), name("in"))
+
+
 @pytest.mark.parametrize("scheme", ["pulsar+ssl", "https"])
 @pytest.mark.parametrize("kind", CERTIFICATES)
 def test_certificates_where_there_is_tls(ports: Ports, name: Named, scheme: str, kind: str) -> None:

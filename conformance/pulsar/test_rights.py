@@ -131,6 +131,23 @@ def test_a_command_is_for_those_who_have_the_right(
         client.close()
 
 
+@pytest.mark.parametrize(
+    ("namespace", "error"),
+    [("nowhere/at-all", pulsar.TopicNotFound), ("t/not-there", pulsar.AuthorizationError)],
+)
+def test_whoever_has_no_right_hears_that_there_is_no_such_tenant(
+    guarded: Guarded, namespace: str, error: type[Exception]
+) -> None:
+    client = guarded.connect("nobody")
+    try:
+        with pytest.raises(error):
+            client.get_topic_partitions(f"persistent://{namespace}/topic")
+        with pytest.raises(error):
+            client.create_producer(f"persistent://{namespace}/topic")
+    finally:
+        client.close()
+
+
 T = f"persistent/{NAMESPACE}/topic"
 N = f"namespaces/{NAMESPACE}"
 

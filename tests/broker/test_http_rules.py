@@ -179,6 +179,9 @@ def test_a_role_has_its_rights_and_no_others() -> None:
         def tenant(self, name: str) -> dict[str, str]:
             return {}
 
+        def has_tenant(self, name: str) -> bool:
+            return False
+
         def namespace_policies(self, namespace: str) -> Policies:
             return Policies()
 

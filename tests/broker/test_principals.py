@@ -36,6 +36,9 @@ class EverythingGranted:
     def tenant(self, name: str) -> dict[str, list[str]]:
         return {"adminRoles": ["chief"]}
 
+    def has_tenant(self, name: str) -> bool:
+        return True
+
     def namespace_policies(self, namespace: str) -> Policies:
         return Policies(permissions={role: ["produce", "consume"] for role in self.roles})
 

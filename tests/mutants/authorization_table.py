@@ -84,6 +84,13 @@ AUTHORIZATION_MUTANTS: Final = (
         COMMANDS,
     ),
     Mutant(
+        "whoever asks for the partitions of a tenant that is not there is only refused",
+        PULSAR + "session/rules.py",
+        "        if self.tells_missing:\n",
+        "        if False:\n",
+        COMMANDS,
+    ),
+    Mutant(
         "an initial subscription needs no right",
         PULSAR + "session/rules.py",
         "            TopicNeed(TopicOperation.SUBSCRIBE, _SUBSCRIPTION, if_named=True),\n",

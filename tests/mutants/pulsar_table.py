@@ -203,6 +203,13 @@ PULSAR_MUTANTS: Final = (
         IDENTITY_TESTS,
     ),
     Mutant(
+        "the end of a line is part of a token",
+        PULSAR + "authentication/tokens.py",
+        "            token.strip(),\n",
+        "            token,\n",
+        IDENTITY_TESTS,
+    ),
+    Mutant(
         "commands count before the proof is looked at",
         PULSAR + "session/transitions.py",
         "    ConnectionState.PROVING: frozenset(),\n",
@@ -271,6 +278,13 @@ PULSAR_MUTANTS: Final = (
         PULSAR + "server/requests.py",
         "        self._context.throttles.refresh(topic)\n",
         "",
+        (THROTTLE_TESTS,),
+    ),
+    Mutant(
+        "a rate does not bind what the read brings that waited while the producer was opened",
+        PULSAR + "server/connection.py",
+        "            if len(data) > self._effects.publishing.receive_bytes:\n",
+        "            if False:\n",
         (THROTTLE_TESTS,),
     ),
     Mutant(

@@ -55,14 +55,15 @@ def public_key(data: bytes) -> TokenKey:
 
 
 def grant_token(token: bytes, key: TokenKey, now_s: float) -> Grant:
-    """What a token grants at ``now_s``. Raises :class:`Unauthentic`."""
+    """What a token grants at ``now_s``. Raises :class:`Unauthentic`. One that was read from a file
+    may end in a line's end, as with Apache Pulsar, whose library trims it."""
     import jwt
 
     if len(token) > TOKEN_BYTES_MAX:
         raise Unauthentic(f"expected a token of at most {TOKEN_BYTES_MAX} bytes")
     try:
         claims = jwt.decode(
-            token,
+            token.strip(),
             key.key,
             algorithms=list(key.algorithms),
             # Times are checked below, against the time that we are given.

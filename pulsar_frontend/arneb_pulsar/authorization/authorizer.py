@@ -36,6 +36,10 @@ class Granted(Protocol):
         """What is known of a tenant, ``adminRoles`` among it."""
         ...
 
+    def has_tenant(self, name: str) -> bool:
+        """It was made, or is configured."""
+        ...
+
     def namespace_policies(self, namespace: str) -> Policies:
         """What is said of a namespace."""
         ...
@@ -119,6 +123,10 @@ class Authorizer:
         return not self.enabled or (
             not self.flaw(caller) and all(self._is_admin(role, tenant) for role in caller.roles)
         )
+
+    def has_tenant(self, namespace: str) -> bool:
+        """There is the tenant that such a namespace belongs to."""
+        return self._granted.has_tenant(_tenant(namespace))
 
     # What somebody may do
 
@@ -233,6 +241,9 @@ class _Nothing:
 
     def tenant(self, name: str) -> Mapping[str, Any]:
         return {}
+
+    def has_tenant(self, name: str) -> bool:
+        return False
 
     def namespace_policies(self, namespace: str) -> Policies:
         return Policies()

@@ -214,11 +214,33 @@ class Connection:
                         now = clock.now()
             # Not small again before little comes: a batch would be cut in two.
             asks = len(data) > (SHORT_READ_BYTES if asks else FIRST_READ_BYTES - 1)
+            if len(data) > self._effects.publishing.receive_bytes:
+                data = await self._in_pieces(bytes(data))
+                if not data:
+                    return
+                now = clock.now()
             self._turn(session.receive_data(bytes(data), now, clock.wall_ms()))
             if self._must_pause():
                 await self._pause()
             if session.has_more:
                 await self._go_on()
+
+    async def _in_pieces(self, data: bytes) -> bytes:
+        """Work off more than may be read at once by now, all but the last piece; that piece, or
+        nothing if the connection ends. The read that waits while a producer is opened was asked for
+        before it was known that its topic has a rate."""
+        session, clock, begin = self._session, self._clock, 0
+        while not self._closing and (self._context.core.lease.holds or await self._leased()):
+            end = begin + self._effects.publishing.receive_bytes
+            if end >= len(data):
+                return data[begin:]
+            self._turn(session.receive_data(data[begin:end], clock.now(), clock.wall_ms()))
+            begin = end
+            if self._must_pause():
+                await self._pause()
+            if session.has_more:
+                await self._go_on()
+        return b""
 
     def _turn(self, wanted: Iterable[Effect]) -> None:
         """Carry out what the client's bytes ask for, and what small requests behind it do; what is

@@ -131,6 +131,12 @@ class NamespaceRegistry:
         found: dict[str, Any] = self._tenants.get(name, {})
         return found
 
+    def has_tenant(self, name: str) -> bool:
+        """It was made, or is configured. Cheap, for whoever has no right may ask."""
+        return name in self._tenants or any(
+            each.partition("/")[0] == name for each in self._configured
+        )
+
     def namespaces(self, tenant: str) -> list[str]:
         """The namespaces of a tenant, sorted."""
         return sorted(name for name in self._all_namespaces() if name.startswith(f"{tenant}/"))

@@ -22,6 +22,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, ServerError
 
 TO_PRODUCE: Final = "Client is not authorized to Produce"
 TO_SUBSCRIBE: Final = "Client is not authorized to subscribe"
+NO_TENANT: Final = "Tenant or namespace or topic does not exist"
 
 Reply = Callable[[int, ServerError, str], bytes]
 """A refusal as the command's own answer has it."""
@@ -70,6 +71,8 @@ class Rule:
     text: str = ""
     reply: Reply = commands.error
     reason: str = ""
+    tells_missing: bool = False
+    """Whoever lacks the right hears, as from Apache Pulsar, that there is no such tenant."""
 
     def __post_init__(self) -> None:
         assert bool(self.needs) == bool(self.text), "expected words for whoever lacks a right"
@@ -90,6 +93,10 @@ class Rule:
             return Failure(pb.AuthorizationError, str(error))
         except RequestRefused:
             return None  # it is refused for its name, in the words of whoever handles it
+        if self.tells_missing:
+            namespace = topic_of(command.topic).namespace
+            if not authorizer.has_tenant(namespace):
+                return Failure(pb.TopicNotFound, f"{NO_TENANT}: {namespace}")
         return Failure(pb.AuthorizationError, self.text)
 
 
@@ -112,7 +119,10 @@ RULES: Final[Mapping[int, Rule]] = {
     BaseCommand.PING: _none("it asks for nothing"),
     BaseCommand.PONG: _none("it asks for nothing"),
     BaseCommand.PARTITIONED_METADATA: Rule(
-        _LOOKUP, "Client is not authorized to Get Partition Metadata", commands.partitions_failed
+        _LOOKUP,
+        "Client is not authorized to Get Partition Metadata",
+        commands.partitions_failed,
+        tells_missing=True,
     ),
     BaseCommand.LOOKUP: Rule(_LOOKUP, "Client is not authorized to Lookup", commands.lookup_failed),
     BaseCommand.GET_TOPICS_OF_NAMESPACE: Rule(

@@ -43,6 +43,13 @@ def test_a_token_grants_its_subject_until_it_expires() -> None:
             grant_token(token(**claims), key, NOW)
 
 
+def test_a_token_may_come_with_the_end_of_its_line() -> None:
+    """It was read from a file."""
+    key = secret_key(SECRET)
+    for written in (token() + b"\n", token() + b"\r\n", b" " + token() + b" \n"):
+        assert grant_token(written, key, NOW) == Grant("me", None)
+
+
 @pytest.mark.parametrize(("private", "algorithm"), [(RSA, "RS256"), (CURVE, "ES256")])
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER])
 def test_public_keys_check_too(private: Any, algorithm: str, encoding: Encoding) -> None:
@@ -95,14 +102,15 @@ def test_what_is_no_token_grants_nothing(bad: bytes) -> None:
 def test_a_damaged_token_grants_nothing(cut: int, junk: bytes) -> None:
     whole = token()
     damaged = whole[:cut] + junk + whole[cut + len(junk) + 1 :]
-    if damaged.rstrip(b"=") == whole:
+    meant = damaged.strip()
+    if meant.rstrip(b"=") == whole:
         return
     try:
         granted = grant_token(damaged, secret_key(SECRET), NOW)
     except Unauthentic:
         return
     # The last character of a signature has bits that mean nothing.
-    assert granted == Grant("me") and damaged[:-1] == whole[:-1]
+    assert granted == Grant("me") and meant[:-1] == whole[:-1]
 
 
 def test_keys_that_are_none_are_refused() -> None:

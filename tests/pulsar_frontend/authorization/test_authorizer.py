@@ -39,6 +39,9 @@ class Stored:
     def tenant(self, name: str) -> Mapping[str, Any]:
         return {"adminRoles": self.admins[name]} if name in self.admins else {}
 
+    def has_tenant(self, name: str) -> bool:
+        return name in self.admins
+
     def namespace_policies(self, namespace: str) -> Policies:
         return self.namespaces.get(namespace, Policies())
 

@@ -229,6 +229,30 @@ async def test_whoever_lacks_just_the_right_is_refused(
                 assert not isinstance(answer, pb.CommandError), (role, answer)
 
 
+async def test_whoever_asks_for_partitions_hears_that_there_is_no_such_tenant(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async with guarded(open_broker, tmp_path) as broker:
+        await broker.context.namespaces.put_tenant("made", {"adminRoles": ["admin"]})
+        client = await broker.connect("nobody")
+        missing = "Tenant or namespace or topic does not exist: nowhere/at-all"
+        refused = RULES[BaseCommand.PARTITIONED_METADATA].text
+        for namespace, expected in (
+            ("nowhere/at-all", (pb.TopicNotFound, missing)),
+            ("made/not-there", (pb.AuthorizationError, refused)),
+            ("public/not-there", (pb.AuthorizationError, refused)),
+        ):
+            topic = f"persistent://{namespace}/t"
+            await client.send(pb.CommandPartitionedTopicMetadata(topic=topic, request_id=7))
+            answer = await client.expect(pb.CommandPartitionedTopicMetadataResponse)
+            assert (answer.error, answer.message) == expected
+        await client.send(
+            pb.CommandLookupTopic(topic="persistent://nowhere/at-all/t", request_id=8)
+        )
+        looked_up = await client.expect(pb.CommandLookupTopicResponse)
+        assert looked_up.error == pb.AuthorizationError
+
+
 async def test_an_initial_subscription_needs_the_right_to_consume_too(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:

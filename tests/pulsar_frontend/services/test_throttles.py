@@ -47,6 +47,22 @@ async def test_whoever_sent_too_much_is_heard_later(open_broker: OpenBroker, whe
         assert publishing.receive_bytes == RECEIVE_BYTES
 
 
+async def test_what_comes_right_behind_the_first_producer_keeps_to_the_rate(
+    open_broker: OpenBroker,
+) -> None:
+    """The read that waits for it was asked for before the topic was known."""
+    slowly = {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}
+    async with open_broker() as running, connected(running.context) as (client,):
+        where = "/admin/v2/namespaces/public/default/publishRate"
+        assert await Admin(running)("POST", where, slowly) == (204, b"")
+        await client.producer("t")
+        await client.publish(*[b"x"] * 100)
+        await client.expect(CommandSendReceipt)
+        (claim,) = running.context.producers.of(running.core.topics[NAME])
+        # In one piece of 1,024 bytes; the next is looked at many seconds later.
+        assert 0 < claim.holder.counts.messages < 40
+
+
 async def test_a_rate_that_is_none_is_refused(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await client.producer("t")
