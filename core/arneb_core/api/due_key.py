@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from sys import byteorder
-from typing import Final, NewType, cast
+from typing import Final, NamedTuple, NewType, cast
 
 from arneb_core.api.position import Position
 
@@ -19,6 +19,8 @@ DueKey = NewType("DueKey", int)
 
 DELIVER_AT: Final = itemgetter(slice(16, 24))
 """The deliver-at time in an entry's header, in network byte order."""
+
+STAMP_BYTES: Final = 8
 
 PLACE_BITS: Final = 64
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
@@ -66,18 +68,63 @@ def ticks_in(keys: Sequence[DueKey], tick_ms: int) -> Iterator[Sequence[DueKey]]
         at = stop
 
 
-def keys_in(first: Position, entries: Sequence[bytes]) -> list[DueKey]:
-    """The keys of those of ``entries``, which stand from ``first`` on, that are delayed.
+class TimedRun(NamedTuple):
+    """Entries that stand one behind the other, each of them delayed. Nothing is made for each: of
+    most of them nobody ever asks before their keys are sorted and on disk."""
 
-    Hot path: the times of a run are cut out and read by C code."""
-    stamps = b"".join(map(DELIVER_AT, entries))
-    if not any(stamps):
-        return []
-    times = array("Q", stamps)
-    if byteorder == "little":
-        times.byteswap()
+    first: Position
+    """Where they begin."""
+    stamps: bytes
+    """Their deliver-at times, as they stand in their headers."""
+    low: DueKey
+    """None of their keys is less, and the least is of the same ms."""
+
+    @property
+    def entries(self) -> int:
+        """How many they are."""
+        return len(self.stamps) // STAMP_BYTES
+
+    @property
+    def last(self) -> Position:
+        """Where the last of them stands."""
+        return Position(self.first + self.entries - 1)
+
+    def all_keys(self) -> list[DueKey]:
+        """The keys, in log order."""
+        return keys_at(self.first, self.stamps)
+
+
+def stamps_in(entries: Iterable[bytes]) -> bytes:
+    """The deliver-at times of ``entries`` as they stand in their headers.
+
+    Hot path: they are cut out by C code."""
+    return b"".join(map(DELIVER_AT, entries))
+
+
+def timed_run(first: Position, stamps: bytes, after_ms: int) -> TimedRun | None:
+    """The run that stands from ``first`` on, if each of it is delayed, until after ``after_ms``."""
+    low_ms = min(_times(stamps))
+    return TimedRun(first, stamps, due_key(low_ms, first)) if low_ms > after_ms else None
+
+
+def keys_at(first: Position, stamps: bytes) -> list[DueKey]:
+    """The keys of those entries that are delayed, of a run that stands from ``first`` on."""
+    times = _times(stamps)
     places = range(first, first + len(times))
     keys: list[int] = [
         at_ms << PLACE_BITS | place for at_ms, place in zip(times, places, strict=True) if at_ms
     ]
     return cast(list[DueKey], keys)
+
+
+def keys_in(first: Position, entries: Sequence[bytes]) -> list[DueKey]:
+    """The keys of those of ``entries``, which stand from ``first`` on, that are delayed."""
+    stamps = stamps_in(entries)
+    return keys_at(first, stamps) if any(stamps) else []
+
+
+def _times(stamps: bytes) -> "array[int]":
+    times = array("Q", stamps)
+    if byteorder == "little":
+        times.byteswap()
+    return times

@@ -23,7 +23,6 @@ from arneb_core.store.delayed_rows import (
     pack_members,
     pack_segment,
     places_of,
-    record_of,
     records_of,
     split_records,
 )
@@ -74,23 +73,26 @@ class Bucket:
 class BucketWriter:
     """Makes the rows of a new bucket, segment by segment."""
 
-    def __init__(self, topic_id: TopicId, bucket_id: int) -> None:
+    def __init__(self, topic_id: TopicId, bucket_id: int, members: BitMap64 | None = None) -> None:
+        """``members``: where all of its entries stand, if somebody knows."""
         assert 0 < bucket_id <= BUCKET_ID_MAX, "four billion buckets a topic"
         self._topic_id = topic_id
         self._id = bucket_id
         self._spans: list[Span] = []
-        self._members = BitMap64()
+        self._is_told_members = members is not None
+        self._members = BitMap64() if members is None else members
 
     def __repr__(self) -> str:
         return f"<BucketWriter {self._id} of topic {self._topic_id}, {len(self._spans)} spans>"
 
-    def add(self, records: Sequence[bytes]) -> Put:
+    def add(self, records: bytes) -> Put:
         """The row of the next segment, which ``records`` are."""
         row = segment_key(self._topic_id, self._id, len(self._spans))
-        self._spans.append(Span(key_of(records[0]), key_of(records[-1]), len(records)))
-        packed = b"".join(records)
-        self._members.update(places_of(packed))
-        return Table.DELAYED, row, pack_segment(packed)
+        first, last = key_of(records[:RECORD_BYTES]), key_of(records[-RECORD_BYTES:])
+        self._spans.append(Span(first, last, len(records) // RECORD_BYTES))
+        if not self._is_told_members:
+            self._members.update(places_of(records))
+        return Table.DELAYED, row, pack_segment(records)
 
     def finish(self) -> tuple[Bucket, list[Put]]:
         """The bucket, and the rows that make it one."""
@@ -115,19 +117,19 @@ def sealed(
     return bucket, puts + rows
 
 
-def cut(records: Sequence[bytes], entries_max: int, span_ms: int) -> Iterator[Sequence[bytes]]:
+def cut(records: bytes, entries_max: int, span_ms: int) -> Iterator[bytes]:
     """Sorted records in parts, each of so many entries and so much time at the most."""
-    start = 0
-    while start < len(records):
-        end_ms = time_of(key_of(records[start])) + span_ms
-        end = record_of(due_key(end_ms, Position(0)))
-        stop = bisect_left(records, end, start, min(len(records), start + entries_max))
-        yield records[start:stop]
+    numbers, key_at, start = _numbers(records), _key_at(records), 0
+    while start < len(numbers):
+        end = due_key(time_of(key_at(start)) + span_ms, Position(0))
+        most = min(len(numbers), start + entries_max)
+        stop = bisect_left(numbers, int(end), start, most, key=key_at)
+        yield records[start * RECORD_BYTES : stop * RECORD_BYTES]
         start = stop
 
 
 def records_between(records: bytes, place: DueKey, last: DueKey) -> Sequence[bytes]:
-    """The records of a segment behind ``place`` and up to ``last``."""
+    """The records of a segment behind ``place`` and up to ``last``, one by one."""
     numbers, key_at = _numbers(records), _key_at(records)
     start = bisect_right(numbers, int(place), key=key_at)
     stop = bisect_right(numbers, int(last), start, key=key_at)

@@ -14,7 +14,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_MASK, DueKey, end_of, time_of
+from arneb_core.api.due_key import PLACE_MASK, DueKey, TimedRun, end_of, time_of
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.api.settings import DelayedSettings
@@ -95,9 +95,23 @@ class BucketDelayedDeliveryTracker:
         if low is not None:
             self._last.add(keys, low)
             self.members.update([key & PLACE_MASK for key in keys])
+        self._seal_if_enough(rolled=rolled)
+        return NEVER_MS if low is None else time_of(low)
+
+    def add_run(self, run: TimedRun, *, rolled: bool) -> int:
+        """The same of a run each of which is delayed. Hot path: nothing is made for each key."""
+        low_ms = time_of(run.low)
+        if low_ms <= self._watermark_ms:
+            return self.add(run.all_keys(), run.last, rolled=rolled)
+        self._through = run.last
+        self._last.add_run(run)
+        self.members.add_range(run.first, run.last + 1)
+        self._seal_if_enough(rolled=rolled)
+        return low_ms
+
+    def _seal_if_enough(self, *, rolled: bool) -> None:
         if rolled or len(self._last) >= self._settings.seal_entries:
             self._seal()
-        return NEVER_MS if low is None else time_of(low)
 
     def _seal(self) -> None:
         if self._sealing is not None:
@@ -112,8 +126,8 @@ class BucketDelayedDeliveryTracker:
             self._store.put([*rows, *puts], lambda error: self._sealed(bucket, error))
 
         if self._sealing:
-            parts = self._sealing.parts()
-            sealing = Sealing(self._topic_id, self._new_id(), parts, settings, self._store)
+            runs = self._sealing.sorted_runs()
+            sealing = Sealing(self._topic_id, self._new_id(), runs, settings, self._store)
             sealing.start(put, lambda error: self._sealed(None, error))
         else:
             put(None, ())

@@ -15,9 +15,11 @@ from arneb_core.api.due_key import (
     BEFORE_ALL_TIME,
     DueKey,
     end_of,
-    keys_in,
+    keys_at,
     places_in,
+    stamps_in,
     time_of,
+    timed_run,
 )
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
 from arneb_core.api.settings import DelayedSettings
@@ -138,17 +140,19 @@ class DelayedIndex:
 
     def confirm(self, run: PlannedRun, now_ms: int) -> None:
         """``run`` is in the log now."""
-        keys = keys_in(run.first, run.entries)
-        rolled = run.opens and run.ledger.id > FIRST_LEDGER
-        if not keys and not rolled:
+        stamps = stamps_in(run.entries)
+        is_delayed, rolled = any(stamps), run.opens and run.ledger.id > FIRST_LEDGER
+        if not is_delayed and not rolled:
             return
         self._last = None
         count = len(self.tracker.members)
         self.look_at_clock(now_ms)
-        now = end_of(now_ms)
-        if keys and min(keys) < now:
-            keys = [key for key in keys if key >= now]
-        soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
+        if is_delayed and (timed := timed_run(run.first, stamps, now_ms)) is not None:
+            soonest_ms = self.tracker.add_run(timed, rolled=rolled)
+        else:
+            now = end_of(now_ms)
+            keys = [key for key in keys_at(run.first, stamps) if key >= now]
+            soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
             for after, batch in self._batches.items():
                 next_ms = min(batch.next_ms, soonest_ms)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import AFTER_ALL_TIME, PLACE_MASK, DueKey, end_of, time_of
+from arneb_core.api.due_key import AFTER_ALL_TIME, PLACE_MASK, DueKey, TimedRun, end_of, time_of
 from arneb_core.api.position import Position
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
@@ -37,6 +37,15 @@ class InMemoryDelayedDeliveryTracker:
         self._keys.add(keys, low)
         self.members.update([key & PLACE_MASK for key in keys])
         return time_of(low)
+
+    def add_run(self, run: TimedRun, *, rolled: bool) -> int:
+        """The same of a run each of which is delayed."""
+        low_ms = time_of(run.low)
+        if low_ms <= self._watermark_ms:
+            return self.add(run.all_keys(), run.last, rolled=rolled)
+        self._keys.add_run(run)
+        self.members.add_range(run.first, run.last + 1)
+        return low_ms
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         """What comes due behind ``place``; never None."""

@@ -14,6 +14,7 @@ from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_between
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
+from arneb_core.store.delayed_rows import split_records
 from arneb_core.store.schema import TopicId
 
 logger = logging.getLogger(__name__)
@@ -90,8 +91,8 @@ class Merging:
     def _write_full(self) -> None:
         """Put whole segments into rows, and the rows on disk when they are some."""
         size = self._settings.segment_entries
-        parts = list(cut(self._ready, size, self._settings.segment_ms))
-        self._ready = list(parts.pop())  # the last one may go on
+        parts = list(cut(b"".join(self._ready), size, self._settings.segment_ms))
+        self._ready = list(split_records(parts.pop()))  # the last one may go on
         self._rows += [self._writer.add(part) for part in parts]
         if len(self._rows) < STEP_SEGMENTS:
             # Through the store all the same, so that others get their turn.
@@ -111,7 +112,7 @@ class Merging:
 
     def _finish(self) -> None:
         if self._ready:
-            self._rows.append(self._writer.add(self._ready))
+            self._rows.append(self._writer.add(b"".join(self._ready)))
         made, rows = self._writer.finish()
         for bucket in self._sources:
             rows += bucket.removal(self._topic_id)

@@ -6,18 +6,20 @@ them: 50,000 keys in no order are 11 ms. All of its rows are one commit, at the 
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
-from arneb_core.api.due_key import DueKey
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut
 from arneb_core.delayed.segment_store import Segments, SegmentStore
-from arneb_core.store.delayed_rows import records_of
+from arneb_core.delayed.sorted_runs import SortedRuns
 from arneb_core.store.schema import TopicId
 
 SLICE_ENTRIES: Final = 4_096
 """Packed in one step, or twice as many: about a millisecond."""
+
+K = TypeVar("K", bound=float)
+"""A key in some form that sorts as keys do."""
 
 OnMade = Callable[[Bucket, Sequence[Put]], None]
 """Gets the bucket, which is not on disk, and all the rows that it is made of."""
@@ -30,16 +32,17 @@ class Sealing:
         self,
         topic_id: TopicId,
         bucket_id: int,
-        parts: Sequence[Sequence[DueKey]],
+        runs: SortedRuns,
         settings: DelayedSettings,
         store: SegmentStore,
     ) -> None:
-        """``parts``: the keys, of which there is one at least; each part is sorted."""
-        self._writer = BucketWriter(topic_id, bucket_id)
-        self._slices = slices(parts, SLICE_ENTRIES)
+        """``runs``: the keys, of which there is one at least."""
+        self._writer = BucketWriter(topic_id, bucket_id, runs.members)
+        self._slices = slices(runs.parts, SLICE_ENTRIES)
+        self._records_of = runs.records
         self._settings = settings
         self._store = store
-        self._ready: Sequence[bytes] = ()
+        self._ready = b""
         """Records in order, which are not in a row yet."""
         self._rows: list[Put] = []
 
@@ -58,7 +61,7 @@ class Sealing:
             bucket, rows = self._writer.finish()
             self._then(bucket, [*self._rows, *rows])
             return
-        records = [*self._ready, *records_of(keys)]
+        records = self._ready + self._records_of(keys)
         *full, self._ready = cut(records, self._settings.segment_entries, self._settings.segment_ms)
         self._rows += [self._writer.add(part) for part in full]
         # Through the store, so that others get their turn.
@@ -71,7 +74,7 @@ class Sealing:
             self._step()
 
 
-def slices(parts: Sequence[Sequence[DueKey]], size: int) -> Iterator[list[DueKey]]:
+def slices(parts: Sequence[Sequence[K]], size: int) -> Iterator[list[K]]:
     """All keys of sorted ``parts``, in order and in slices of twice ``size`` at the most (or two of
     each part, if that is more)."""
     step = max(1, size // len(parts))
@@ -79,7 +82,7 @@ def slices(parts: Sequence[Sequence[DueKey]], size: int) -> Iterator[list[DueKey
     samples = sorted([key for part in parts for key in part[::step]])
     starts = [0] * len(parts)
     for pivot in (*samples[len(parts) :: len(parts)], None):
-        found: list[DueKey] = []
+        found: list[K] = []
         for index, part in enumerate(parts):
             start = starts[index]
             end = len(part) if pivot is None else bisect_left(part, pivot, start)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey
+from arneb_core.api.due_key import DueKey, TimedRun
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
 
@@ -50,6 +50,10 @@ class DelayedDeliveryTracker(Protocol):
         ``through``. What is due already is left out: it is as good as not delayed. ``rolled``: a
         ledger was closed. Returns the first time of those taken in, :data:`NEVER_MS` if none
         was."""
+        ...
+
+    def add_run(self, run: TimedRun, *, rolled: bool) -> int:
+        """The same of a run each of which is delayed; the log is looked through up to its end."""
         ...
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:

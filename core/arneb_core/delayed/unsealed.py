@@ -1,6 +1,7 @@
 """Unsealed keys: the part of an index that is in memory, sorted by time.
 
-The rule: what came in is sorted only when somebody asks for something that may lie in it.
+The rule: what came in is sorted, and keys are made of it, only when somebody asks for something
+that may lie in it. Whatever nobody asks for before it is sealed is never more than its times.
 """
 
 from bisect import bisect_left, bisect_right
@@ -10,8 +11,10 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_MASK, DueKey
+from arneb_core.api.due_key import PLACE_MASK, DueKey, TimedRun
 from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.delayed.sorted_runs import FloatForm, SortedRuns, float_form_of, records_of_keys
+from arneb_core.store.delayed_rows import keys_of
 
 SORTED_AT_ONCE: Final = 8_192
 """What came in is sorted in parts of so many, so that no turn has to sort all of it: the rest is
@@ -19,9 +22,23 @@ merging them."""
 
 
 class UnsealedKeys:
-    """Keys in memory. Invariant: ``_sorted`` is sorted, and no key of ``_fresh`` is in it."""
+    """Keys in memory. Invariants: ``_sorted`` is sorted, and no key of ``_fresh`` is in it, nor of
+    ``_runs``, of which those before ``_sorted_runs`` are in ``_floats``, all of one ``_form``."""
 
-    __slots__ = ("_after", "_fresh", "_fresh_min", "_part_ends", "_sorted", "_staying")
+    __slots__ = (
+        "_after",
+        "_floats",
+        "_form",
+        "_fresh",
+        "_fresh_min",
+        "_part_ends",
+        "_run_entries",
+        "_runs",
+        "_sorted",
+        "_sorted_entries",
+        "_sorted_runs",
+        "_staying",
+    )
 
     def __init__(self, keys: Iterable[DueKey] = ()) -> None:
         self._sorted = sorted(keys)
@@ -29,32 +46,74 @@ class UnsealedKeys:
         self._part_ends = [0]
         """Where the sorted parts of those end, behind the beginning; what comes then is in no
         order."""
+        self._runs: list[TimedRun] = []
+        """What came in and nobody asked for,"""
+        self._run_entries = 0
+        """so many entries."""
+        self._floats: list[list[float]] = []
+        """Of the first of those runs, the keys as floats, in sorted parts."""
+        self._sorted_runs = self._sorted_entries = 0
+        self._form: FloatForm | None = None
         self._fresh_min: int = 0
+        """Nothing that is not in ``_sorted`` is less."""
         self._after: int = BEFORE_ALL
         self._staying = 0
         """So many at the front were looked at, and stand behind ``_after``."""
 
     def __len__(self) -> int:
-        return len(self._sorted) + len(self._fresh)
+        return len(self._sorted) + len(self._fresh) + self._run_entries
 
     def __repr__(self) -> str:
         return f"<UnsealedKeys {len(self)}>"
 
     def add(self, keys: Sequence[DueKey], low: DueKey) -> None:
         """Take in ``keys``, the least of which is ``low``."""
-        self._fresh_min = min(self._fresh_min, low) if self._fresh else low
+        self._came(low)
+        self._take_in(keys)
+
+    def _take_in(self, keys: Sequence[DueKey]) -> None:
         self._fresh += keys
         start = self._part_ends[-1]
         if len(self._fresh) - start >= SORTED_AT_ONCE:
             self._fresh[start:] = sorted(self._fresh[start:])
             self._part_ends.append(len(self._fresh))
 
-    def parts(self) -> list[list[DueKey]]:
-        """All of them, in parts that are sorted, none of which is empty."""
-        ends, fresh = self._part_ends, self._fresh
-        parts = [self._sorted[:], sorted(fresh[ends[-1] :])]
-        parts += [fresh[start:end] for start, end in pairwise(ends)]
-        return [part for part in parts if part]
+    def add_run(self, run: TimedRun) -> None:
+        """Take in ``run``. Hot path: nothing is made for each key."""
+        form = float_form_of(run)
+        if form is None or (self._runs and form != self._form):
+            self.add(run.all_keys(), run.low)
+            return
+        self._came(run.low)
+        self._form = form
+        self._runs.append(run)
+        self._run_entries += run.entries
+        if self._run_entries - self._sorted_entries >= SORTED_AT_ONCE:
+            self._sort_runs()
+
+    def _came(self, low: DueKey) -> None:
+        self._fresh_min = min(self._fresh_min, low) if self._fresh or self._runs else low
+
+    def _sort_runs(self) -> None:
+        """Sort those that are not sorted yet."""
+        runs = self._runs[self._sorted_runs :]
+        if runs and self._form is not None:
+            self._floats.append(sorted(self._form.floats(runs)))
+            self._sorted_runs, self._sorted_entries = len(self._runs), self._run_entries
+
+    def sorted_runs(self) -> SortedRuns:
+        """All of them, to be sealed."""
+        if self._sorted or self._fresh or self._form is None:
+            self._expand()
+            ends, fresh = self._part_ends, self._fresh
+            parts = [self._sorted[:], sorted(fresh[ends[-1] :])]
+            parts += [fresh[start:end] for start, end in pairwise(ends)]
+            return SortedRuns([part for part in parts if part], records_of_keys, None)
+        self._sort_runs()
+        members = BitMap64()
+        for run in self._runs:
+            members.add_range(run.first, run.last + 1)
+        return SortedRuns(self._floats[:], self._form.records, members)
 
     def keys(self) -> list[DueKey]:
         """All of them, in order."""
@@ -63,11 +122,15 @@ class UnsealedKeys:
     def between(self, place: DueKey, end: DueKey, limit: int) -> tuple[list[DueKey], int]:
         """At most ``limit`` keys behind ``place`` and before ``end``, and the first one behind
         those that is there; -1 for none. What nobody asks for yet is not sorted."""
-        keys = self._all() if self._fresh and self._fresh_min < end else self._sorted
+        is_waiting = bool(self._fresh or self._runs)
+        if is_waiting and self._fresh_min < end:
+            self._all()
+            is_waiting = False
+        keys = self._sorted
         start = bisect_right(keys, place)
         stop = min(start + limit, bisect_left(keys, end, start))
         following: int = keys[stop] if stop < len(keys) else -1
-        if self._fresh and not (0 <= following <= self._fresh_min):
+        if is_waiting and not (0 <= following <= self._fresh_min):
             following = self._fresh_min
         return keys[start:stop], following
 
@@ -97,7 +160,20 @@ class UnsealedKeys:
         self._sorted = [key for key in self._all() if key & PLACE_MASK > floor]
         self._staying = 0
 
+    def _expand(self) -> None:
+        """Make keys of runs."""
+        if not self._runs:
+            return
+        for part in self._floats:
+            assert self._form is not None, "they are of one form"
+            self._take_in(keys_of(self._form.records(part)))
+        for run in self._runs[self._sorted_runs :]:
+            self._take_in(run.all_keys())
+        self._runs, self._floats = [], []
+        self._run_entries = self._sorted_runs = self._sorted_entries = 0
+
     def _all(self) -> list[DueKey]:
+        self._expand()
         if self._fresh:
             self._sorted += self._fresh
             self._sorted.sort()  # sorted runs, mostly: cheap

@@ -20,7 +20,7 @@ from arneb_core.delayed.bucket import (
 from arneb_core.store.delayed_rows import (
     key_of,
     keys_of,
-    record_of,
+    records_of,
     unpack_head,
     unpack_members,
     unpack_segment,
@@ -39,8 +39,7 @@ SPANS = st.integers(1, 80)
 def test_parts_are_whole_in_order_and_within_both_bounds(
     keys: list[DueKey], entries_max: int, span_ms: int
 ) -> None:
-    records = list(map(record_of, keys))
-    parts = [list(map(key_of, each)) for each in cut(records, entries_max, span_ms)]
+    parts = [keys_of(each) for each in cut(records_of(keys), entries_max, span_ms)]
     assert [key for part in parts for key in part] == keys
     for part in parts:
         assert 1 <= len(part) <= entries_max

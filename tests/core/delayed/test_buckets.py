@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of, time_of
+from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of, time_of, timed_run
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import Position
 from arneb_core.api.settings import DelayedSettings
@@ -116,7 +116,11 @@ def read_all(tracker: BucketDelayedDeliveryTracker, store: FakeSegmentStore, *ar
 
 OPS = st.lists(
     st.one_of(
-        st.tuples(st.just("add"), st.lists(st.integers(0, 99), max_size=9), st.booleans()),
+        st.tuples(
+            st.sampled_from(["add", "add run"]),
+            st.lists(st.integers(0, 99), max_size=9),
+            st.booleans(),
+        ),
         st.tuples(st.just("read"), st.integers(0, 1), st.integers(0, 99), st.integers(1, 9)),
         st.tuples(st.just("pass"), st.integers(0, 200)),
         st.tuples(st.just("trim"), st.integers(0, 200)),
@@ -127,9 +131,13 @@ OPS = st.lists(
 )
 
 
-@given(OPS)
-@settings(max_examples=300)
-def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
+ERAS = st.sampled_from([1, 1 << 40])
+"""When the times begin: those of our days are sorted as floats, if they came as runs."""
+
+
+@given(OPS, ERAS)
+@settings(max_examples=500)
+def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]], era: int) -> None:
     store, twin = FakeSegmentStore(), InMemoryDelayedDeliveryTracker()
     tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     places = [BEFORE_ALL_TIME, BEFORE_ALL_TIME]
@@ -137,13 +145,21 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
     for op in ops:
         match op:
             case ("add", times, rolled):
-                keys = [due_key(at, Position(following + i)) for i, at in enumerate(times)]
+                keys = [due_key(era + at, Position(following + i)) for i, at in enumerate(times)]
                 following += len(times)
                 through = Position(max(following - 1, 0))
                 first = tracker.add(keys, through, rolled=rolled)
                 assert first == twin.add(keys, through, rolled=rolled)
+            case ("add run", times, rolled):
+                stamps = b"".join((era + each).to_bytes(8, "big") for each in times or [50])
+                run = timed_run(Position(following), stamps, era - 1)
+                assert run is not None, "nothing is due"
+                following = run.last + 1
+                assert run.low >> 64 == min(run.all_keys()) >> 64
+                assert tracker.add_run(run, rolled=rolled) == twin.add_run(run, rolled=rolled)
             case ("read", who, until, limit):
                 store.fails = False
+                until += era
                 limit = limit if gone < 0 else 10_000
                 found = read_all(tracker, store, places[who], until, limit)
                 expected = twin.read(places[who], until, limit, lambda error: None)

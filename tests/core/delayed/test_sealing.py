@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, due_key
+from arneb_core.api.due_key import DueKey, TimedRun, due_key, time_of
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
 from arneb_core.api.settings import DelayedSettings
@@ -14,10 +16,12 @@ from arneb_core.delayed import sealing
 from arneb_core.delayed.bucket import Bucket, Put, sealed
 from arneb_core.delayed.sealing import SLICE_ENTRIES, Sealing, slices
 from arneb_core.delayed.segment_store import Segments, SegmentStore
+from arneb_core.delayed.sorted_runs import SortedRuns, records_of_keys
 from arneb_core.delayed.unsealed import SORTED_AT_ONCE, UnsealedKeys
 from arneb_core.store.schema import TopicId
 
 TOPIC = TopicId(7)
+TODAY_MS = 1_795_000_000_000
 SMALL = DelayedSettings(segment_entries=3, segment_ms=20)
 
 times = st.lists(st.integers(0, 99), min_size=1, max_size=40)
@@ -40,7 +44,8 @@ class Turns:
 
 def made(parts: Sequence[Sequence[DueKey]], settings: DelayedSettings) -> tuple[Bucket, list[Put]]:
     found: list[tuple[Bucket, list[Put]]] = []
-    making = Sealing(TOPIC, 5, parts, settings, cast(SegmentStore, Turns()))
+    runs = SortedRuns(parts, records_of_keys, None)
+    making = Sealing(TOPIC, 5, runs, settings, cast(SegmentStore, Turns()))
     making.start(lambda bucket, puts: found.append((bucket, list(puts))), lambda error: None)
     (only,) = found
     return only
@@ -82,17 +87,26 @@ def test_the_parts_of_what_is_in_memory_are_sorted_and_all_of_it(
         expected += keys
         if asked:
             unsealed.keys()
-    parts = unsealed.parts()
-    assert all(part == sorted(part) and part for part in parts)
+    parts = unsealed.sorted_runs().parts if expected else []
+    assert all(list(part) == sorted(part) and part for part in parts)
     assert sorted(key for part in parts for key in part) == sorted(expected)
 
 
-def test_what_came_in_no_order_is_packed_a_slice_a_turn() -> None:
+@pytest.mark.parametrize("as_runs", [False, True])
+def test_what_came_in_no_order_is_packed_a_slice_a_turn(as_runs: bool) -> None:
     unsealed, count = UnsealedKeys(), 3 * SORTED_AT_ONCE + 5
-    keys = [due_key(n * 7919 % 100_003, Position(n)) for n in range(count)]
+    keys = [due_key(TODAY_MS + n * 7919 % 100_003, Position(n)) for n in range(count)]
     for start in range(0, count, 1000):
         part = keys[start : start + 1000]
-        unsealed.add(part, min(part))
-    parts = unsealed.parts()
+        if as_runs:
+            stamps = b"".join(time_of(key).to_bytes(8, "big") for key in part)
+            unsealed.add_run(TimedRun(Position(start), stamps, min(part)))
+        else:
+            unsealed.add(part, min(part))
+    parts, records, members = unsealed.sorted_runs()
     assert len(parts) >= 3
+    # No key was made of what came as runs.
+    assert isinstance(parts[0][0], float) == as_runs
+    assert (members == BitMap64(range(count))) == as_runs
+    assert b"".join(map(records, slices(parts, SLICE_ENTRIES))) == records_of_keys(sorted(keys))
     assert max(map(len, slices(parts, SLICE_ENTRIES))) <= 2 * SLICE_ENTRIES

@@ -3,14 +3,17 @@
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from arneb_core.api.due_key import DueKey, due_key, end_of
+from arneb_core.api.due_key import DueKey, due_key, end_of, place_of, time_of, timed_run
 from arneb_core.api.position import Position
+from arneb_core.delayed import unsealed
 from arneb_core.delayed.unsealed import UnsealedKeys
+from arneb_core.store.delayed_rows import keys_of
 
 TIMES = st.integers(0, 12)
 PLACES = st.integers(0, 40).map(Position)
+SIZES = st.integers(1, 30)
 
 
 class Unsealed(RuleBasedStateMachine):
@@ -20,19 +23,48 @@ class Unsealed(RuleBasedStateMachine):
         super().__init__()
         self.model: dict[Position, DueKey] = {}
         self.keys = UnsealedKeys()
+        self.era = 0
+
+    @initialize(era=st.sampled_from([1, 1 << 40, (0x7F << 40) - 6, (1 << 48) - 6]), size=SIZES)
+    def begin(self, era: int, size: int) -> None:
+        """In our days, or where the first byte of the times changes."""
+        self.era = era
+        unsealed.SORTED_AT_ONCE = size  # type: ignore[misc]
 
     @rule(more=st.dictionaries(PLACES, TIMES, min_size=1, max_size=6))
     def add(self, more: dict[Position, int]) -> None:
         fresh = {
-            place: due_key(at_ms, place) for place, at_ms in more.items() if place not in self.model
+            place: due_key(self.era + at_ms, place)
+            for place, at_ms in more.items()
+            if place not in self.model
         }
         if fresh:
             self.keys.add(list(fresh.values()), min(fresh.values()))
             self.model |= fresh
 
+    @rule(
+        first=PLACES, times=st.lists(TIMES, min_size=1, max_size=9), high=st.sampled_from([0, 1, 2])
+    )
+    def add_run(self, first: Position, times: list[int], high: int) -> None:
+        first = Position(high << 16 | first)
+        count = next((n for n in range(len(times)) if first + n in self.model), len(times))
+        stamps = b"".join((self.era + each).to_bytes(8, "big") for each in times[:count])
+        if count and (run := timed_run(first, stamps, 0)) is not None:
+            self.keys.add_run(run)
+            self.model |= {place_of(key): key for key in run.all_keys()}
+
+    @rule()
+    def seal(self) -> None:
+        if self.model:
+            parts, records, members = self.keys.sorted_runs()
+            assert all(parts) and all(list(part) == sorted(part) for part in parts)
+            packed = records(sorted(key for part in parts for key in part))
+            assert keys_of(packed) == sorted(self.model.values())
+            assert members is None or set(members) == set(self.model)
+
     @rule(at_ms=TIMES, place=PLACES, until_ms=TIMES, limit=st.integers(1, 9))
     def between(self, at_ms: int, place: Position, until_ms: int, limit: int) -> None:
-        behind, end = due_key(at_ms, place), end_of(until_ms)
+        behind, end = due_key(self.era + at_ms, place), end_of(self.era + until_ms)
         mine = [key for key in sorted(self.model.values()) if key > behind]
         expected = [key for key in mine if key < end][:limit]
         found, following = self.keys.between(behind, end, limit)
@@ -41,14 +73,15 @@ class Unsealed(RuleBasedStateMachine):
         if following == -1:
             assert not rest
         else:
-            # What is not asked for yet is not sorted: it may be a key that lies before ``behind``.
-            assert following in self.model.values()
+            # What is not asked for yet is not sorted: it may be a key that lies before ``behind``,
+            # of which nothing but the time is known.
+            assert time_of(following) in map(time_of, self.model.values())
             assert following <= min(rest, default=following)
         assert self.keys.count(behind, end) == len([key for key in mine if key < end])
 
     @rule(at_ms=TIMES, place=PLACES, after=PLACES)
     def drop(self, at_ms: int, place: Position, after: Position) -> None:
-        upto = due_key(at_ms, place)
+        upto = due_key(self.era + at_ms, place)
         gone = {p for p, key in self.model.items() if key <= upto and p <= after}
         assert set(self.keys.drop(upto, after)) == gone
         for each in gone:
@@ -64,6 +97,7 @@ class Unsealed(RuleBasedStateMachine):
         assert len(self.keys) == len(self.model)
 
     def teardown(self) -> None:
+        unsealed.SORTED_AT_ONCE = 8_192  # type: ignore[misc]
         assert self.keys.keys() == sorted(self.model.values())
 
 
