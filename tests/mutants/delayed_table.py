@@ -14,6 +14,10 @@ MODEL_TESTS: Final = ("tests/core/engine/test_delayed_model.py",)
 
 AMQP_FORMS: Final = "amqp_frontend/arneb_amqp/session/publish/delay_forms.py"
 BY_TIME_TESTS: Final = ("tests/core/engine/test_due_by_time.py",)
+UNIT_TESTS: Final = (
+    "tests/core/engine/test_engine_units.py",
+    "tests/core/engine/test_engine_model.py",
+)
 FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
@@ -74,18 +78,88 @@ DELAYED_MUTANTS: Final = (
         FORM_TESTS,
     ),
     Mutant(
-        "of entries that ascend all are taken for unacknowledged",
-        "core/arneb_core/cursor/acks.py",
-        "            return self._holes.absent(positions, self._mark_delete)\n",
-        "            return [*positions]\n",
+        "of many entries all are taken for unacknowledged",
+        "core/arneb_core/cursor/holes.py",
+        "            settled.update(self.present(chunks_of(ordered)))\n",
+        "            pass\n",
         ("tests/core/cursor/test_acks_model.py",),
     ),
     Mutant(
-        "entries that ascend are taken for some of the log, the last of which it does not have",
-        "core/arneb_core/log/ledgers.py",
-        " or not self.contains(places[-1]):\n            return False\n        return sorted",
-        ":\n            return False\n        return sorted",
+        "of many entries those that mark-delete has passed are taken for unacknowledged",
+        "core/arneb_core/cursor/holes.py",
+        "        settled: set[int] = set(ordered[: bisect_right(ordered, after)])\n",
+        "        settled: set[int] = set()\n",
         ("tests/core/cursor/test_acks_model.py",),
+    ),
+    Mutant(
+        "places are taken for entries of a ledger, the last of which it does not have",
+        "core/arneb_core/log/ledgers.py",
+        "            if not self.contains(places[start - 1]):\n",
+        "            if not self.contains(places[0]):\n",
+        ("tests/core/cursor/test_acks_model.py",),
+    ),
+    Mutant(
+        "what a unit takes counts as one message, though it is a batch in flight",
+        "core/arneb_core/subscription/consumer.py",
+        "        if not self.sizes and self.whole.issuperset(unacked):\n",
+        "        if self.whole.issuperset(unacked):\n",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "a run of several ledgers' high places is sorted as if it had one's",
+        CORE + "delayed/unsealed.py",
+        "        if form is None or (self._runs and form != self._form):\n",
+        "        if form is None:\n",
+        ("tests/core/delayed/test_unsealed.py",),
+    ),
+    Mutant(
+        "times that are no positive doubles are sorted as such",
+        CORE + "delayed/sorted_runs.py",
+        "        0 < first <= EXPONENT_MAX\n",
+        "        first <= 255\n",
+        ("tests/core/delayed/test_unsealed.py",),
+    ),
+    Mutant(
+        "a run whose times have not all the same first byte is sorted by the first one's",
+        CORE + "delayed/sorted_runs.py",
+        "        and stamps[LOW_BYTES::STAMP_BYTES].count(first) == run.entries\n",
+        "",
+        ("tests/core/delayed/test_unsealed.py",),
+    ),
+    Mutant(
+        "times that need more than six bytes lose what stands before those",
+        CORE + "delayed/sorted_runs.py",
+        "        and not any(stamps[1::STAMP_BYTES])\n",
+        "",
+        ("tests/core/delayed/test_unsealed.py",),
+    ),
+    Mutant(
+        "what is sealed twice over is sorted from the beginning only",
+        CORE + "delayed/unsealed.py",
+        "        if self._sorted or self._fresh or self._form is None:\n",
+        "        if self._form is None:\n",
+        ("tests/core/delayed/test_unsealed.py",),
+    ),
+    Mutant(
+        "a run that comes due before somebody's place is given to nobody",
+        CORE + "delayed/buckets.py",
+        "        if low_ms <= self._watermark_ms:\n            return self.add(run",
+        "        if low_ms < 0:\n            return self.add(run",
+        BUCKET_TESTS,
+    ),
+    Mutant(
+        "a run of which some is due is held back as a whole",
+        CORE + "api/due_key.py",
+        "if low_ms > after_ms else None",
+        "",
+        INDEX_TESTS + DELAYED_TESTS,
+    ),
+    Mutant(
+        "what was handed out and comes due again is handed out twice",
+        CORE + "subscription/sources/due.py",
+        "run[0 if number else self._at :] for number",
+        "run[0:] for number",
+        DUE_TESTS,
     ),
     Mutant(
         "keys that a slice of a seal begins with are left out",
@@ -118,8 +192,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "a run is said to have nothing that is delayed, and so nobody holds it back",
         "pulsar_frontend/arneb_pulsar/packing/entries.py",
-        "                    is_some_delayed = True\n",
-        "                    pass\n",
+        "        is_some_delayed = True\n",
+        "        pass\n",
         ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(
@@ -130,10 +204,17 @@ DELAYED_MUTANTS: Final = (
         ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(
-        "the times of a run that are near each other are one",
+        "of several messages with times each gets the time of the one before",
         "pulsar_frontend/arneb_pulsar/packing/entries.py",
-        "                    at_ms = base_ms + deliver_at[0] + (deliver_at[1] << 7)\n",
-        "                    at_ms = base_ms + LOW_MARKS\n",
+        "                entries[at] = entry\n",
+        "                entries[at] = made[0]\n",
+        ("tests/pulsar_frontend/packing/test_entries.py",),
+    ),
+    Mutant(
+        "the times of many messages run into each other",
+        "pulsar_frontend/arneb_pulsar/packing/timed.py",
+        "_lanes(0x3F80_3F80_3F80)",
+        "_lanes(0x7F80_7F80_7F80)",
         ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(

@@ -86,7 +86,7 @@ class Publishes:
                     admitted &= _admit_all(queues, piece, vhost.queues, admission)
                     if piece is not entries:
                         await trio.lowlevel.checkpoint()
-            unit = Unit(list(admission.close().items()), passes_over_gone=True)
+            unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
             for exchanges, entries in request.delayed:
                 topics = map(vhost.delayed_exchanges.topic, exchanges)
                 unit.appends += [(topic, entries) for topic in topics if topic is not None]
@@ -124,7 +124,7 @@ class Publishes:
         """Hand what exchanges delay to the core, and what other queues get of it at once."""
         vhost, admission = self._context.vhost, Admission()
         refused = not _admit_all(effect.queues, effect.entries, vhost.queues, admission)
-        unit = Unit(list(admission.close().items()), passes_over_gone=True)
+        unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
         if effect.expiring:
             vhost.queues.expect_expiry(effect.queues)
         for exchange in effect.delayed_by:

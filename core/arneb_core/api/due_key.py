@@ -17,10 +17,10 @@ from arneb_core.api.position import Position
 DueKey = NewType("DueKey", int)
 """``deliver-at ms << 64 | position``."""
 
-DELIVER_AT: Final = itemgetter(slice(16, 24))
-"""The deliver-at time in an entry's header, in network byte order."""
-
+DELIVER_AT_OFFSET: Final = 16
 STAMP_BYTES: Final = 8
+DELIVER_AT: Final = itemgetter(slice(DELIVER_AT_OFFSET, DELIVER_AT_OFFSET + STAMP_BYTES))
+"""The deliver-at time in an entry's header, in network byte order."""
 
 PLACE_BITS: Final = 64
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1

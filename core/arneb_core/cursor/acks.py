@@ -219,8 +219,8 @@ class AckState:
 
     def only_unacked(self, positions: Sequence[Position]) -> list[Position]:
         """Those of ``positions`` that are entries and not acknowledged, in the same order."""
-        if self._ledgers.has_in_one(positions):
-            return self._holes.absent(positions, self._mark_delete)
+        if len(positions) > FEW and self._ledgers.has_all(ordered := sorted(positions)):
+            return self._holes.unsettled(positions, ordered, self._mark_delete)
         return [place for place in positions if self._is_unacked(place)]
 
     def unacked_of(self, entries: Sequence[int]) -> list[Position]:

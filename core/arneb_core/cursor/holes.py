@@ -140,6 +140,16 @@ class Holes:
             start = stop
         return cast(list[Position], found)
 
+    def unsettled(
+        self, places: Sequence[Position], ordered: Sequence[Position], after: Position
+    ) -> list[Position]:
+        """Those of ``places``, which are ``ordered`` too, that lie behind ``after`` and are not in:
+        mostly all, and then no Python code runs once for each."""
+        settled: set[int] = set(ordered[: bisect_right(ordered, after)])
+        if self.count:
+            settled.update(self.present(chunks_of(ordered)))
+        return [each for each in places if each not in settled] if settled else [*places]
+
     def present(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
         """Those of ``chunks`` that are in."""
         found: list[int] = []

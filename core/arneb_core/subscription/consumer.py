@@ -213,14 +213,17 @@ class AttachedConsumer(InFlight):
             parts = {each: mask for each, mask in parts.items() if self.masks.get(each, 0) & mask}
         wanted = [*positions, *parts] if parts else positions
         unacked = [] if self._is_outdated else self._state.acks.only_unacked(wanted)
-        held = Held(
-            {each: self.sizes.get(each, 1) for each in unacked if each in self.whole},
-            {
-                each: self.masks[each] & parts.get(each, -1)
-                for each in unacked
-                if each in self.masks
-            },
-        )
+        if not self.sizes and self.whole.issuperset(unacked):
+            held = Held(dict.fromkeys(unacked, 1), {})
+        else:
+            held = Held(
+                {each: self.sizes.get(each, 1) for each in unacked if each in self.whole},
+                {
+                    each: self.masks[each] & parts.get(each, -1)
+                    for each in unacked
+                    if each in self.masks
+                },
+            )
         taken = self._returns.about_to_take(unacked, held)
         self.acknowledge(positions)
         self.acknowledge_parts(parts)

@@ -6,7 +6,6 @@ the key, and the time of delivery.
 
 import re
 from collections.abc import Sequence
-from struct import Struct
 from typing import Final
 
 from arneb_core.api.checksum import crc32c
@@ -19,6 +18,7 @@ from arneb_core.api.entry import (
     messages_in,
 )
 from arneb_core.api.hashing import key_hash
+from arneb_pulsar.packing.timed import timed_entries
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.metadata import (
@@ -37,9 +37,6 @@ GROUPS_MAX: Final = 0xFFFF
 """Two messages of one group are no harm: both go to one consumer."""
 
 FIELD_PRODUCER_NAME: Final = b"\x0a"
-
-TIMED_HEADER: Final = Struct(">16sQ16s")
-"""The header of an entry: what stands before its deliver-at time, that, and what stands behind."""
 
 DELIVER_AT: Final = slice(16, 24)
 AT_ONCE: Final = bytes(8)
@@ -69,9 +66,6 @@ KEY_BYTES_GROUP: Final = 2
 KEY_GROUP: Final = 3
 """Of those of :data:`USUAL`; one with a key and a time ends with a fourth."""
 
-LOW_MARKS: Final = 0x80 + (0x80 << 7)
-"""What the marks of the first two bytes of a varint add, if they are added up with them."""
-
 NOTHING: Final = re.compile(rb"(?!)")
 """While no name is known."""
 
@@ -81,16 +75,14 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
     hold, and whether some are to be delivered later.
 
     Hot path: the usual messages of one producer are told by the form of their metadata, without
-    parsing it, and those without a key share one header, but for the time of delivery;
-    :func:`make_entry` makes all others.
+    parsing it, and those without a key share one header, but for the time of delivery, which is
+    put in at the end, into all that have one; :func:`make_entry` makes all others.
     Raises as :func:`make_entry`, without saying which body was wrong.
     """
     plain = HEADER.pack(ENTRY_FORMAT, PULSAR, 0, 1, publish_time_ms, 0, 0, 0, 0, 0)
-    before_time, behind_time = plain[: DELIVER_AT.start], plain[DELIVER_AT.stop :]
-    known: dict[bytes, int] = {}
+    times: list[bytes] = []
     is_some_delayed = False
     unpack, magic, offset = ENVELOPE.unpack_from, MAGIC_NUMBER, ENVELOPE.size
-    pack_header = TIMED_HEADER.pack
     name_field, named, form = b"", offset, NOTHING.fullmatch
     entries: list[bytes] = []
     special: list[bytes] = []
@@ -111,17 +103,11 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
                 if last is None:
                     append(plain + body)
                     continue
-                at_ms = 0
-                if last != KEY_GROUP:
-                    deliver_at = usual[last]
-                    # Times of a run are near each other: mostly all but two bytes are known.
-                    if (base_ms := known.get(high := deliver_at[2:])) is None:
-                        base_ms = known[high] = six_bytes_varint(b"\x80\x80" + high) - LOW_MARKS
-                    at_ms = base_ms + deliver_at[0] + (deliver_at[1] << 7)
                 if last == TIME_GROUP:
-                    append(pack_header(before_time, at_ms, behind_time) + body)
-                    is_some_delayed = True
+                    times.append(usual[TIME_GROUP])
+                    append(body)  # its place; no entry is a body
                     continue
+                at_ms = 0 if last == KEY_GROUP else six_bytes_varint(usual[last])
                 key = usual[KEY_GROUP]
                 if usual[KEY_BYTES_GROUP][0] == len(key):
                     append(_header(1, publish_time_ms, at_ms, key) + body)
@@ -134,6 +120,15 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
             name_field = _name_field(body)
             named = offset + len(name_field)
             form = USUAL.fullmatch if name_field else NOTHING.fullmatch
+    if times:
+        is_some_delayed = True
+        if len(times) == len(bodies):
+            entries = timed_entries(plain, times, bodies)
+        else:
+            places = [at for at, body in enumerate(bodies) if entries[at] is body]
+            made = timed_entries(plain, times, [bodies[at] for at in places])
+            for at, entry in zip(places, made, strict=True):
+                entries[at] = entry
     messages = len(entries) - len(special) + sum(map(messages_in, special))
     return entries, messages, is_some_delayed or any(map(is_delayed, special))
 

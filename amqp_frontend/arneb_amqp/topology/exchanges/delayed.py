@@ -226,7 +226,8 @@ class DelayedExchange:
                 )
                 self._unrouted.append(run)
 
-        unit = Unit(appends, [(consumer, run.positions)], passes_over_gone=True)
+        # What is forwarded is one message an entry, as what a channel publishes.
+        unit = Unit(appends, [(consumer, run.positions)], passes_over_gone=True, has_batches=False)
         if self._core.commit(unit, done):
             admission.over()
 

@@ -360,7 +360,9 @@ class DueSource:
 
     def _close_gaps(self) -> None:
         """Have runs of what is left alone, lest what left comes back with another run."""
-        kept = (array("Q", [e for e in run if e in self._places]) for run in self._runs)
+        # What was handed out of the first and has come due again is a later run's.
+        left = (run[0 if number else self._at :] for number, run in enumerate(self._runs))
+        kept = (array("Q", [e for e in run if e in self._places]) for run in left)
         self._runs = deque(run for run in kept if run)
         self._at, self._has_gaps, self._is_last_own = 0, False, True
         self.let_go()
