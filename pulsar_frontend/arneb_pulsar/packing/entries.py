@@ -6,6 +6,7 @@ the key, and the time of delivery.
 
 import re
 from collections.abc import Sequence
+from operator import is_
 from typing import Final
 
 from arneb_core.api.checksum import crc32c
@@ -122,8 +123,10 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
             form = USUAL.fullmatch if name_field else NOTHING.fullmatch
     if times:
         is_some_delayed = True
-        if len(times) == len(bodies):
-            entries = timed_entries(plain, times, bodies)
+        # Mostly all have one but the first, by which the producer's name was found.
+        start = len(bodies) - len(times)
+        if not any(map(is_, entries[:start], bodies)):
+            entries[start:] = timed_entries(plain, times, bodies[start:])
         else:
             places = [at for at, body in enumerate(bodies) if entries[at] is body]
             made = timed_entries(plain, times, [bodies[at] for at in places])

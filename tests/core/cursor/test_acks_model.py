@@ -166,6 +166,8 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         there = sorted(place for place in chosen if place in self.log)
         assert self.state.only_unacked(there) == [place for place in there if place in before]
         assert self.state.only_unacked(sorted(chosen)) == sorted(unacked)
+        mixed = sorted(self.log, key=lambda place: (place % 7, place))
+        assert self.state.only_unacked(mixed) == [place for place in mixed if place in before]
         assert self.state.unacked_of(there) == [place for place in there if place in before]
         held = self.state.masks_of(unacked)
         self.unit = UnitOfAcks(unacked, held, self.model.messages(unacked) - self.model.acked)

@@ -13,6 +13,11 @@ from arneb_core.store.delayed_rows import keys_of
 
 TIMES = st.integers(0, 12)
 PLACES = st.integers(0, 40).map(Position)
+FAR_MS = 1 << 47
+ERAS = st.sampled_from(
+    [1, 1 << 40, (0x7F << 40) - 6, (0x7FF << 36) - 6, (0x80 << 40) - 6, 1 << 48 | 1 << 40]
+)
+"""In our days, and where times, taken for doubles, are no numbers, or negative, or too long."""
 SIZES = st.integers(1, 30)
 
 
@@ -25,9 +30,8 @@ class Unsealed(RuleBasedStateMachine):
         self.keys = UnsealedKeys()
         self.era = 0
 
-    @initialize(era=st.sampled_from([1, 1 << 40, (0x7F << 40) - 6, (1 << 48) - 6]), size=SIZES)
+    @initialize(era=ERAS, size=SIZES)
     def begin(self, era: int, size: int) -> None:
-        """In our days, or where the first byte of the times changes."""
         self.era = era
         unsealed.SORTED_AT_ONCE = size  # type: ignore[misc]
 
@@ -43,7 +47,9 @@ class Unsealed(RuleBasedStateMachine):
             self.model |= fresh
 
     @rule(
-        first=PLACES, times=st.lists(TIMES, min_size=1, max_size=9), high=st.sampled_from([0, 1, 2])
+        first=PLACES,
+        times=st.lists(TIMES | st.just(FAR_MS), min_size=1, max_size=9),
+        high=st.sampled_from([0, 1, 2]),
     )
     def add_run(self, first: Position, times: list[int], high: int) -> None:
         first = Position(high << 16 | first)
