@@ -100,6 +100,23 @@ async def test_a_failed_unit_gives_every_entry_back_to_where_it_was(data_dir: Pa
         assert other.masks == {batch: 0b1110}
 
 
+async def test_a_failed_unit_gives_a_batch_back_as_all_of_its_messages(data_dir: Path) -> None:
+    async with faulty_engine(data_dir) as (engine, faulty):
+        subscription = await make_queue(engine)
+        batch = await append(engine, "q", [make_entry(b"batch", 4), make_entry(b"a")])
+        alone = Position(batch + 1)
+        window = Window(9)
+        spec = ConsumerSpec("c", unlimited=True, windows=(window,))
+        consumer = subscription.attach(spec, RecordingSink())
+        await quiet(engine)
+        assert consumer.in_flight == window.in_flight == 5
+        await fail(engine, faulty, (consumer, [batch, alone]))
+        assert consumer.whole == {batch, alone}
+        assert consumer.in_flight == window.in_flight == 5
+        consumer.acknowledge([batch])
+        assert consumer.in_flight == window.in_flight == 1
+
+
 async def test_a_failed_unit_whose_consumer_left_makes_its_entries_ready(data_dir: Path) -> None:
     async with faulty_engine(data_dir) as (engine, faulty):
         subscription = await make_queue(engine)
