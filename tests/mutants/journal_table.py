@@ -546,8 +546,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "acks that nobody waits for are written twice",
         CORE + "engine/committer.py",
-        "self._settle_due or is_lazy, False",
-        "self._settle_due, False",
+        "settle = is_lazy or self._settle_due\n",
+        "settle = self._settle_due\n",
         INLINE_TESTS,
     ),
     Mutant(

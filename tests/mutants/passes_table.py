@@ -13,6 +13,7 @@ LOOKING: Final = "amqp_frontend/arneb_amqp/server/looking.py"
 ALONE_TESTS: Final = ("tests/core/engine/test_turns_alone.py",)
 LOOKING_TESTS: Final = ("tests/amqp_frontend/server/test_looking.py",)
 READING_TESTS: Final = ("tests/amqp_frontend/server/test_reading.py",)
+PLANNED_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
 MAINTENANCE_TESTS: Final = ("tests/core/engine/test_maintenance.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
 
@@ -85,16 +86,79 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "who sends more than one request at a time has them read one by one",
         LOOKING,
-        "            self._rest = REST_LOOKS\n            return data\n",
-        "            return data\n",
+        "            self.asks, self._rest = False, REST_LOOKS\n",
+        "            self.asks = False\n",
         LOOKING_TESTS,
     ),
     Mutant(
         "a client that has no answer yet is looked at",
         "amqp_frontend/arneb_amqp/server/reading.py",
-        '        data = self._looking.look(piece) if is_awaited else b""\n',
-        "        data = self._looking.look(piece)\n",
+        "        if is_awaited:\n",
+        "        if True:\n",
         READING_TESTS,
+    ),
+    Mutant(
+        "a quick client is taken for one that does not wait for its answers",
+        LOOKING,
+        "                self.asks, self._clear = True, 0\n",
+        "                self._rest = REST_LOOKS\n",
+        LOOKING_TESTS,
+    ),
+    Mutant(
+        "one answer before which nothing had come shows that a client waits for each",
+        LOOKING,
+        "        if self._clear == CLEAR_ANSWERS:\n",
+        "        if self._clear:\n",
+        LOOKING_TESTS,
+    ),
+    Mutant(
+        "who waited for its answers once is said to do so for ever",
+        LOOKING,
+        "                self._sure -= 1\n",
+        "                pass\n",
+        LOOKING_TESTS,
+    ),
+    Mutant(
+        "nobody looks before an answer whether there is more",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "                if self._looking.asks:\n",
+        "                if False:\n",
+        ("tests/amqp_frontend/server/test_turns.py",),
+    ),
+    Mutant(
+        "who is looked at keeps the loop for ever",
+        "amqp_frontend/arneb_amqp/server/reading.py",
+        "            if looking.is_pass_due:\n",
+        "            if False:\n",
+        READING_TESTS,
+    ),
+    Mutant(
+        "to see what has come is to take it",
+        "amqp_frontend/arneb_amqp/server/link.py",
+        "self._socket.recv(1, socket.MSG_PEEK)",
+        "self._socket.recv(1)",
+        ("tests/amqp_frontend/server/test_link.py",),
+    ),
+    Mutant(
+        "a publisher waits for the takeover of the journal that it does not need",
+        CORE + "engine/committer.py",
+        "                    if first:\n",
+        "                    if False:\n",
+        PLANNED_TESTS,
+    ),
+    Mutant(
+        "a takeover of the journal waits as long as publishers bring something",
+        CORE + "engine/committer.py",
+        "                    self._stood_back = first\n",
+        "",
+        PLANNED_TESTS,
+    ),
+    Mutant(
+        "what is large goes before the cursors and is a commit of its own",
+        CORE + "engine/gathering.py",
+        "    return size <= SMALL_BYTES_MAX\n",
+        "    return True\n",
+        PLANNED_TESTS,
     ),
     Mutant(
         "on one core the broker takes the time in which the client could answer",

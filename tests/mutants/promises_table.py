@@ -19,7 +19,7 @@ QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_tha
 PROMISES_MUTANTS: Final = (
     Mutant(
         "what is published to a topic that goes in the same commit is confirmed",
-        CORE + "engine/committer.py",
+        CORE + "engine/planned_commit.py",
         "            if not (takes_along and request.passes_over_gone):\n",
         "            if False:\n",
         GOING_TESTS,

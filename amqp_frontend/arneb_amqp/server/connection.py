@@ -69,6 +69,7 @@ class Connection:
         rest = self._low, self._drained, server.core.lease
         self.link = link_of(sock, records, server.nursery, *rest)
         self._reading = Reading(self.link, server.long_turns)
+        self._looking = self._reading.looking
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -241,6 +242,8 @@ class Connection:
         try:
             data = self.session.data_to_send(trio.current_time())
             if data:
+                if self._looking.asks:
+                    self._looking.answers()
                 self.link.send(data, leased=self._is_leased)
                 self._is_leased = False
             if self._disconnecting:

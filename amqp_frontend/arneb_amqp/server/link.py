@@ -102,6 +102,13 @@ class Link:
         self.filled = taken == size
         return data
 
+    def has_come(self) -> bool:
+        """Whether something has come that was not received."""
+        try:
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
     def acknowledge_now(self) -> None:
         """Tell the peer's kernel at once what has come, this time."""
         acknowledge_now(self._socket)

@@ -23,7 +23,7 @@ class Reading:
 
     def __init__(self, link: Link, long_turns: LongTurns) -> None:
         self._link = link
-        self._looking = Looking(link)
+        self.looking = Looking(link)
         self._long_turns = long_turns
         self._piece = FIRST_READ_BYTES
         self._short_reads = 0
@@ -41,12 +41,17 @@ class Reading:
         if piece > FIRST_READ_BYTES:
             await turns.begin()
         self.waits_for_client = True
-        data = self._looking.look(piece) if is_awaited else b""
+        data, looking = b"", self.looking
+        if is_awaited:
+            if looking.is_pass_due:
+                await trio.lowlevel.checkpoint()
+                looking.passed()
+            data = looking.look(piece)
         if not data:
             data = await link.receive(piece)
             if not data:
                 return data
-            self._looking.passed()
+            looking.passed()
         self.waits_for_client = False
         size = len(data)
         if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:

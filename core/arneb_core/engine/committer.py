@@ -17,10 +17,10 @@ from typing import Final
 import trio
 
 from arneb_core.api.callbacks import Done, call
-from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull, TopicFenced
+from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull
 from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.figures import MEASURED, CommitFigures
-from arneb_core.engine.gathering import gather, waits
+from arneb_core.engine.gathering import gather, is_little, waits
 from arneb_core.engine.overtaking import Overtaking
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.recording import Recorder
@@ -60,6 +60,8 @@ class Committer:
         self.unsettled = False
         """Something is in the commit log only."""
         self._settle_due = False
+        self._stood_back = False
+        """What nobody waits for did, once, for little that is stored by one write."""
         self._became_unsettled = trio.Event()
         self._stopping = False
         self._receipts: list[tuple[LogSubscription, Done]] = []
@@ -172,19 +174,27 @@ class Committer:
                 is_full = under_way and self._one_by_one
                 if is_full or not commits or waits(self._log, under_way, self.waiting_bytes):
                     break
-                take_cursors = self._cursors_left or bool(self._receipts) or self._flush_cursors
+                is_lazy = self._cursors_left or self._flush_cursors
+                take_cursors = is_lazy or bool(self._receipts)
                 if not (self._waiting or take_cursors or self._is_left_over):
                     break
-                if (report := self._start(take_cursors)) is not None:
+                # Cursors that nobody waits for are the store's, and take along what it lacks.
+                settle = is_lazy or self._settle_due
+                if settle:
+                    first = not (self._stood_back or self._receipts or self._cursors_first)
+                    first = first and self.unsettled and is_little(self._waiting)
+                    if first:
+                        take_cursors = settle = False
+                    self._stood_back = first
+                if (report := self._start(take_cursors, settle=settle)) is not None:
                     self._stored(report)
         except Exception as error:
             self.breakage.happened(error)
         if self.breakage.error is not None:
             self._refuse_waiting()
 
-    def _start(self, take_cursors: bool) -> CommitReport | None:
+    def _start(self, take_cursors: bool, *, settle: bool) -> CommitReport | None:
         """Start a commit; the report if it is stored on the spot."""
-        is_lazy = self._flush_cursors or self._cursors_left
         # After a failure the cursors go first and alone: when the disk is full it is acks
         # and the trims they allow that make room, and they must not fail with the appends.
         alone = self.has_dirty if self._cursors_first else False
@@ -215,8 +225,8 @@ class Committer:
                     commit.unwritten.append(subscription)
         if alone or take_cursors or commit.taken:
             self._plan_cursors(commit)
-        # Cursors that nobody waits for are the store's at once, and take along what it lacks.
-        settle, self._settle_due = self._settle_due or is_lazy, False
+        if settle:
+            self._settle_due = False
         self._under_way.append(commit)
         self._overtaking.begun(commit.size)
         return self._log.submit(commit.changes, self._ended, settle=settle)
@@ -245,27 +255,10 @@ class Committer:
         gathered = gather(self._waiting)
         commit.requests, commit.size = gathered.requests, gathered.size
         if gathered.may_be_barred:
-            self._bar(commit)
+            self.waiting_bytes -= commit.bar()
         if gathered.removes:
             for request in commit.requests:
                 commit.removes(request)
-
-    def _bar(self, commit: PlannedCommit) -> None:
-        """Take out what appends where nothing comes any more; those who asked are told so."""
-        going = {each.deletes_topic for each in commit.requests if each.deletes_topic is not None}
-        going.update(commit.going)
-        takes_along = all(each.takes_along for each in going)
-        kept: list[Request] = []
-        for request in commit.requests:
-            if not (takes_along and request.passes_over_gone):
-                topic = request.barred_from(going)
-                if topic is not None:
-                    commit.size -= request.size
-                    self.waiting_bytes -= request.size
-                    request.fail(TopicFenced(f"{topic!r} is being deleted, or has gone"))
-                    continue
-            kept.append(request)
-        commit.requests = kept
 
     def _plan_cursors(self, commit: PlannedCommit) -> None:
         """Put changed cursors into ``commit``, those first that somebody waits for, and the ledgers

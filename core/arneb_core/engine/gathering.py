@@ -11,7 +11,7 @@ from typing import Final
 
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
-from arneb_core.store.commit.commit_log import CommitLog
+from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, CommitLog
 
 COMMIT_ENTRIES_MAX: Final = 4_000
 """Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
@@ -40,6 +40,18 @@ def waits(log: CommitLog, under_way: Collection[PlannedCommit], waiting_bytes: i
     if not under_way or len(under_way) >= log.depth:
         return bool(under_way)
     return waiting_bytes - sum(each.size for each in under_way) < log.beside_bytes_min
+
+
+def is_little(waiting: Collection[Request]) -> bool:
+    """What waits is runs, and few enough to be stored by one write, where that is done."""
+    if not 0 < len(waiting) <= COMMIT_APPENDS_MAX // 2:
+        return False
+    size = 0
+    for request in waiting:
+        if not request.is_run:
+            return False
+        size += request.size
+    return size <= SMALL_BYTES_MAX
 
 
 def gather(waiting: deque[Request]) -> Gathered:

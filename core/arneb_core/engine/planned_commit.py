@@ -10,7 +10,7 @@ from itertools import chain
 
 from arneb_core.api.callbacks import Done, call, has_failed
 from arneb_core.api.core import CountedRun
-from arneb_core.api.errors import CommitFailed
+from arneb_core.api.errors import CommitFailed, TopicFenced
 from arneb_core.api.position import Position
 from arneb_core.cursor.cursor import CursorChanges
 from arneb_core.engine.consumer import LogConsumer
@@ -93,6 +93,26 @@ class PlannedCommit:
         if request.deletes_topic is not None:
             self.going = {*self.going, request.deletes_topic}
         self.leaving = {*self.leaving, *request.leaving}
+
+    def bar(self) -> int:
+        """Take out what appends where nothing comes any more; those who asked are told so. How many
+        bytes that was."""
+        going = {each.deletes_topic for each in self.requests if each.deletes_topic is not None}
+        going.update(self.going)
+        takes_along = all(each.takes_along for each in going)
+        kept: list[Request] = []
+        barred = 0
+        for request in self.requests:
+            if not (takes_along and request.passes_over_gone):
+                topic = request.barred_from(going)
+                if topic is not None:
+                    barred += request.size
+                    request.fail(TopicFenced(f"{topic!r} is being deleted, or has gone"))
+                    continue
+            kept.append(request)
+        self.requests = kept
+        self.size -= barred
+        return barred
 
     def plan_appends(self, now_ms: int) -> None:
         """Join the appends of all requests to one run a topic, and place those runs."""

@@ -52,6 +52,18 @@ async def test_bytes_go_both_ways() -> None:
         assert await pair.link.receive() == b""
 
 
+async def test_it_is_told_whether_something_has_come_which_stays_there() -> None:
+    async with pair_of_sockets() as pair:
+        assert not pair.link.has_come()
+        await pair.peer.send_all(b"hello")
+        assert pair.link.has_come()
+        assert pair.link.has_come()
+        assert pair.link.receive_now(10) == b"hello"
+        assert not pair.link.has_come()
+        await pair.peer.aclose()
+        assert not pair.link.has_come()
+
+
 async def test_what_has_come_is_had_without_waiting() -> None:
     async with pair_of_sockets() as pair:
         assert pair.link.receive_now(10) == b""

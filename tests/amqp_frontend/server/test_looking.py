@@ -6,8 +6,10 @@ from collections.abc import Iterable
 import trio
 
 from arneb_amqp.server.looking import (
+    CLEAR_ANSWERS,
     LOOK_S,
     REST_LOOKS,
+    SURE_LOOKS,
     VAIN_REST_LOOKS,
     WITHOUT_PASS_S,
     Looking,
@@ -25,7 +27,9 @@ class Bytes:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.soon: deque[bytes] = deque()
-        self.looks = self.passes = 0
+        self.more = False
+        """There is something before the answer."""
+        self.looks = self.passes = self.asked = 0
 
     async def receive(self, size: int) -> bytes:
         self.passes += 1
@@ -36,6 +40,10 @@ class Bytes:
         self.looks += 1
         self.now_s += LOOKED_S
         return self.soon.popleft() if self.soon else b""
+
+    def has_come(self) -> bool:
+        self.asked += 1
+        return self.more
 
 
 class Reading:
@@ -48,8 +56,15 @@ class Reading:
     async def read(self, soon: Iterable[bytes] = (), *, is_awaited: bool = True) -> bytes:
         """One turn, before which there were looks that found ``soon``."""
         self.bytes.now_s += TURN_S
+        if self.looking.asks:
+            self.looking.answers()
         self.bytes.soon = deque(soon)
-        data = self.looking.look(100) if is_awaited else b""
+        data = b""
+        if is_awaited:
+            if self.looking.is_pass_due:
+                self.bytes.passes += 1
+                self.looking.passed()
+            data = self.looking.look(100)
         if not data:
             data = await self.bytes.receive(100)
             self.looking.passed()
@@ -82,19 +97,53 @@ async def test_who_had_sent_more_already_is_not_looked_at_for_a_while() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"more"]) == b"more"
+    reading.bytes.more = True
+    await reading.rested()
+
+
+async def test_who_is_quick_and_waits_for_each_answer_is_looked_at_again() -> None:
+    """It had sent nothing before its answers; that is not asked each time."""
+    reading = Reading()
+    await reading.rested()
+    for _ in range(CLEAR_ANSWERS + SURE_LOOKS):
+        assert await reading.read([b"soon"]) == b"soon"
+    assert reading.bytes.asked == CLEAR_ANSWERS
+    for _ in range(CLEAR_ANSWERS + SURE_LOOKS):
+        assert await reading.read([b"soon"]) == b"soon"
+    assert reading.bytes.asked == 2 * CLEAR_ANSWERS
+
+
+async def test_who_sends_some_at_a_time_had_all_answers_now_and_then() -> None:
+    """All of them come by one read, then the first alone, and behind it the others."""
+    reading = Reading()
+    await reading.rested()
+    assert await reading.read([b"all"]) == b"all"
+    assert await reading.read([b"first"]) == b"first"
+    reading.bytes.more = True
     await reading.rested()
 
 
 async def test_the_loop_has_its_passes() -> None:
     reading = Reading()
     await reading.rested()
-    got = [await reading.read([b"", b"soon"]) for _ in range(100)]
-    between, longest = 0, 0
-    for each in got:
-        between = between + 1 if each == b"soon" else 0
+    between = longest = 0
+    for _ in range(100):
+        passes = reading.bytes.passes
+        assert await reading.read([b"", b"soon"]) == b"soon"
+        between = between + 1 if reading.bytes.passes == passes else 0
         longest = max(longest, between)
     assert longest == WITHOUT_PASS_S // (TURN_S + 2 * LOOKED_S)
-    assert reading.bytes.passes == got.count(b"passed") > 100 // (longest + 2)
+    assert reading.bytes.passes >= 100 // (longest + 2)
+
+
+async def test_who_is_not_looked_at_has_no_pass_for_that() -> None:
+    resting, single = Reading(), Reading(cores=1)
+    for _ in range(REST_LOOKS):
+        assert await resting.read() == b"passed"
+        assert await single.read() == b"passed"
+    await single.read()
+    assert resting.bytes.passes == REST_LOOKS
+    assert single.bytes.passes == REST_LOOKS + 1
 
 
 async def test_who_waits_for_something_or_is_not_alone_is_not_looked_at() -> None:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.server.looking import REST_LOOKS
+from arneb_amqp.server.looking import REST_LOOKS, WITHOUT_PASS_S, Looking
 from arneb_amqp.server.reading import Reading
 from arneb_core.api.long_turns import FIRST_READ_BYTES, LARGE_READ_BYTES, LongTurns
 
@@ -41,11 +41,11 @@ class Passes(trio.abc.Instrument):
         self.number += 1
 
 
-async def passes_of(reading: Reading) -> int:
+async def passes_of(reading: Reading, *, is_awaited: bool = False) -> int:
     """How many passes of the loop the next read takes."""
     passes = Passes()
     trio.lowlevel.add_instrument(passes)
-    await reading.receive(is_awaited=False)
+    await reading.receive(is_awaited=is_awaited)
     trio.lowlevel.remove_instrument(passes)
     return passes.number
 
@@ -86,7 +86,23 @@ async def test_who_sends_no_more_than_many_do_waits_for_no_pass() -> None:
 async def test_who_is_alone_and_has_its_answers_is_looked_at(*, is_awaited: bool) -> None:
     link = Sent(*[100] * (REST_LOOKS + 1))
     reading = Reading(cast("Link", link), LongTurns())
-    reading._looking._may_look = True  # as on two cores
+    reading.looking._may_look = True  # as on two cores
     for _ in range(REST_LOOKS + 1):
         assert await reading.receive(is_awaited=is_awaited)
     assert bool(link.looks) is is_awaited
+
+
+async def test_who_is_looked_at_lets_others_have_their_turn_now_and_then() -> None:
+    link, now_s = Sent(*[100] * (REST_LOOKS + 2)), 1.0
+    link.receive_now = lambda size: b"soon"  # type: ignore[method-assign]
+    reading = Reading(cast("Link", link), LongTurns())
+    reading.looking = Looking(cast("Link", link), 2, lambda: now_s)
+    for _ in range(REST_LOOKS):
+        await reading.receive(is_awaited=True)
+    assert len(link.sizes) == 2, "it was looked at too soon"
+    assert await passes_of(reading, is_awaited=True) == 0
+    for _ in range(2):
+        now_s += 2 * WITHOUT_PASS_S
+        assert await passes_of(reading, is_awaited=True) == 1
+        assert await passes_of(reading, is_awaited=True) == 0
+    assert len(link.sizes) == 2, "it was waited for"

@@ -3,11 +3,14 @@
 import socket
 from collections.abc import Callable
 
+import pytest
 import trio
 from pamqp.commands import Channel
 from tests.amqp_frontend.server.conftest import Broker
 from tests.amqp_frontend.session.playbook import make
 
+from arneb_amqp.server.link import Link
+from arneb_amqp.server.looking import Looking
 from arneb_amqp.wire.methods import encode_method
 
 
@@ -67,3 +70,32 @@ def test_ten_thousand_methods_of_a_few_reads_are_many_turns(broker: Broker) -> N
     connection.close()
     assert got == flow_ok
     assert count >= 100
+
+
+def test_whether_a_client_waits_for_its_answers_is_asked_before_each(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, sent = Looking.__init__, []
+
+    def asking(self: Looking, link: Link) -> None:
+        begin(self, link)
+        self.asks = True
+
+    def asked(self: Looking) -> None:
+        link = self._link
+        assert isinstance(link, Link)
+        sent.append((link.writes, link.sent_bytes))
+
+    monkeypatch.setattr(Looking, "__init__", asking)
+    monkeypatch.setattr(Looking, "answers", asked)
+    connection = broker.connect()
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("asked")
+    for _ in range(5):
+        channel.basic_publish("", "asked", b"x")
+    connection.close()
+    writes = [each for each, _ in sent]
+    assert writes == list(range(len(writes))), "an answer left before it was asked"
+    assert sent[0] == (0, 0)
+    assert len(sent) > 5

@@ -39,7 +39,7 @@ from arneb_core.log.durable_log import ColdReader, DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import Ended
+from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, Ended
 from arneb_core.store.commit.inline import ENTRIES_MAX
 from arneb_core.store.overlay import can_be_laid_over
 from arneb_core.store.records import LedgerRecord
@@ -74,6 +74,10 @@ class ScriptedLog:
         self.rows: dict[tuple[Table, bytes], bytes] = {}
         self.at_once = False
         """Commits are stored on the spot while none is under way."""
+        self.has_journal = False
+        """What is stored so is not settled then, and to settle takes a while."""
+        self.submitted: list[tuple[int, bool]] = []
+        """How many entries each commit had, and whether it settles."""
         self.takes_beside = False
         self.beside_total = 0
         self.possible: Callable[[], None] | None = None
@@ -90,8 +94,11 @@ class ScriptedLog:
         self, changes: Changes, ended: Ended, *, settle: bool = False
     ) -> CommitReport | None:
         assert not self.is_lost, "something is submitted after leadership was lost"
-        if self.at_once and not self.under_way:
-            return self._apply(changes)
+        self.submitted.append((sum(len(each[2]) for each in changes.blocks), settle))
+        if self.at_once and not self.under_way and not (settle and self.has_journal):
+            report = self._apply(changes)
+            report.unsettled = self.has_journal
+            return report
         self.under_way.append((changes, ended))
         assert len(self.under_way) <= self.depth
         return None
@@ -344,9 +351,17 @@ class PlanningMachine(RuleBasedStateMachine):
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
 
-    @rule(at_once=st.booleans())
-    def end_at_once(self, at_once: bool) -> None:
-        self.log.at_once = at_once
+    @rule(at_once=st.booleans(), has_journal=st.booleans())
+    def end_at_once(self, at_once: bool, has_journal: bool) -> None:
+        self.log.at_once, self.log.has_journal = at_once, has_journal
+
+    @rule(cursors=st.booleans())
+    def settle(self, cursors: bool) -> None:
+        """What the log has is to be in the store as well, cursors or not; soon."""
+        if cursors:
+            self.committer.flush_cursors()
+        else:
+            self.committer.settle()
 
     @rule(number=st.sampled_from(TOPICS), share=st.integers(1, 4), wait=st.booleans())
     def acknowledge(self, number: int, share: int, wait: bool) -> None:
@@ -554,3 +569,67 @@ def test_little_waits_for_what_is_under_way_and_much_is_begun_beside_it() -> Non
     while machine.log.under_way:
         machine.log.store()
     assert all(each.told == [None] for each in machine.asked)
+
+
+def with_a_journal() -> PlanningMachine:
+    """Little is stored at once, and is not settled."""
+    machine = PlanningMachine()
+    machine.begin(1, 0)
+    machine.ask({1: 1, 2: 1})  # opens the ledgers
+    machine.committer.start()
+    while machine.log.under_way:
+        machine.log.store()
+    machine.log.at_once = machine.log.has_journal = True
+    machine.ask({1: 1}, is_run=True)
+    machine.committer.start()
+    assert machine.committer.unsettled
+    machine.log.submitted.clear()
+    return machine
+
+
+@pytest.mark.parametrize("cursors", [False, True], ids=["takeover", "cursors"])
+def test_a_publisher_does_not_wait_for_what_nobody_waits_for(cursors: bool) -> None:
+    machine = with_a_journal()
+    if cursors:
+        machine.acknowledge(1, 4, wait=False)
+    machine.settle(cursors)
+    asked = machine.ask({1: 1}, is_run=True)
+    machine.committer.start()
+    assert asked.told == [None]
+    assert machine.log.submitted == [(1, False), (0, True)]
+    machine.log.store()
+    assert not machine.committer.unsettled
+    assert machine.committer.is_idle
+
+
+def test_what_nobody_waits_for_waits_once() -> None:
+    machine = with_a_journal()
+    machine.settle(False)
+    machine.log.at_once = False
+    for _ in range(3):
+        machine.ask({1: 1}, is_run=True)
+        machine.committer.start()
+    assert machine.log.submitted == [(1, False)]
+    machine.log.store()
+    assert machine.log.submitted == [(1, False), (2, True)]
+
+
+@pytest.mark.parametrize("case", ["large", "more than a run", "a receipt", "no journal"])
+def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
+    machine = with_a_journal()
+    if case == "no journal":
+        machine.committer.settle()
+        machine.committer.start()
+        machine.log.store()
+        machine.log.has_journal = False
+        machine.log.submitted.clear()
+    if case == "a receipt":
+        machine.acknowledge(1, 4, wait=True)
+        machine.committer.flush_cursors()
+    else:
+        machine.acknowledge(1, 4, wait=False)
+        machine.settle(True)
+    size = SMALL_BYTES_MAX // ENTRY_BYTES + 1 if case == "large" else 1
+    machine.ask({1: size}, is_run=case != "more than a run")
+    machine.committer.start()
+    assert machine.log.submitted == [(size, True)]
