@@ -72,8 +72,8 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a client that waits for its answers is looked at for as long as it likes",
         LOOKING,
-        "        if began - self._passed_s > WITHOUT_PASS_S:\n",
-        "        if False:\n",
+        "        return self._seconds() - self._passed_s > WITHOUT_PASS_S\n",
+        "        return False\n",
         LOOKING_TESTS,
     ),
     Mutant(

@@ -26,6 +26,7 @@ from arneb_amqp.session.effects import Disconnect, Token
 from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Event
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.resource_alarms import Resource, Short
 from arneb_core.api.supervision import contain
@@ -240,20 +241,22 @@ class Connection:
         if self._behind_deliveries or self._answer_follows:
             return
         try:
-            data = self.session.data_to_send(trio.current_time())
-            if data:
-                if self._looking.asks:
-                    self._looking.answers()
-                self.link.send(data, leased=self._is_leased)
-                self._is_leased = False
+            session = self.session
+            if session.has_data:
+                now = session.now if self._in_turn else trio.current_time()
+                if data := session.data_to_send(now):
+                    if self._looking.asks:
+                        self._looking.answers()
+                    self.link.send(data, leased=self._is_leased)
+                    self._is_leased = False
             if self._disconnecting:
                 if not self._peer_first:
                     self.link.finish()
             elif not self.consumers.writable and self.link.waiting_bytes <= self._low:
                 self.consumers.set_writable(True)
-            if self._unblock is not None and not self.session.blocked:
+            if self._unblock is not None and not session.blocked:
                 self._unblock.set()
-            if self._room_made is not None and self.session.state is not ConnectionState.OPEN:
+            if self._room_made is not None and session.state is not ConnectionState.OPEN:
                 self._room_made.set()
         except Exception as error:
             self.break_down(error)
@@ -299,6 +302,7 @@ class Connection:
     async def _converse(self) -> None:
         link, session, runner, core = self.link, self.session, self._runner, self._core
         flusher = self._server.flusher
+        now = trio.lowlevel.current_clock().current_time
         while not self._disconnecting:
             data = await self._reading.receive(is_awaited=runner.is_alone)
             if not data:
@@ -309,7 +313,7 @@ class Connection:
             if not is_leased:  # sooner than the alarm, which is noticed later
                 self.alarms_changed(self._server.resource_alarms.short | {Resource.LOG})
             self._is_leased = self._is_leased or is_leased
-            session.receive_data(data, *instants())
+            session.receive_data(data, now(), wall_clock_ms())
             # What another task carries out must not be overtaken, and to read on meanwhile would
             # be to gather without end what nobody takes.
             if runner.busy:

@@ -21,6 +21,7 @@ from arneb_core.api.callbacks import Done
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
+from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 
 
@@ -47,6 +48,11 @@ class Publishes:
             self._admit(effect)
             return
         queues = vhost.queues
+        if len(effect.queues) == 1 and not effect.expiring:  # as most are
+            (name,) = effect.queues
+            if (topic := queues.topic(name)) is not None:
+                self._append(topic, effect)
+                return
         topics = [queues.topic(name) for name in effect.queues]
         present = [topic for topic in topics if topic is not None]
         if effect.expiring:
@@ -56,18 +62,22 @@ class Publishes:
         elif not present:
             self._context.events.committed(token, None)
         elif len(present) == 1:
-            # One entry is one message here, and saying so saves the core a look into each.
-            self._core.append(
-                present[0],
-                effect.entries,
-                lambda error, _: self._done(token, error),
-                len(effect.entries),
-                passes_over_gone=True,
-            )
+            self._append(present[0], effect)
         else:
             appends = [(topic, effect.entries) for topic in present]
             unit = Unit(appends, passes_over_gone=True, has_batches=False)
             self._core.commit(unit, lambda error: self._done(token, error))
+
+    def _append(self, topic: Topic, effect: Append) -> None:
+        entries, token = effect.entries, effect.token
+        # One entry is one message here, and saying so saves the core a look into each.
+        self._core.append(
+            topic,
+            entries,
+            lambda error, _: self._done(token, error),
+            len(entries),
+            passes_over_gone=True,
+        )
 
     async def commit(self, request: Commit, acks: Sequence[tuple[Consumer, Settled]]) -> bool:
         """Carry out a transaction, ``acks`` and all: whether every queue took its part of it. One

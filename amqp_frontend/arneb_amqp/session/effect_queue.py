@@ -124,7 +124,8 @@ class EffectQueue:
 
     def drain(self) -> list[Effect]:
         """Everything ordered since the last call."""
-        self._close()
+        if self._collecting is not None or self._acknowledged:
+            self._close()
         effects, self._effects = self._effects, []
         return effects
 

@@ -148,6 +148,8 @@ class FastReader:
                 if self._publishes.is_full:
                     frames = ITEMS_MAX
                     continue
+                if at == len(raw):  # as most reads end
+                    break
             try:
                 frame = cut_frame(raw, at, self._publishes.payload_bytes_max)
             except FramingLost as problem:

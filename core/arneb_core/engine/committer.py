@@ -56,7 +56,8 @@ class Committer:
         self._histories: dict[Recorder, None] = {}
         """They have something to write, with the next cursors."""
         self._trim_due: dict[SubscribedTopic, bool] = {}
-        self._trims_left = False
+        self._must_trim = False
+        """The store has trims to go on with."""
         self.unsettled = False
         """Something is in the commit log only."""
         self._settle_due = False
@@ -162,21 +163,26 @@ class Committer:
 
     def stop(self) -> None:
         """Begin nothing that can wait for the next start."""
-        self._stopping = True
+        self._stopping, self._must_trim = True, False
 
     def start(self, *, commits: bool = True) -> None:
         """Start what can be started; without ``commits``, only what is stored beside large ones."""
         under_way = self._under_way
         try:
             while self.breakage.error is None:
-                if self._overtaking.is_due(self._waiting, under_way, self.waiting_bytes, commits):
+                waiting, size = self._waiting, self.waiting_bytes
+                if waiting and self._overtaking.is_due(waiting, under_way, size, commits):
                     self._overtake()
-                is_full = under_way and self._one_by_one
-                if is_full or not commits or waits(self._log, under_way, self.waiting_bytes):
+                if not commits:
+                    break
+                size = self.waiting_bytes
+                if under_way and (self._one_by_one or waits(self._log, under_way, size)):
                     break
                 is_lazy = self._cursors_left or self._flush_cursors
                 take_cursors = is_lazy or bool(self._receipts)
-                if not (self._waiting or take_cursors or self._is_left_over):
+                # What the store has to go on with is for a commit, if none is under way.
+                is_left = (self._must_trim or self._settle_due) and not under_way
+                if not (waiting or take_cursors or is_left):
                     break
                 # Cursors that nobody waits for are the store's, and take along what it lacks.
                 settle = is_lazy or self._settle_due
@@ -304,7 +310,7 @@ class Committer:
         commit = self._under_way.popleft()
         self._overtaking.again()
         # The store removes large topics step by step, one step a commit.
-        self._trims_left = bool(report.trims_left)
+        self._must_trim = bool(report.trims_left) and not self._stopping
         self.full = self._one_by_one = False
         self._add_up(commit, report)
 
@@ -338,7 +344,7 @@ class Committer:
         """None of ``commits``, which are those planned last, is durable. What is in any but the
         first was only planned on what did not come to be: it waits again, before all others."""
         self._overtaking.again()
-        self._trims_left = False  # the next commit that is stored says so again
+        self._must_trim = False  # the next commit that is stored says so again
         self._cursors_left = False  # nor are they tried for ever
         # Only a commit with requests sends the cursors ahead, so that a cursor commit which
         # fails as well cannot keep the requests waiting for ever.
@@ -382,12 +388,3 @@ class Committer:
             self._room.unpark_all()
         if self._idle and self.is_idle:
             self._idle.unpark_all()
-
-    @property
-    def _is_left_over(self) -> bool:
-        """The store has to go on with something, and no commit is under way that could take it."""
-        return not self._under_way and (self._must_trim or self._settle_due)
-
-    @property
-    def _must_trim(self) -> bool:
-        return self._trims_left and not self._stopping

@@ -200,6 +200,11 @@ class ConnectionSession(Lifecycle):
         """What is to be done, in order; the session waits for an answer to each request."""
         return self.effects.drain()
 
+    @property
+    def has_data(self) -> bool:
+        """There may be something to be written."""
+        return bool(self._confirming or self.output.size)
+
     def data_to_send(self, now: float) -> bytes:
         """What is to be written, all that has come up since the last call."""
         if self._confirming:
