@@ -13,7 +13,7 @@ LOOKING: Final = "amqp_frontend/arneb_amqp/server/looking.py"
 ALONE_TESTS: Final = ("tests/core/engine/test_turns_alone.py",)
 LOOKING_TESTS: Final = ("tests/amqp_frontend/server/test_looking.py",)
 READING_TESTS: Final = ("tests/amqp_frontend/server/test_reading.py",)
-PLANNED_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
+BACK_TESTS: Final = ("tests/core/engine/test_standing_back.py",)
 MAINTENANCE_TESTS: Final = ("tests/core/engine/test_maintenance.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
 
@@ -144,21 +144,21 @@ PASSES_MUTANTS: Final = (
         CORE + "engine/committer.py",
         "                    if first:\n",
         "                    if False:\n",
-        PLANNED_TESTS,
+        BACK_TESTS,
     ),
     Mutant(
         "a takeover of the journal waits as long as publishers bring something",
         CORE + "engine/committer.py",
         "                    self._stood_back = first\n",
         "",
-        PLANNED_TESTS,
+        BACK_TESTS,
     ),
     Mutant(
         "what is large goes before the cursors and is a commit of its own",
         CORE + "engine/gathering.py",
         "    return size <= SMALL_BYTES_MAX\n",
         "    return True\n",
-        PLANNED_TESTS,
+        BACK_TESTS,
     ),
     Mutant(
         "on one core the broker takes the time in which the client could answer",

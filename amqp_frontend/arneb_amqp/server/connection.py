@@ -242,7 +242,7 @@ class Connection:
             return
         try:
             session = self.session
-            if session.has_data:
+            if session.confirmers or session.output.size:
                 now = session.now if self._in_turn else trio.current_time()
                 if data := session.data_to_send(now):
                     if self._looking.asks:

@@ -39,7 +39,7 @@ from arneb_core.log.durable_log import ColdReader, DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, Ended
+from arneb_core.store.commit.commit_log import Ended
 from arneb_core.store.commit.inline import ENTRIES_MAX
 from arneb_core.store.overlay import can_be_laid_over
 from arneb_core.store.records import LedgerRecord
@@ -69,6 +69,7 @@ class ScriptedLog:
         self.depth = depth
         self.beside_bytes_min = beside_bytes_min
         self.under_way: deque[tuple[Changes, Ended]] = deque()
+        self._settles: deque[bool] = deque()
         self.entries: dict[tuple[TopicId, Position], bytes] = {}
         """What is stored, and was not trimmed."""
         self.rows: dict[tuple[Table, bytes], bytes] = {}
@@ -100,6 +101,7 @@ class ScriptedLog:
             report.unsettled = self.has_journal
             return report
         self.under_way.append((changes, ended))
+        self._settles.append(settle)
         assert len(self.under_way) <= self.depth
         return None
 
@@ -120,12 +122,15 @@ class ScriptedLog:
     def store(self) -> None:
         """The oldest commit is stored."""
         changes, ended = self.under_way.popleft()
-        ended(self._apply(changes))
+        report = self._apply(changes)
+        report.unsettled = self.has_journal and not self._settles.popleft()
+        ended(report)
 
     def refuse(self, error: CommitFailed) -> None:
         """The oldest commit is not stored, and so none is."""
         _, ended = self.under_way.popleft()
         self.under_way.clear()
+        self._settles.clear()
         self.is_lost = isinstance(error, LeadershipLost)
         ended(error)
 
@@ -569,67 +574,3 @@ def test_little_waits_for_what_is_under_way_and_much_is_begun_beside_it() -> Non
     while machine.log.under_way:
         machine.log.store()
     assert all(each.told == [None] for each in machine.asked)
-
-
-def with_a_journal() -> PlanningMachine:
-    """Little is stored at once, and is not settled."""
-    machine = PlanningMachine()
-    machine.begin(1, 0)
-    machine.ask({1: 1, 2: 1})  # opens the ledgers
-    machine.committer.start()
-    while machine.log.under_way:
-        machine.log.store()
-    machine.log.at_once = machine.log.has_journal = True
-    machine.ask({1: 1}, is_run=True)
-    machine.committer.start()
-    assert machine.committer.unsettled
-    machine.log.submitted.clear()
-    return machine
-
-
-@pytest.mark.parametrize("cursors", [False, True], ids=["takeover", "cursors"])
-def test_a_publisher_does_not_wait_for_what_nobody_waits_for(cursors: bool) -> None:
-    machine = with_a_journal()
-    if cursors:
-        machine.acknowledge(1, 4, wait=False)
-    machine.settle(cursors)
-    asked = machine.ask({1: 1}, is_run=True)
-    machine.committer.start()
-    assert asked.told == [None]
-    assert machine.log.submitted == [(1, False), (0, True)]
-    machine.log.store()
-    assert not machine.committer.unsettled
-    assert machine.committer.is_idle
-
-
-def test_what_nobody_waits_for_waits_once() -> None:
-    machine = with_a_journal()
-    machine.settle(False)
-    machine.log.at_once = False
-    for _ in range(3):
-        machine.ask({1: 1}, is_run=True)
-        machine.committer.start()
-    assert machine.log.submitted == [(1, False)]
-    machine.log.store()
-    assert machine.log.submitted == [(1, False), (2, True)]
-
-
-@pytest.mark.parametrize("case", ["large", "more than a run", "a receipt", "no journal"])
-def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
-    machine = with_a_journal()
-    if case == "no journal":
-        machine.committer.settle()
-        machine.committer.start()
-        machine.log.store()
-        machine.log.has_journal = False
-        machine.log.submitted.clear()
-    if case == "a receipt":
-        machine.acknowledge(1, 4, wait=True)
-        machine.committer.flush_cursors()
-    else:
-        machine.acknowledge(1, 4, wait=False)
-        machine.settle(True)
-    size = SMALL_BYTES_MAX // ENTRY_BYTES + 1 if case == "large" else 1
-    machine.ask({1: size}, is_run=case != "more than a run")
-    machine.committer.start()
-    assert machine.log.submitted == [(size, True)]

@@ -88,7 +88,7 @@ class ConnectionSession(Lifecycle):
         self.channels = Channels(broker.channels)
         self._consumer_ids = 0
         self._consumers: dict[ConsumerId, RegisteredConsumer] = {}
-        self._confirming: dict[Publishing, None] = {}
+        self.confirmers: dict[Publishing, None] = {}
         self._timeout_s = broker.config.consumer_timeout_s
         self.transaction_bytes = TransactionBytes(broker.config.transaction_bytes_max)
         self._check_interval_s = check_interval_s(self._timeout_s)
@@ -200,17 +200,12 @@ class ConnectionSession(Lifecycle):
         """What is to be done, in order; the session waits for an answer to each request."""
         return self.effects.drain()
 
-    @property
-    def has_data(self) -> bool:
-        """There may be something to be written."""
-        return bool(self._confirming or self.output.size)
-
     def data_to_send(self, now: float) -> bytes:
         """What is to be written, all that has come up since the last call."""
-        if self._confirming:
-            for publisher in self._confirming:
+        if self.confirmers:
+            for publisher in self.confirmers:
                 publisher.send_confirms()
-            self._confirming.clear()
+            self.confirmers.clear()
         if not self.output.size:
             return b""
         self.sent(now)
@@ -227,7 +222,7 @@ class ConnectionSession(Lifecycle):
 
     def confirming(self, publisher: Publishing) -> None:
         """``publisher`` has confirms to send."""
-        self._confirming[publisher] = None
+        self.confirmers[publisher] = None
 
     def next_consumer(self) -> ConsumerId:
         """A consumer id that was never used."""
@@ -262,7 +257,7 @@ class ConnectionSession(Lifecycle):
         other then: it would stay until a collection of everything, for which others wait."""
         self.end_channels()
         self._consumers.clear()
-        self._confirming.clear()
+        self.confirmers.clear()
         self.waiting.clear()
         self.effects = EffectQueue()
 
