@@ -122,8 +122,9 @@ class ScriptedLog:
     def store(self) -> None:
         """The oldest commit is stored."""
         changes, ended = self.under_way.popleft()
+        settles = self._settles.popleft()
         report = self._apply(changes)
-        report.unsettled = self.has_journal and not self._settles.popleft()
+        report.unsettled = self.has_journal and not settles
         ended(report)
 
     def refuse(self, error: CommitFailed) -> None:
