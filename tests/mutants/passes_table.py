@@ -105,6 +105,13 @@ PASSES_MUTANTS: Final = (
         LOOKING_TESTS,
     ),
     Mutant(
+        "a publisher that asks for no answer has its messages read one by one",
+        LOOKING,
+        "            elif not self._answered:",
+        "            elif False:",
+        LOOKING_TESTS,
+    ),
+    Mutant(
         "one answer before which nothing had come shows that a client waits for each",
         LOOKING,
         "        if self._clear == CLEAR_ANSWERS:\n",

@@ -69,6 +69,8 @@ class Looking:
         """Looks that may find something at once, of a client that waits for its answers."""
         self._clear = 0
         """Answers before which nothing had come, since :attr:`asks`."""
+        self._answered = False
+        """It had one since something was found at once; while :attr:`asks`."""
         self.asks = False
         """:meth:`answers` is to be called before each answer: it is not known whether the client
         waits for them."""
@@ -91,6 +93,7 @@ class Looking:
 
     def answers(self) -> None:
         """The client is about to have an answer."""
+        self._answered = True
         if self._link.has_come():
             self.asks, self._rest = False, REST_LOOKS
             return
@@ -112,6 +115,9 @@ class Looking:
                 self._sure -= 1
             elif not self.asks:
                 self.asks, self._clear = True, 0
+            elif not self._answered:  # it is one who waits for none
+                self.asks, self._rest = False, REST_LOOKS
+            self._answered = False
             return data
         while self._seconds() < until:
             if data := receive(size):

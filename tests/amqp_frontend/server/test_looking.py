@@ -52,11 +52,12 @@ class Reading:
     def __init__(self, cores: int = 2) -> None:
         self.bytes = Bytes()
         self.looking = Looking(self.bytes, cores, lambda: self.bytes.now_s)
+        self.answers = True
 
     async def read(self, soon: Iterable[bytes] = (), *, is_awaited: bool = True) -> bytes:
         """One turn, before which there were looks that found ``soon``."""
         self.bytes.now_s += TURN_S
-        if self.looking.asks:
+        if self.looking.asks and self.answers:
             self.looking.answers()
         self.bytes.soon = deque(soon)
         data = b""
@@ -111,6 +112,15 @@ async def test_who_is_quick_and_waits_for_each_answer_is_looked_at_again() -> No
     for _ in range(CLEAR_ANSWERS + SURE_LOOKS):
         assert await reading.read([b"soon"]) == b"soon"
     assert reading.bytes.asked == 2 * CLEAR_ANSWERS
+
+
+async def test_who_sends_on_and_has_no_answers_is_not_looked_at_for_a_while() -> None:
+    reading = Reading()
+    reading.answers = False
+    await reading.rested()
+    assert await reading.read([b"more"]) == b"more"
+    assert await reading.read([b"more"]) == b"more"
+    await reading.rested()
 
 
 async def test_who_sends_some_at_a_time_had_all_answers_now_and_then() -> None:
