@@ -399,8 +399,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "the end of a small turn begins a large commit",
         CORE + "engine/committer.py",
-        "                if is_full or not commits or waits(",
-        "                if is_full or waits(",
+        "                if not commits:\n                    break\n",
+        "",
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(
@@ -462,8 +462,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what was known of those who waited is believed when a commit could not be planned",
         CORE + "engine/committer.py",
-        "        self._overtaking.again()\n        self._trims_left = False  # the",
-        "        self._trims_left = False  # the",
+        "        self._overtaking.again()\n        self._must_trim = False  # the",
+        "        self._must_trim = False  # the",
         PLANNING_TESTS,
     ),
     Mutant(

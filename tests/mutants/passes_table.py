@@ -86,8 +86,8 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "who sends more than one request at a time has them read one by one",
         LOOKING,
-        "            self.asks, self._rest = False, REST_LOOKS\n",
-        "            self.asks = False\n",
+        "            self.asks, self._rest = False, REST_LOOKS\n            return\n",
+        "            self.asks = False\n            return\n",
         LOOKING_TESTS,
     ),
     Mutant(
