@@ -81,6 +81,16 @@ def test_the_usual_form_is_read_as_protobuf_reads_it(heads: list[bytes]) -> None
         assert make_entries(sent, NOW_MS) == expected(one_by_one)
 
 
+@pytest.mark.parametrize("delays", [[0, 1, 2], [0, 1, 0, 2, 3], [0, 0, 5], [4, 0, 6]])
+def test_each_of_a_run_has_its_own_time_wherever_it_stands(delays: list[int]) -> None:
+    """The first is never of the usual form: by it the producer's name is found."""
+    later = [{"deliver_at_time": NOW_MS + each} if each else {} for each in delays]
+    sent = [join_body(plain(**fields).SerializeToString(), b"payload") for fields in later]
+    made = make_entries(sent, NOW_MS)
+    assert made == expected([make_entry(body, NOW_MS) for body in sent])
+    assert made[2]
+
+
 @given(st.lists(bodies(), min_size=1, max_size=4), st.data())
 def test_a_damaged_body_is_refused_in_a_run_as_alone(
     sent: list[bytes], data: st.DataObject
