@@ -6,7 +6,7 @@ the time since somebody looked last. What it says of the broker are the sums ove
 Source: Pulsar's documentation of its metrics, and ``TopicStats`` and ``NamespaceStatsAggregator``.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,9 +14,14 @@ import trio
 
 from arneb.metrics.text import Columns, Metric, labelled, samples
 from arneb.observed import ObservedCore
+from arneb_core.api.consumers import Consumer
 from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
+from arneb_pulsar.names import topic_name_of
+from arneb_pulsar.namespaces.rules import NO_QUOTA, QuotaType
 from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.rates import expired_of
 
 PREFIX: Final = "pulsar_"
 
@@ -47,6 +52,17 @@ TOPIC: Final = (
 
 ONLY_TOPIC: Final = (
     Metric("average_msg_size", "Bytes of an entry, on average"),
+    Metric("out_bytes_total", "Bytes that were delivered since the broker started"),
+    Metric("storage_backlog_quota_limit", "Bytes that a backlog may have; -1 = any"),
+    Metric("storage_backlog_quota_limit_time", "Seconds that a backlog may reach back; -1 = any"),
+    Metric("publish_rate_limit_times", "How often more came than the publish rate allows"),
+    Metric("storage_offloaded_size", "Bytes in another store: there is none"),
+    Metric("delayed_message_index_size_bytes", "Memory of indexes by subscription: there are none"),
+    Metric("txn_tb_active_total", "Open transactions that have sent to the topic"),
+    Metric("txn_tb_committed_total", "Those that were committed since the broker started"),
+    Metric("txn_tb_aborted_total", "Those that were aborted since the broker started"),
+    Metric("compaction_removed_event_count", "Messages that the last compaction took out"),
+    Metric("compaction_duration_time_in_mills", "How long the last compaction took"),
     Metric("in_messages_total", "Messages that came in since the broker started"),
     Metric("in_bytes_total", "Bytes that came in since the broker started"),
     Metric("out_messages_total", "Messages that were delivered since the broker started"),
@@ -63,6 +79,24 @@ SUBSCRIPTION: Final = (
     Metric("subscription_msg_rate_redeliver", "Entries that are delivered again, per second"),
     Metric("subscription_msg_ack_rate", "Entries that are acknowledged, per second"),
     Metric("subscription_consumers_count", "Consumers that are connected"),
+    Metric("subscription_in_replay", "Entries that wait to be delivered again"),
+    Metric("subscription_msg_rate_expired", "Messages that expire, per second"),
+    Metric("subscription_total_msg_expired", "Messages that expired since the broker started"),
+    Metric("subscription_last_acked_timestamp", "When something was acknowledged, ms; 0 = never"),
+    Metric("subscription_last_consumed_timestamp", "When something was delivered, ms; 0 = never"),
+    Metric("subscription_last_consumed_flow_timestamp", "When a consumer asked, ms; 0 = never"),
+    Metric("subscription_last_expire_timestamp", "When something expired, ms; 0 = never"),
+    Metric("subscription_last_mark_delete_advanced_timestamp", "When the cursor moved; 0 = never"),
+)
+
+MORE: Final = 8
+"""Metrics of a subscription that :meth:`PulsarMetrics._of_subscription_only` tells."""
+
+COORDINATOR: Final = (
+    Metric("txn_active_count", "Transactions that are open"),
+    Metric("txn_created_total", "Transactions opened, since the broker started or before"),
+    Metric("txn_committed_total", "Transactions committed since the broker started"),
+    Metric("txn_aborted_total", "Transactions aborted since the broker started"),
 )
 
 BROKER: Final = tuple(Metric(f"broker_{each.name}", each.help) for each in TOPIC)
@@ -139,6 +173,13 @@ class PulsarMetrics:
         yield from samples(TOPICS, PREFIX, labels, list(namespaces.values()))
         version = labelled(cluster=CLUSTER, version=self._context.server_version)
         yield from samples(VERSION, PREFIX, [version], [1])
+        transactions = self._context.transactions
+        open_ = len(transactions.open)
+        committed, aborted = transactions.memory.committed_total, transactions.memory.aborted_total
+        labels = [labelled(cluster=CLUSTER, coordinator_id="0")]
+        counts = open_, open_ + committed + aborted, committed, aborted
+        for metric, value in zip(COORDINATOR, counts, strict=True):
+            yield from samples(metric, PREFIX, labels, [value])
         served = self._context.connections
         for metric, value in (
             (CONNECTIONS, served.opened_total - served.closed_total),
@@ -166,12 +207,48 @@ class PulsarMetrics:
         )  # fmt: skip
         name = topic.name
         labels = {"cluster": CLUSTER, "namespace": namespace_of(name), "topic": name}
-        more = average, found.appended_messages_total, found.appended_bytes_total, delivered
+        more = (
+            average, *self._of_topic_only(topic),
+            found.appended_messages_total, found.appended_bytes_total, delivered,
+        )  # fmt: skip
         of_topics.add(labelled(**labels), (*values, *more))
         for each in found.subscriptions:
             row = self._subscription(topic, each, average)
             of_subscriptions.add(labelled(**labels, subscription=each.name), row)
         return values
+
+    def _of_topic_only(self, topic: Topic) -> tuple[float, ...]:
+        """What sums over topics would say nothing of."""
+        context, name = self._context, topic_name_of(topic.name)
+        subscriptions = topic.subscriptions.values()
+        size = sum(context.consumers.counts(topic, each).bytes for each in subscriptions)
+        quotas = {} if name is None else context.namespaces.policies(name).quotas
+        by_size = quotas.get(QuotaType.SIZE, NO_QUOTA).limit_bytes
+        by_age = quotas.get(QuotaType.AGE, NO_QUOTA).limit_s
+        throttle, ended = context.throttles.of(topic), context.transactions.memory
+        compaction = context.compactor.outcome(topic)
+        return (
+            size, by_size, by_age, 0 if throttle is None else throttle.exceeded_total, 0, 0,
+            ended.sending.get(topic.id, 0), ended.committed[topic.id], ended.aborted[topic.id],
+            compaction.removed, compaction.took_ms,
+        )  # fmt: skip
+
+    def _of_subscription_only(self, topic: Topic, subscription: Subscription) -> tuple[float, ...]:
+        """What its clients did, and what expired."""
+        rates = self._context.rates
+        counts, known = rates.counts(topic, subscription), rates.known(topic, subscription)
+        times = [
+            rates.wall_ms(at) for at in (counts.acked_at, counts.delivered_at, counts.flowed_at)
+        ]
+        expired, expired_ms, advanced_ms = 0.0, 0, 0
+        if known is not None:
+            expired, expired_ms, advanced_ms = (
+                known.meter.rates[-1], known.expired_ms, known.advanced_ms,
+            )  # fmt: skip
+        return (
+            subscription.replaying_entries, expired, expired_of(subscription), *times,
+            expired_ms, advanced_ms,
+        )  # fmt: skip
 
     def _subscription(
         self, topic: Topic, found: SubscriptionStatistics, average: float
@@ -182,12 +259,17 @@ class PulsarMetrics:
         )  # fmt: skip
         out, again, acknowledged = self._rates((topic.id, found.name), counters)
         subscription = topic.subscriptions.get(found.name)
-        consumers = () if subscription is None else subscription.consumers
+        consumers: Sequence[Consumer] = ()
+        more: tuple[float, ...] = (0.0,) * MORE
+        if subscription is not None:
+            consumers = subscription.consumers
+            more = self._of_subscription_only(topic, subscription)
         return (
             found.backlog_entries, found.backlog_entries - found.delayed_entries,
             found.delayed_entries, found.in_flight_messages,
             any(each.is_shut_off for each in consumers), out, out * average, again, acknowledged,
             found.consumers,
+            *more,
         )  # fmt: skip
 
     def _rates(self, key: tuple[int, str], counters: tuple[int, ...]) -> tuple[float, ...]:

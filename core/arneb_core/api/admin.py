@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.key_sharing import KeyShare
 from arneb_core.api.limits import Departure
 from arneb_core.api.position import LedgerId, Position
 from arneb_core.api.settings import Retention
@@ -127,6 +129,30 @@ class InspectedSubscription(Protocol):
     def backlog_bytes(self) -> int:
         """Bytes of the entries behind the mark-delete position, acknowledged ones among them
         and of the first ledger by its average: what the subscription keeps in the log."""
+        ...
+
+    @property
+    def replaying_entries(self) -> int:
+        """Entries that were given out or looked at before and wait for their turn: given back, or
+        held up by their keys."""
+        ...
+
+    @property
+    def acknowledged_runs(self) -> int:
+        """How many unbroken runs of entries are acknowledged beyond mark-delete."""
+        ...
+
+    @property
+    def acknowledged_runs_bytes(self) -> int:
+        """About how many bytes these take on disk."""
+        ...
+
+    def first_acknowledged_runs(self, limit: int) -> Sequence[tuple[Position, Position]]:
+        """The first and last entries of the first ``limit`` of these."""
+        ...
+
+    def key_shares(self) -> Mapping[Consumer, KeyShare]:
+        """What each consumer of a Key_Shared subscription has of the keys; none otherwise."""
         ...
 
     @property

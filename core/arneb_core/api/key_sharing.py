@@ -33,3 +33,27 @@ class KeySharing:
 
 
 IN_ORDER: Final = KeySharing()
+
+
+@dataclass(frozen=True, slots=True)
+class DrainingSlot:
+    """A slot that has moved to another consumer, and stays away from it for now."""
+
+    slot: int
+    entries: int
+    """In flight at the consumer that had it."""
+    waiting: int
+    """Entries that wait for those to be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShare:
+    """What one consumer of a Key_Shared subscription has of the keys at one instant."""
+
+    ranges: tuple[SlotRange, ...]
+    draining: tuple[DrainingSlot, ...] = ()
+    """What it has in flight of slots that are another's by now."""
+    drains: bool = True
+    """A slot that moves stays away from its new consumer; see :attr:`KeySharing.in_order`."""
+    drained_total: int = 0
+    """Slots that it had so and has answered since it came."""

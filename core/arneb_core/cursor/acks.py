@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from arneb_core.api.position import BEFORE_ALL, ENTRY_BITS, ENTRY_MASK, Position, before, render
 from arneb_core.cursor.holes import CHUNK_BITS, CHUNK_MASK, CHUNK_SIZE, Holes, by_chunk, of_run
-from arneb_core.cursor.unsaved import Unsaved
+from arneb_core.cursor.unsaved import Unsaved, number_in
 from arneb_core.log.ledgers import LedgerIndex
 
 KIND_CHUNK: Final = b"\x01"
@@ -70,9 +70,9 @@ class AckState:
         masks: dict[Position, int] = {}
         for suffix, value in pairs:
             if suffix[:1] == KIND_CHUNK:
-                state._load_chunk(_number(suffix, 6), value)
+                state._load_chunk(number_in(suffix, 6), value)
             elif suffix[:1] == KIND_MASK:
-                place = Position(_number(suffix, 8))
+                place = Position(number_in(suffix, 8))
                 if not (mask := int.from_bytes(value, "little")):
                     raise ValueError(f"expected a mask that is not 0 at {render(place)}")
                 masks[place] = mask
@@ -195,6 +195,11 @@ class AckState:
         return self._holes.count
 
     @property
+    def individual(self) -> Holes:
+        """Those entries. Live; not to be changed."""
+        return self._holes
+
+    @property
     def masks(self) -> Mapping[Position, int]:
         """The messages still unacked of every half-acked batch. Live; not to be changed."""
         return self._masks
@@ -282,8 +287,8 @@ class AckState:
         """The commit of ``changes`` failed: take them again, as they are by then."""
         chunks = [suffix for suffix, _ in changes if suffix[:1] == KIND_CHUNK]
         masks = [suffix for suffix, _ in changes if suffix[:1] == KIND_MASK]
-        self._holes.mark_dirty_again(_number(suffix, 6) for suffix in chunks)
-        self._unsaved_masks.failed(_number(suffix, 8) for suffix in masks)
+        self._holes.mark_dirty_again(number_in(suffix, 6) for suffix in chunks)
+        self._unsaved_masks.failed(number_in(suffix, 8) for suffix in masks)
 
     # Inside
 
@@ -392,9 +397,3 @@ class AckState:
                 self._masks[place] = mask
             else:
                 self._unsaved_masks.dirty[place] = None
-
-
-def _number(suffix: bytes, size: int) -> int:
-    if len(suffix) != size + 1:
-        raise ValueError(f"expected a cursor key of {size + 1} bytes, got {len(suffix)}")
-    return int.from_bytes(suffix[1:], "big")

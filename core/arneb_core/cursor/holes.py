@@ -160,6 +160,42 @@ class Holes:
                 found += [base + low for low in chunk & lows]
         return found
 
+    @property
+    def runs(self) -> int:
+        """How many unbroken runs there are."""
+        found = 0
+        for key, chunk in self._chunks.items():
+            found += len(chunk - chunk.shift(1))
+            before = self._chunks.get(key - 1) if key << CHUNK_BITS & ENTRY_MASK else None
+            found -= before is not None and 0 in chunk and CHUNK_MASK in before
+        return found
+
+    def first_runs(self, limit: int) -> list[tuple[Position, Position]]:
+        """The first and last positions of the first ``limit`` runs."""
+        found: list[tuple[Position, Position]] = []
+        for key in sorted(self._chunks):
+            base, chunk = key << CHUNK_BITS, self._chunks[key]
+            starts, ends = chunk - chunk.shift(1), chunk - chunk.shift(-1)
+            for low, high in zip(starts, ends, strict=True):
+                first, last = Position(base + low), Position(base + high)
+                if found and found[-1][1] + 1 == first and first & ENTRY_MASK:
+                    found[-1] = found[-1][0], last
+                elif len(found) == limit:
+                    return found
+                else:
+                    found.append((first, last))
+        return found
+
+    @property
+    def packed_bytes(self) -> int:
+        """About how many bytes they take on disk."""
+        found = 0
+        for chunk in self._chunks.values():
+            figures = chunk.get_statistics()
+            found += figures["n_bytes_array_containers"] + figures["n_bytes_run_containers"]
+            found += figures["n_bytes_bitset_containers"]
+        return found
+
     def missing(self, first: Position, last: Position, limit: int) -> list[int]:
         """The first ``limit`` places in [first, last] that are not in, in order."""
         found: list[int] = []

@@ -51,3 +51,10 @@ class Unsaved:
         again = dict.fromkeys(keys)
         self._stored |= again
         self.dirty |= again
+
+
+def number_in(suffix: bytes, size: int) -> int:
+    """The number of so many bytes in a stored key, behind its kind."""
+    if len(suffix) != size + 1:
+        raise ValueError(f"expected a cursor key of {size + 1} bytes, got {len(suffix)}")
+    return int.from_bytes(suffix[1:], "big")

@@ -6,7 +6,7 @@ one on its right, so only one other receiver is concerned. Source: Pulsar
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS, slots_of
@@ -50,3 +50,10 @@ class AutoSplitSelector:
     def slots(self, hashes: Sequence[int]) -> list[int]:
         """As :func:`.slots_of`."""
         return slots_of(hashes)
+
+    def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
+        """One for each receiver. The last slot is no key's."""
+        first = 1
+        for receiver, end in zip(self._receivers, self._ends, strict=True):
+            yield first, min(end, SLOTS - 1), receiver
+            first = end + 1

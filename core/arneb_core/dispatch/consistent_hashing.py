@@ -7,7 +7,8 @@ a point that several have is the eldest's. Source: Pulsar
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from arneb_core.api.hashing import key_hash
@@ -62,6 +63,23 @@ class ConsistentHashingSelector:
     def slots(self, hashes: Sequence[int]) -> list[int]:
         """Places on the ring; not those of :func:`.slots_of`, as in Pulsar."""
         return [value % RING_SLOTS + 1 for value in hashes]
+
+    def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
+        """From point to point; neighbours of one receiver are one range. What lies behind the last
+        point is the first one's."""
+        if not self._points:
+            return
+        eldest = mine = self._at[self._points[0]][0]
+        first = 1
+        for before, point in pairwise((0, *self._points)):
+            if (receiver := self._at[point][0]) is not mine:
+                yield first, before, mine
+                first, mine = before + 1, receiver
+        if (last := self._points[-1]) == RING_SLOTS or mine is eldest:
+            yield first, RING_SLOTS, mine
+        else:
+            yield first, last, mine
+            yield last + 1, RING_SLOTS, eldest
 
 
 def _points(name: str, number: int) -> list[int]:

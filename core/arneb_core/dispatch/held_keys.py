@@ -30,6 +30,10 @@ class HeldKeys:
         self._counts.update(slots)
         self.holders.update(dict.fromkeys(slots, receiver))
 
+    def count(self, slot: int) -> int:
+        """Entries of the slot that are in flight."""
+        return self._counts[slot]
+
     def left(self, positions: Iterable[Position]) -> dict[Position, int]:
         """These, if they were in flight, are no more; the slots of those that were."""
         slots, counts = self._slots, self._counts

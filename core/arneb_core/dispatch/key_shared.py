@@ -15,10 +15,12 @@ gives these up.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from pyroaring import BitMap64
 
+from arneb_core.api.key_sharing import DrainingSlot, KeyShare, SlotRange
 from arneb_core.api.position import Position
 from arneb_core.dispatch.groups import HeldGroups, slot_of
 from arneb_core.dispatch.held_keys import HeldKeys
@@ -64,8 +66,10 @@ class KeySharedDispatcher:
         self._owners = Owners(selector)
         self._held = HeldKeys()
         self._groups = HeldGroups()
-        self._draining: set[int] = set()
-        """The slots whose holder is not their owner."""
+        self._draining: dict[int, Receiver] = {}
+        """The slots whose holder is not their owner, with the holder."""
+        self._drained: dict[Receiver, int] = {}
+        """How many of these each holder has answered."""
         self._waiting = WaitingKeys()
         self._lately: dict[Position, int] = {}
         """The slots of what has left since :meth:`wait_again`: some of it comes back."""
@@ -88,6 +92,7 @@ class KeySharedDispatcher:
         if receiver in self._receivers:
             self._receivers.remove(receiver)
             self._selector.remove(receiver)
+            self._drained.pop(receiver, None)
             self._owners_changed()
 
     @property
@@ -127,7 +132,7 @@ class KeySharedDispatcher:
         decision = Decision()
         rooms = {each: room for each in self._receivers if (room := each.room) > 0}
         common_room = min((each.common_room for each in rooms), default=0)
-        waiting, draining = self._waiting.slots, self._draining if self.in_order else ()
+        waiting, draining = self._waiting.slots, self._draining if self.in_order else {}
         lines = self._lines(slots, groups)
         owners = map(self._owner_of if lines is not slots else self._owners.__getitem__, lines)
         for index, (line, owner) in enumerate(zip(lines, owners, strict=True)):
@@ -160,7 +165,7 @@ class KeySharedDispatcher:
     ) -> None:
         """``positions`` are in flight at ``receiver``."""
         assert not self.in_order or all(
-            self._held.holders[slot] is receiver for slot in self._draining.intersection(slots)
+            self._held.holders[slot] is receiver for slot in self._draining.keys() & slots
         ), "one receiver a key"
         self._held.took(receiver, positions, slots)
         if groups is not None:
@@ -178,7 +183,8 @@ class KeySharedDispatcher:
         if waiting or draining:
             for slot in set(found.values()):
                 if slot not in holders:
-                    draining.discard(slot)
+                    if (holder := draining.pop(slot, None)) is not None:
+                        self._drained[holder] = self._drained.get(holder, 0) + 1
                     if slot in waiting:
                         self._let_on(slot)
 
@@ -244,6 +250,27 @@ class KeySharedDispatcher:
             if self._waiting.front(each) is not None and each.room > 0
         ]
 
+    def shares(self) -> dict[Receiver, KeyShare]:
+        """What each receiver has of the keys."""
+        ranges: dict[Receiver, list[SlotRange]] = {each: [] for each in self._receivers}
+        for first, last, receiver in self._selector.ranges():
+            ranges[receiver].append((first, last))
+        draining: dict[Receiver, list[DrainingSlot]] = {}
+        for slot, holder in sorted(self._draining.items(), key=itemgetter(0)):
+            if self.in_order:
+                found = DrainingSlot(slot, self._held.count(slot), self._waiting.count(slot))
+                draining.setdefault(holder, []).append(found)
+        drained = self._drained
+        return {
+            each: KeyShare(
+                ranges=tuple(ranges[each]),
+                draining=tuple(draining.get(each, ())),
+                drains=self.in_order,
+                drained_total=drained.get(each, 0),
+            )
+            for each in self._receivers
+        }
+
     # Inside
 
     def _lines(self, slots: Sequence[int], groups: Sequence[int] | None) -> Sequence[int]:
@@ -268,7 +295,8 @@ class KeySharedDispatcher:
     def _owners_changed(self) -> None:
         self._owners.clear()
         held = self._held.holders.items()
-        self._draining = {slot for slot, holder in held if self._owners[slot] is not holder}
+        owners = self._owners
+        self._draining = {slot: holder for slot, holder in held if owners[slot] is not holder}
         self._waiting.disperse()
         if self._groups:
             self._sort_groups()

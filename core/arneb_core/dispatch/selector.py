@@ -5,7 +5,7 @@ and whose a slot is follows from who is there. A selector knows nothing of what 
 Source: Pulsar ``StickyKeyConsumerSelector``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, Protocol
 
@@ -39,6 +39,10 @@ class Selector(Protocol):
 
     def slots(self, hashes: Sequence[int]) -> list[int]:
         """The slots of keys with these hashes."""
+        ...
+
+    def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
+        """Which slots are whose, in ascending order: first, last and who has them."""
         ...
 
 

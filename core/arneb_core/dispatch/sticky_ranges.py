@@ -52,6 +52,10 @@ class StickyRangesSelector:
         """As :func:`.slots_of`."""
         return slots_of(hashes)
 
+    def ranges(self) -> Iterable[Owned]:
+        """As they were asked for."""
+        return self._owned
+
 
 def check_ranges(wanted: Sequence[SlotRange], taken: Iterable[SlotRange]) -> None:
     """Raise :class:`KeyRangesRefused` unless ``wanted`` are ranges, and nobody's yet."""

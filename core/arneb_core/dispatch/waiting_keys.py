@@ -70,6 +70,10 @@ class WaitingKeys:
             self._by_slot[slot] = deque(sorted(set(self._by_slot[slot])))
         return changed | unsorted
 
+    def count(self, slot: int) -> int:
+        """Entries of the slot that wait."""
+        return sum(place in self.places for place in self._by_slot.get(slot, ()))
+
     def keep_only(self, places: BitMap64) -> None:
         """What is not in ``places`` was answered by somebody who did not have it."""
         if self._groups:

@@ -5,13 +5,15 @@ The rule: mixins, so that what no message ever passes stands apart from what eve
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ParamSpec, Protocol
+from typing import ParamSpec, Protocol, cast
 
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
+from arneb_core.api.consumers import Consumer
 from arneb_core.api.due_key import DueKey, end_of, place_of, time_of
 from arneb_core.api.errors import StoreFailed, SubscriptionFenced
+from arneb_core.api.key_sharing import KeyShare
 from arneb_core.api.lease import Lease
 from arneb_core.api.limits import Departure
 from arneb_core.api.name_locks import NameLocks
@@ -26,6 +28,7 @@ from arneb_core.log.reading import TopicReading
 from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import SubscriptionId, Table, TopicId, subscription_key
 from arneb_core.subscription.machine import SubscriptionMachine
+from arneb_core.subscription.sources.replay import ReplaySet
 
 P = ParamSpec("P")
 
@@ -218,6 +221,35 @@ class SubscriptionAdmin(SubscriptionWithholding):
     def delivered_messages_total(self) -> int:
         """See :attr:`InspectedSubscription.delivered_messages_total`."""
         return self.machine.delivery.delivered_total
+
+    @property
+    def replaying_entries(self) -> int:
+        """See :attr:`InspectedSubscription.replaying_entries`."""
+        replay = self.machine.state.replay
+        return len(replay) if isinstance(replay, ReplaySet) else 0
+
+    @property
+    def acknowledged_runs(self) -> int:
+        """See :attr:`InspectedSubscription.acknowledged_runs`."""
+        return self.machine.state.acks.individual.runs
+
+    @property
+    def acknowledged_runs_bytes(self) -> int:
+        """See :attr:`InspectedSubscription.acknowledged_runs_bytes`."""
+        return self.machine.state.acks.individual.packed_bytes
+
+    def first_acknowledged_runs(self, limit: int) -> Sequence[tuple[Position, Position]]:
+        """See :meth:`InspectedSubscription.first_acknowledged_runs`."""
+        return self.machine.state.acks.individual.first_runs(limit)
+
+    def key_shares(self) -> Mapping[Consumer, KeyShare]:
+        """See :meth:`InspectedSubscription.key_shares`."""
+        keys = self.machine.keys
+        if keys is None:
+            return {}
+        shares = keys.shares()
+        there = [each for each in self.machine.attached if each.receiver in shares]
+        return {cast(Consumer, each): shares[each.receiver] for each in there}
 
     @property
     def read_position(self) -> Position:

@@ -3,6 +3,7 @@
 The rule: other clusters can be written down, as set-up scripts do; nothing is replicated to them.
 """
 
+import json
 from typing import Any, Final
 
 from arneb_pulsar.admin.elsewhere import GEO_REPLICATION
@@ -111,14 +112,17 @@ async def get_replication(context: BrokerContext, request: AdminRequest) -> Admi
 
 async def put_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """In this cluster, and in no other."""
-    wanted = request.json()
+    wanted = request.json() if request.body else None
     of_topic = "topic" in request.names
     if of_topic:
         topic_of(context, request)
     else:
         namespace_of(context, request)
-    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+    if not wanted and (wanted is None or isinstance(wanted, list)):
+        raise AdminError(412, "ClusterIds should not be null or empty")
+    if not isinstance(wanted, list) or any(isinstance(each, (list, dict)) for each in wanted):
         raise AdminError(400, "expected a list of clusters")
+    wanted = list(dict.fromkeys(e if isinstance(e, str) else json.dumps(e) for e in wanted))
     local = context.config.cluster
     unknown = [each for each in wanted if each not in (local, *context.namespaces.clusters)]
     if of_topic and local not in wanted:

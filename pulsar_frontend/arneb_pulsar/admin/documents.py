@@ -73,6 +73,7 @@ def topic_document(
     if name.is_persistent:
         is_on = context.deduplications.of(topic)
         deduplication = {"deduplicationStatus": "Enabled" if is_on else "Disabled"}
+    ended = context.transactions.memory
     by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {
         "msgRateIn": messages,
@@ -93,7 +94,9 @@ def topic_document(
         "backlogQuotaLimitTime": NO_QUOTA if by_age is None else by_age.limit_s,
         "publishRateLimitedTimes": 0 if throttle is None else throttle.exceeded_total,
         "oldestBacklogMessageAgeSeconds": NOT_KNOWN,
-        "ongoingTxnCount": context.transactions.memory.sending.get(topic.id, 0),
+        "ongoingTxnCount": ended.sending.get(topic.id, 0),
+        "abortedTxnCount": ended.aborted[topic.id],
+        "committedTxnCount": ended.committed[topic.id],
         "earliestMsgPublishTimeInBacklogs": min(filter(None, earliest.values()), default=0),
         **NOTHING_OFFLOADED,
         "publishers": [_publisher(claim) for claim in publishers if detail.publishers],
@@ -104,6 +107,10 @@ def topic_document(
         "nonContiguousDeletedMessagesRanges": sum(
             each["nonContiguousDeletedMessagesRanges"] for each in shown
         ),
+        "nonContiguousDeletedMessagesRangesSerializedSize": sum(
+            each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in shown
+        ),
+        "delayedMessageIndexSizeInBytes": 0,
         "compaction": _compaction(context, topic),
         "ownerBroker": host,
     }
@@ -139,15 +146,17 @@ def _publisher(claim: ProducerClaim) -> Document:
 
 
 def partitioned_document(
-    context: BrokerContext, name: TopicName, detail: Detail, *, each: bool
+    context: BrokerContext, name: TopicName, detail: Detail, host: str, *, each: bool
 ) -> Document:
     """``GET …/partitioned-stats``: the sums, and with ``each`` every partition by itself."""
     parts = {
-        str(part): topic_document(context, part, detail) for part in context.topics.parts(name)
+        str(part): topic_document(context, part, detail, host)
+        for part in context.topics.parts(name)
     }
     found = _sum(parts.values())
     for of_each in ("deduplicationStatus", "ownerBroker"):
         found.pop(of_each, None)
+    found["oldestBacklogMessageAgeSeconds"] = 0
     found["metadata"] = metadata_document(context, name)
     found["partitions"] = parts if each else {}
     return found

@@ -17,7 +17,7 @@ from arneb_pulsar.admin.subscriptions import ONE, place_of, subscription_of
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
-from arneb_pulsar.namespaces.fields import read_number, read_table
+from arneb_pulsar.namespaces.fields import read_int, read_table
 from arneb_pulsar.services.context import BrokerContext
 
 ALMOST_CAUGHT_UP: Final = 1_000
@@ -84,7 +84,7 @@ def _seconds(request: AdminRequest) -> int:
 
 def _partition(wanted: Any, default: int) -> int:
     try:
-        return read_number(read_table(wanted), "partitionIndex", default)
+        return read_int(read_table(wanted), "partitionIndex", default)
     except ValueError as error:
         raise AdminError(400, str(error)) from error
 

@@ -10,7 +10,7 @@ from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
-from arneb_pulsar.admin.subscription_documents import NEVER, Document
+from arneb_pulsar.admin.subscription_documents import NEVER, RUNS_SHOWN_MAX, Document
 from arneb_pulsar.services.clock import iso_of
 
 NO_LEDGER: Final = {
@@ -35,7 +35,7 @@ def internal_document(topic: Topic) -> Document:
         "currentLedgerEntries": last.entries if last is not None else 0,
         "currentLedgerSize": last.bytes - HEADER_BYTES * last.entries if last is not None else 0,
         "lastLedgerCreatedTimestamp": iso_of(last.created_ms if last is not None else 0),
-        "waitingCursorsCount": sum(_waits(each) for each in subscriptions.values()),
+        "waitingCursorsCount": sum(_waits(topic, each) for each in subscriptions.values()),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": "-1:-1" if topic.last is None else render(topic.last),
         "state": "LedgerOpened",
@@ -50,20 +50,21 @@ def internal_document(topic: Topic) -> Document:
             }
             for each in ledgers
         ],
-        "cursors": {name: _cursor(each) for name, each in subscriptions.items()},
+        "cursors": {name: _cursor(topic, each) for name, each in subscriptions.items()},
         "schemaLedgers": [],
         "compactedLedger": NO_LEDGER,
     }
 
 
-def _waits(subscription: Subscription) -> bool:
-    """It has handed out all there is."""
-    return bool(subscription.consumers) and not subscription.ready_messages
+def _waits(topic: Topic, subscription: Subscription) -> bool:
+    """It has looked at all there is."""
+    seen_all = topic.last is None or subscription.read_position > topic.last
+    return bool(subscription.consumers) and seen_all
 
 
-def _cursor(subscription: Subscription) -> Document:
+def _cursor(topic: Topic, subscription: Subscription) -> Document:
     figures = subscription.statistics()
-    waits = _waits(subscription)
+    waits = _waits(topic, subscription)
     return {
         "markDeletePosition": render(figures.mark_delete),
         "readPosition": render(subscription.read_position),
@@ -73,15 +74,26 @@ def _cursor(subscription: Subscription) -> Document:
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
         "lastLedgerSwitchTimestamp": NEVER,
-        "individuallyDeletedMessages": f"[{figures.holes} ranges]" if figures.holes else "[]",
+        "individuallyDeletedMessages": _written_runs(subscription),
         "state": "Open",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": figures.backlog_entries,
-        "totalNonContiguousDeletedMessagesRange": figures.holes,
+        "totalNonContiguousDeletedMessagesRange": subscription.acknowledged_runs,
         "subscriptionHavePendingRead": waits,
         "subscriptionHavePendingReplayRead": False,
         "properties": {},
     }
+
+
+def _written_runs(subscription: Subscription) -> str:
+    """What is acknowledged beyond the mark-delete position, as Pulsar writes it: each run from the
+    entry before it to its last."""
+    runs = subscription.first_acknowledged_runs(RUNS_SHOWN_MAX)
+    parts = [
+        f"({first >> ENTRY_BITS}:{(first & ENTRY_MASK) - 1}..{render(last)}]"
+        for first, last in runs
+    ]
+    return f"[{','.join(parts)}]"
 
 
 def info_document(topic: Topic) -> Document:

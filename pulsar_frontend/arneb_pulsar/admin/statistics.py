@@ -57,7 +57,7 @@ async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminRep
     _check_partitioned(context, name)
     each = request.query.get("perPartition", "true").lower() == "true"
     detail = await _detail(context, request, context.topics.parts(name))
-    return document(partitioned_document(context, name, detail, each=each))
+    return document(partitioned_document(context, name, detail, request.host, each=each))
 
 
 async def partitioned_internal(context: BrokerContext, request: AdminRequest) -> AdminReply:

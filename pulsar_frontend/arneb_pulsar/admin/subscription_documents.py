@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.key_sharing import KeySharingMode
+from arneb_core.api.key_sharing import KeyShare, KeySharingMode
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
@@ -28,6 +28,11 @@ NO_FILTERS: Final = {
 }
 """There are no entry filters."""
 
+DRAINING: Final = ("Count", "ClearedTotal", "UnackedMessages")
+
+RUNS_SHOWN_MAX: Final = 10_000
+"""Of what is acknowledged one by one, written out: some 300 KB."""
+
 
 def subscription_document(
     context: BrokerContext,
@@ -45,6 +50,11 @@ def subscription_document(
     connected = {id(each.consumer): each for each in context.consumers.of(topic)}
     # Pulsar counts what is unacknowledged where several share a subscription.
     shares = figures.type is not None and figures.type.traits.sharing
+    keys = subscription.key_shares()
+    shown = [
+        _consumer(context, each, connected.get(id(each)), keys.get(each), shares=shares)
+        for each in consumers
+    ]
     found: Document = {
         "msgRateOut": messages,
         "msgThroughputOut": size,
@@ -70,13 +80,17 @@ def subscription_document(
         "lastConsumedTimestamp": context.rates.wall_ms(counts.delivered_at),
         "lastAckedTimestamp": context.rates.wall_ms(counts.acked_at),
         "lastMarkDeleteAdvancedTimestamp": rates.advanced_ms,
-        "consumers": [
-            _consumer(context, each, connected.get(id(each)), shares=shares)
-            for each in consumers
-            if with_consumers
-        ],
+        "consumers": shown if with_consumers else [],
         "consumersAfterMarkDeletePosition": {},
-        "nonContiguousDeletedMessagesRanges": figures.holes,
+        "nonContiguousDeletedMessagesRanges": subscription.acknowledged_runs,
+        "nonContiguousDeletedMessagesRangesSerializedSize": subscription.acknowledged_runs_bytes,
+        "delayedMessageIndexSizeInBytes": 0,
+        "msgInReplay": subscription.replaying_entries if shares else 0,
+        **{
+            f"drainingHashes{each}": sum(one[f"drainingHashes{each}"] for one in shown)
+            for each in DRAINING
+        },
+        **context.dispatch_throttles.held_back(topic, subscription.name),
         **NO_FILTERS,
         "subscriptionProperties": dict(subscription.properties),
         # Pulsar has both names for each.
@@ -113,10 +127,15 @@ def _consumer(
     context: BrokerContext,
     consumer: Consumer,
     attached: AttachedConsumer | None,
+    keys: KeyShare | None,
     *,
     shares: bool,
 ) -> Document:
+    draining = () if keys is None else keys.draining
     found: Document = {
+        "drainingHashesCount": len(draining),
+        "drainingHashesClearedTotal": 0 if keys is None else keys.drained_total,
+        "drainingHashesUnackedMessages": sum(each.entries for each in draining),
         "msgOutCounter": consumer.delivered_messages_total,
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
@@ -124,10 +143,19 @@ def _consumer(
         "blockedConsumerOnUnackedMsgs": consumer.is_shut_off,
         "metadata": dict(consumer.properties),
     }
+    if keys is not None:
+        found["keyHashRangeArrays"] = [list(each) for each in keys.ranges]
+    is_parted = attached is not None and attached.sharing.mode is not KeySharingMode.STICKY
+    if draining or (keys is not None and is_parted and keys.drains):
+        found["drainingHashes"] = [
+            {"hash": each.slot, "unackMsgs": each.entries, "blockedAttempts": each.waiting}
+            for each in draining
+        ]
     if attached is None:
         return found  # it is a client of another protocol
     counts, wall_ms = attached.counts, context.rates.wall_ms
-    messages, size, acks = counts.meter.rates
+    messages, size, acks, again = counts.meter.rates
+    delivered, entries = consumer.delivered_messages_total, counts.entries
     acked_ms, delivered_ms = wall_ms(counts.acked_at), wall_ms(counts.delivered_at)
     return found | {
         "availablePermits": consumer.permits + context.dispatch_throttles.held(attached),
@@ -135,6 +163,9 @@ def _consumer(
         "msgThroughputOut": size,
         "bytesOutCounter": counts.bytes,
         "messageAckRate": acks,
+        "msgRateRedeliver": again,
+        "chunkedMessageRate": 0.0,
+        "avgMessagesPerEntry": max(1, round(delivered / entries)) if entries else 0,
         "address": f"/{attached.connection.address}",
         "connectedSince": attached.since,
         "clientVersion": attached.connection.client_name,

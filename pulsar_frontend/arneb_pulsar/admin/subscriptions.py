@@ -22,7 +22,7 @@ from arneb_pulsar.admin.topics import parts, plain, properties_of, routes_of_top
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from
-from arneb_pulsar.namespaces.fields import read_number, read_table
+from arneb_pulsar.namespaces.fields import read_int, read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_access import subscribe
@@ -71,7 +71,8 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]:
-    wanted = request.json() if request.body else "latest"
+    wanted = request.json() if request.body else None
+    wanted = "latest" if wanted is None else wanted
     if wanted in ("latest", "earliest"):
         return InitialPosition(wanted), None
     place = place_of(wanted)
@@ -83,6 +84,7 @@ def place_of(wanted: Any) -> Position | None:
     try:
         table = read_table(wanted)
         ledger, entry = (read_number(table, name, -1) for name in ("ledgerId", "entryId"))
+        read_int(table, "partitionIndex", -1)  # only its kind: the path says which topic it is
     except ValueError as error:
         raise AdminError(400, f"expected a message id, got {wanted!r:.60}") from error
     if ledger < 0:

@@ -11,7 +11,7 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_namespace, on_policy, on_topic
 from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
 from arneb_pulsar.names import TopicName, is_system_name
-from arneb_pulsar.namespaces.coercion import whole_number
+from arneb_pulsar.namespaces.coercion import is_nothing, whole_number
 from arneb_pulsar.namespaces.fields import read_properties
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 from arneb_pulsar.services import topic_lifecycle as lifecycle
@@ -172,18 +172,26 @@ def properties_of(given: Any) -> Mapping[str, str]:
 # Partitions
 
 
-def _number_of_partitions(request: AdminRequest) -> Partitioned:
+def _number_of_partitions(request: AdminRequest, least: int = 0) -> Partitioned:
+    """What the body asks for, and not less than there are. Raises :class:`AdminError`."""
     wanted = request.json()
     properties: Mapping[str, str] = {}
     if isinstance(wanted, dict):
         properties = properties_of(wanted.get("properties"))
-        wanted = wanted.get("partitions")
-    wanted = whole_number(wanted)
-    if wanted is None or not 0 < wanted <= PARTITIONS_MAX:
+        if "partitions" not in wanted:
+            raise AdminError(400, f"expected a number of partitions, got {wanted!r:.60}")
+        wanted = wanted["partitions"]
+    number = 0 if is_nothing(wanted) else whole_number(wanted)
+    if number is None:
+        raise AdminError(400, f"expected a number of partitions, got {wanted!r:.60}")
+    if least and number < least:
+        text = f"Desired partitions {number} can't be less than the current partitions {least}."
+        raise AdminError(422, text)
+    if not 0 < number <= PARTITIONS_MAX:
         raise AdminError(
             406, f"Number of partitions should be more than 0 and at most {PARTITIONS_MAX}"
         )
-    return Partitioned(wanted, properties)
+    return Partitioned(number, properties)
 
 
 async def make_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -201,13 +209,10 @@ async def make_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
 
 async def add_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
-    wanted = _number_of_partitions(request).partitions
     present = context.namespaces.partitions(name)
+    wanted = _number_of_partitions(request, present).partitions
     if not present:
         raise AdminError(409, f"Topic {name} is not the partitioned topic.")
-    if wanted < present:
-        text = f"Desired partitions {wanted} can't be less than the current partitions {present}."
-        raise AdminError(422, text)
     await context.topics.add_partitions(name, wanted)
     return DONE
 

@@ -6,6 +6,7 @@ Source: Jackson ``StdDeserializer._parseIntPrimitive``, ``_parseBooleanPrimitive
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
@@ -23,6 +24,10 @@ TRUTHS: Final = {
 }
 
 
+LOWEST_INT: Final = -(1 << 31)
+HIGHEST_INT: Final = (1 << 31) - 1
+
+
 class WrongKind(ValueError):
     """A value of another kind than what is set: text for a number, a list for a table. Jackson
     refuses it before anything of Pulsar's looks at what it says."""
@@ -38,6 +43,28 @@ def whole_number(value: Any) -> int | None:
     elif isinstance(value, float):
         value = int(value) if LOWEST <= value <= HIGHEST else None
     return value if isinstance(value, int) and LOWEST <= value <= HIGHEST else None
+
+
+def is_nothing(value: Any) -> bool:
+    """``null``, or text without a character, which Jackson takes for it."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def named(value: Any, names: Sequence[str]) -> str | None:
+    """One of Java's enumeration: by its name, or by its number. None for what is none of them; of
+    another kind: raises :class:`WrongKind`."""
+    if isinstance(value, str) and value in names:
+        return value
+    if is_nothing(value):
+        return None
+    number = None if isinstance(value, float) else whole_number(value)
+    if number is None:
+        if isinstance(value, str):
+            return None
+        raise WrongKind(f"expected one of {', '.join(names)}, got {value!r:.40}")
+    if not LOWEST_INT <= number <= HIGHEST_INT:
+        raise WrongKind(f"expected a number of 32 bits, got {number}")
+    return names[number] if 0 <= number < len(names) else None
 
 
 def truth(value: Any) -> bool | None:

@@ -6,28 +6,34 @@ of a document is nothing, 0 or false, as Jackson leaves it.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from arneb_pulsar.namespaces.coercion import WrongKind, truth, whole_number
-
-COMPATIBILITY: Final = frozenset(
-    {
-        "UNDEFINED",
-        "ALWAYS_INCOMPATIBLE",
-        "ALWAYS_COMPATIBLE",
-        "BACKWARD",
-        "FORWARD",
-        "FULL",
-        "BACKWARD_TRANSITIVE",
-        "FORWARD_TRANSITIVE",
-        "FULL_TRANSITIVE",
-    }
+from arneb_pulsar.namespaces.coercion import (
+    HIGHEST_INT,
+    LOWEST_INT,
+    WrongKind,
+    is_nothing,
+    named,
+    truth,
+    whole_number,
 )
-"""Pulsar's schema compatibility strategies."""
 
-ACTIONS: Final = frozenset({"produce", "consume", "functions", "sources", "sinks", "packages"})
-"""What permissions are about."""
+COMPATIBILITY: Final = (
+    "UNDEFINED",
+    "ALWAYS_INCOMPATIBLE",
+    "ALWAYS_COMPATIBLE",
+    "BACKWARD",
+    "FORWARD",
+    "FULL",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD_TRANSITIVE",
+    "FULL_TRANSITIVE",
+)
+"""Pulsar's schema compatibility strategies, in its order: they have numbers, too."""
+
+ACTIONS: Final = ("produce", "consume", "functions", "sources", "sinks", "packages")
+"""What permissions are about, in Pulsar's order."""
 
 
 def read_table(document: Any) -> dict[str, Any]:
@@ -37,11 +43,21 @@ def read_table(document: Any) -> dict[str, Any]:
     return document
 
 
-def read_number(table: Mapping[str, Any], name: str, default: int) -> int:
-    """A whole number of 64 bits in a field of an object."""
+def read_number(table: Mapping[str, Any], name: str, default: int, null: int = 0) -> int:
+    """A whole number of 64 bits in a field of an object; ``null``: what JSON's null is."""
     value = table.get(name, default)
+    if is_nothing(value):
+        return null
     if (number := whole_number(value)) is None:
         raise WrongKind(f"{name}: expected a whole number, got {value!r:.40}")
+    return number
+
+
+def read_int(table: Mapping[str, Any], name: str, default: int, null: int = 0) -> int:
+    """The same, of 32 bits."""
+    number = read_number(table, name, default, null)
+    if not LOWEST_INT <= number <= HIGHEST_INT:
+        raise WrongKind(f"{name}: expected a number of 32 bits, got {number}")
     return number
 
 
@@ -63,7 +79,7 @@ def read_whole(document: Any) -> int:
 
 def read_flag(document: Any) -> bool:
     """True or false; null is false."""
-    return False if document is None else read_truth(document)
+    return False if is_nothing(document) else read_truth(document)
 
 
 def read_ttl(document: Any) -> int:
@@ -75,16 +91,18 @@ def read_ttl(document: Any) -> int:
 
 
 def read_auto_subscription(document: Any) -> bool:
-    """``{"allowAutoSubscriptionCreation": …}``."""
+    """``{"allowAutoSubscriptionCreation": …}``, or only what stands there."""
+    if isinstance(document, (bool, str)):
+        return read_truth(document)
     return read_flag(read_table(document).get("allowAutoSubscriptionCreation"))
 
 
 def read_compatibility(document: Any) -> str:
     """The name of a schema compatibility strategy."""
-    if not isinstance(document, str) or document not in COMPATIBILITY:
+    if (found := named(document, COMPATIBILITY)) is None:
         known = ", ".join(sorted(COMPATIBILITY))
         raise WrongKind(f"expected one of {known}, got {document!r:.40}")
-    return document
+    return found
 
 
 def read_threshold(document: Any) -> int:
@@ -113,10 +131,19 @@ SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
 def read_subscription_types(document: Any) -> list[str]:
     """Types of subscriptions that may be used, each once; none = all of them."""
-    if not isinstance(document, list) or not set(SUBSCRIPTION_TYPES).issuperset(map(str, document)):
+    found = _all_named(document, SUBSCRIPTION_TYPES)
+    if found is None:
         known = ", ".join(SUBSCRIPTION_TYPES)
         raise WrongKind(f"expected some of {known}, got {document!r:.40}")
-    return sorted(set(document), key=SUBSCRIPTION_TYPES.index)
+    return sorted(set(found), key=SUBSCRIPTION_TYPES.index)
+
+
+def _all_named(document: Any, names: Sequence[str]) -> list[str] | None:
+    """Those of an enumeration that a list names, each once; None unless it is a list of them."""
+    if not isinstance(document, list):
+        return None
+    found = [named(each, names) for each in document]
+    return None if None in found else [each for each in dict.fromkeys(found) if each is not None]
 
 
 AUTO_UPDATES: Final = {
@@ -134,14 +161,12 @@ AUTO_UPDATES: Final = {
 
 def read_auto_update(document: Any) -> str | None:
     """The strategy for schemas that producers bring; as in Pulsar, what is none takes it back."""
-    if not (document is None or isinstance(document, str)):
-        raise WrongKind(f"expected text, got {document!r:.40}")
-    return document if document in AUTO_UPDATES else None
+    return named(document, tuple(AUTO_UPDATES))
 
 
 def read_properties(document: Any) -> dict[str, str]:
-    """Text by name; numbers and truths are text as they are written."""
-    found = read_table(document)
+    """Text by name; numbers and truths are text as they are written, and ``null`` is none."""
+    found = {name: value for name, value in read_table(document).items() if value is not None}
     if not all(isinstance(value, (str, int, float)) for value in found.values()):
         raise WrongKind("properties: expected text")
     return {
@@ -159,13 +184,14 @@ def read_text(document: Any) -> str:
 
 def read_actions(document: Any) -> list[str]:
     """What a role may do."""
-    if not isinstance(document, list) or not ACTIONS.issuperset(map(str, document)):
+    if (found := _all_named(document, ACTIONS)) is None:
         raise ValueError(f"expected some of {', '.join(sorted(ACTIONS))}, got {document!r:.40}")
-    return document
+    return found
 
 
 def read_roles(document: Any) -> list[str]:
-    """Names of roles, each once."""
-    if not isinstance(document, list) or not all(isinstance(each, str) for each in document):
+    """Names of roles, each once; numbers and truths are text as they are written."""
+    kinds = (str, int, float)
+    if not isinstance(document, list) or not all(isinstance(each, kinds) for each in document):
         raise ValueError(f"expected a list of roles, got {document!r:.40}")
-    return sorted(set(document))
+    return sorted({each if isinstance(each, str) else json.dumps(each) for each in document})

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from arneb_pulsar.namespaces.fields import read_number, read_table, read_truth
+from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 
 UNLIMITED: Final = -1
 RATE_MAX: Final = 1 << 53
@@ -27,8 +27,9 @@ class PublishRate:
     @classmethod
     def parse(cls, document: Any) -> Self:
         table = read_table(document)
-        names = "publishThrottlingRateInMsg", "publishThrottlingRateInByte"
-        return cls(*(min(read_number(table, name, UNLIMITED), RATE_MAX) for name in names))
+        messages = read_int(table, "publishThrottlingRateInMsg", UNLIMITED)
+        size = read_number(table, "publishThrottlingRateInByte", UNLIMITED)
+        return cls(messages, min(size, RATE_MAX))
 
     @property
     def document(self) -> Any:
@@ -56,10 +57,10 @@ class DispatchRate:
     @classmethod
     def parse(cls, document: Any) -> Self:
         table = read_table(document)
-        names = "dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte"
-        messages, size = (min(read_number(table, name, UNLIMITED), RATE_MAX) for name in names)
-        relative = read_truth(table.get("relativeToPublishRate", False))
-        return cls(messages, size, relative, _period(table, 1))
+        messages = read_int(table, "dispatchThrottlingRateInMsg", 0)
+        size = min(read_number(table, "dispatchThrottlingRateInByte", 0), RATE_MAX)
+        relative = read_flag(table.get("relativeToPublishRate"))
+        return cls(messages, size, relative, _period(table, 0))
 
     @property
     def document(self) -> Any:
@@ -93,14 +94,25 @@ class Budget:
         elapsed_s, self._earned_at = now - self._earned_at, now
         rates = self.rate.messages, self.rate.bytes
         for index, (rate, more) in enumerate(zip(rates, incoming, strict=True)):
-            allowed = rate + more * self.rate.period_s * self.rate.relative
-            earned = self._left[index] + allowed * elapsed_s / self.rate.period_s
+            period_s = max(1, self.rate.period_s)  # none, if nobody said how long
+            allowed = rate + more * period_s * self.rate.relative
+            earned = self._left[index] + allowed * elapsed_s / period_s
             self._left[index] = min(allowed, earned)
 
     def spend(self, messages: int, size: int) -> None:
         """So much has gone out."""
         self._left[0] -= messages
         self._left[1] -= size
+
+    @property
+    def is_out_of_messages(self) -> bool:
+        """No message may go out now."""
+        return self.rate.messages > 0 and self._left[0] < 1
+
+    @property
+    def is_out_of_bytes(self) -> bool:
+        """No byte may go out now."""
+        return self.rate.bytes > 0 and self._left[1] <= 0
 
     def messages(self, message_bytes: int) -> int:
         """How many messages of about that size may go out now."""
@@ -125,8 +137,8 @@ class SubscribeRate:
     @classmethod
     def parse(cls, document: Any) -> Self:
         table = read_table(document)
-        subscribes = read_number(table, "subscribeThrottlingRatePerConsumer", UNLIMITED)
-        return cls(min(subscribes, RATE_MAX), _period(table, 30))
+        subscribes = read_int(table, "subscribeThrottlingRatePerConsumer", UNLIMITED)
+        return cls(subscribes, _period(table, 30))
 
     @property
     def document(self) -> Any:
@@ -142,9 +154,10 @@ class SubscribeRate:
 
 
 def _period(table: Mapping[str, Any], default: int) -> int:
-    period_s = read_number(table, "ratePeriodInSecond", default)
-    if not 0 < period_s <= PERIOD_S_MAX:
-        raise ValueError(f"ratePeriodInSecond: expected 1 to {PERIOD_S_MAX}, got {period_s}")
+    period_s = read_int(table, "ratePeriodInSecond", default)
+    if period_s > PERIOD_S_MAX:
+        text = f"expected {PERIOD_S_MAX} seconds at the most, got {period_s}"
+        raise ValueError(f"ratePeriodInSecond: {text}")
     return period_s
 
 

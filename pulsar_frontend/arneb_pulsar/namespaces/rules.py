@@ -4,12 +4,14 @@ The rule: pure values. Each reads one JSON document and writes the same one agai
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Self
 
 from arneb_core.api.settings import WITHOUT_END
-from arneb_pulsar.namespaces.fields import read_flag, read_number, read_table
+from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing, named
+from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 
 PARTITIONS_MAX: Final = 10_000
 """Of one topic; each is a topic of its own. Pulsar sets no bound."""
@@ -25,7 +27,7 @@ class RetentionPolicy:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        minutes = read_number(value, "retentionTimeInMinutes", 0)
+        minutes = read_int(value, "retentionTimeInMinutes", 0)
         megabytes = read_number(value, "retentionSizeInMB", 0)
         if minutes < WITHOUT_END or megabytes < WITHOUT_END:
             raise ValueError("Invalid retention policy: expected -1 or more")
@@ -67,14 +69,14 @@ class Quota:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        size = read_number(value, "limitSize", read_number(value, "limit", WITHOUT_END))
-        seconds = read_number(value, "limitTime", WITHOUT_END)
-        try:
-            action = QuotaAction(value.get("policy"))
-        except ValueError as error:
-            known = ", ".join(each.value for each in QuotaAction)
-            raise ValueError(f"policy: expected one of {known}, got {error}") from error
-        return cls(size, seconds, action)
+        size = read_number(value, "limit", WITHOUT_END, WITHOUT_END)
+        size = read_number(value, "limitSize", size, WITHOUT_END)
+        seconds = read_int(value, "limitTime", WITHOUT_END, WITHOUT_END)
+        names = [each.value for each in QuotaAction]
+        if (action := named(value.get("policy"), names)) is None:
+            text = f"policy: expected one of {', '.join(names)}, got {value.get('policy')!r:.40}"
+            raise ValueError(text)
+        return cls(size, seconds, QuotaAction(action))
 
     @property
     def document(self) -> Any:
@@ -118,9 +120,14 @@ class InactiveTopics:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        mode = value.get("inactiveTopicDeleteMode", InactiveMode.NO_SUBSCRIPTIONS.value)
-        seconds = read_number(value, "maxInactiveDurationSeconds", 0)
-        return cls(read_flag(value.get("deleteWhileInactive")), seconds, InactiveMode(mode))
+        names = [each.value for each in InactiveMode]
+        said = value.get("inactiveTopicDeleteMode")
+        mode = named(said, names)
+        if mode is None and not is_nothing(said):
+            raise WrongKind(f"expected one of {', '.join(names)}, got {said!r:.40}")
+        seconds = read_int(value, "maxInactiveDurationSeconds", 0)
+        enabled = read_flag(value.get("deleteWhileInactive"))
+        return cls(enabled, seconds, InactiveMode(mode or names[0]))
 
     @property
     def document(self) -> Any:
@@ -141,9 +148,9 @@ class SubscriptionAuthMode(Enum):
     @classmethod
     def parse(cls, document: Any) -> Self:
         known = [each.value for each in cls]
-        if document not in known:
+        if (found := named(document, known)) is None:
             raise ValueError(f"expected one of {', '.join(known)}, got {document!r:.40}")
-        return cls(document)
+        return cls(found)
 
     @property
     def document(self) -> Any:
@@ -161,8 +168,11 @@ class AutoTopicCreation:
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
         allowed, kind = read_flag(value.get("allowAutoTopicCreation")), value.get("topicType")
-        has_number = value.get("defaultNumPartitions") is not None
-        partitions = read_number(value, "defaultNumPartitions", 0) if has_number else 0
+        if kind is not None and not isinstance(kind, (str, int, float)):
+            raise WrongKind(f"topicType: expected text, got {kind!r:.40}")
+        has_number = not is_nothing(value.get("defaultNumPartitions"))
+        partitions = read_int(value, "defaultNumPartitions", 0) if has_number else 0
+        kind = kind.lower() if isinstance(kind, str) else kind
         flaw = ""
         if kind == "partitioned":
             if not has_number:
@@ -227,11 +237,16 @@ class Persistence:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        numbers = [read_number(value, f"bookkeeper{name}", 0) for name in PERSISTENCE_NAMES]
+        fields = [f"bookkeeper{name}" for name in PERSISTENCE_NAMES]
+        numbers = [read_int(value, field, OF_A_LEDGER) for field in fields]
         for name, number, most in zip(PERSISTENCE_NAMES, numbers, (5, *numbers), strict=False):
             if not 0 < number <= most:
                 raise ValueError(f"Bookkeeper-{name} must be <= {most} and > 0.")
         rate = value.get("managedLedgerMaxMarkDeleteRate", 0.0)
+        if isinstance(rate, str):
+            with suppress(ValueError):
+                rate = float(rate) if rate.strip() else 0.0
+        rate = 0.0 if rate is None else rate
         if isinstance(rate, bool) or not isinstance(rate, (int, float)):
             raise ValueError(f"managedLedgerMaxMarkDeleteRate: expected a number, got {rate!r:.40}")
         ensemble, write_quorum, ack_quorum = numbers
@@ -246,6 +261,9 @@ class Persistence:
             "managedLedgerMaxMarkDeleteRate": self.mark_delete_rate,
         }
 
+
+OF_A_LEDGER: Final = 2
+"""Bookies where a document does not say (``managedLedgerDefaultEnsembleSize`` and the like)."""
 
 PERSISTENCE_NAMES: Final = ("Ensemble", "WriteQuorum", "AckQuorum")
 

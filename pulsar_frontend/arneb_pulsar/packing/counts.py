@@ -36,6 +36,10 @@ def _meter() -> Meter:
     return Meter(3)
 
 
+def _meter_of_four() -> Meter:
+    return Meter(4)
+
+
 @dataclass(slots=True)
 class ProducerCounts:
     """What one producer sent."""
@@ -55,13 +59,16 @@ class ConsumerCounts:
     """What one consumer was sent, and when it was last heard."""
 
     bytes: int = 0
+    entries: int = 0
     acks: int = 0
     """Acknowledgements: entries by themselves, or one for everything up to a place."""
+    redelivered: int = 0
+    """Messages that it asked for again."""
     flowed_at: float = NEVER
     delivered_at: float = NEVER
     acked_at: float = NEVER
-    meter: Meter = field(default_factory=_meter)
-    """Of messages, bytes and acknowledgements, in this order."""
+    meter: Meter = field(default_factory=_meter_of_four)
+    """Of messages, bytes, acknowledgements and messages asked for again, in this order."""
 
     def __repr__(self) -> str:
         return f"<ConsumerCounts {self.bytes} bytes, {self.acks} acks, {self.meter!r}>"
@@ -69,6 +76,8 @@ class ConsumerCounts:
     def take_over(self, other: "ConsumerCounts") -> None:
         """A consumer has left: what was sent to it stays sent."""
         self.bytes += other.bytes
+        self.entries += other.entries
+        self.redelivered += other.redelivered
         self.acks += other.acks
         self.flowed_at = max(self.flowed_at, other.flowed_at)
         self.delivered_at = max(self.delivered_at, other.delivered_at)

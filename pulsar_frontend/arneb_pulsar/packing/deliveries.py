@@ -133,11 +133,13 @@ class MessageFrames:
         parts[3::4] = map(BODY, entries)
         packed = b"".join(parts)
         self.counts.bytes += len(packed) - count * heads.frame_bytes
+        self.counts.entries += count
         return packed
 
     def _pack_scattered(self, positions: Sequence[Position], entries: Sequence[bytes]) -> bytes:
         """As :meth:`pack`, for positions in any order."""
         self.counts.bytes += sum(map(len, entries)) - HEADER_BYTES * len(entries)
+        self.counts.entries += len(entries)
         ids = scattered_varints([place & ENTRY_MASK for place in positions])
         parts = [self._behind] * (4 * len(ids))
         parts[1::4] = ids
@@ -155,6 +157,7 @@ class MessageFrames:
     def _pack_each(self, run: Deliveries) -> bytes:
         """As :meth:`pack`, for entries seen before."""
         self.counts.bytes += sum(map(len, run.entries)) - HEADER_BYTES * len(run.entries)
+        self.counts.entries += len(run.entries)
         parts: list[bytes] = []
         for place, entry in zip(run.positions, run.entries, strict=True):
             if command := self._special_command(place, run):

@@ -156,6 +156,10 @@ class ConnectionConsumers:
         attached = self._by_key.get(effect.key)
         if attached is None:
             return
+        if effect.count:
+            asked = effect.positions
+            in_flight = attached.consumer.in_flight
+            attached.counts.redelivered += in_flight if asked is None else len(asked)
         if effect.positions is None:
             numbered = self._numbered.get(effect.key)
             # What its client never heard of has cost it nothing.

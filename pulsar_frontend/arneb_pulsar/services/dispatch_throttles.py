@@ -28,6 +28,22 @@ MESSAGE_BYTES: Final = 1024
 
 
 @dataclass(slots=True)
+class HeldBack:
+    """How often messages were held back for a rate, of messages and of bytes."""
+
+    messages: int = 0
+    bytes: int = 0
+
+    def count(self, budget: Budget) -> None:
+        """There was something to go out, and this had nothing left."""
+        self.messages += budget.is_out_of_messages
+        self.bytes += budget.is_out_of_bytes
+
+    def __repr__(self) -> str:
+        return f"<HeldBack {self.messages} times for messages, {self.bytes} for bytes>"
+
+
+@dataclass(slots=True)
 class Share:
     """What one consumer granted and was not given on, and how much it had got at the last look."""
 
@@ -49,6 +65,10 @@ class TopicThrottle:
     budgets: dict[str, Budget] = field(default_factory=dict)
     """Of single ones."""
     shares: dict[AttachedConsumer, Share] = field(default_factory=dict)
+    held_back: HeldBack = field(default_factory=HeldBack)
+    """By the rate of all."""
+    held_back_by_own: dict[str, HeldBack] = field(default_factory=dict)
+    """By those of single subscriptions."""
     turn: int = 0
     """Whose turn it is to be given permits first."""
 
@@ -84,6 +104,23 @@ class DispatchThrottles:
         throttle = self.by_topic.get(attached.topic.id)
         share = None if throttle is None else throttle.shares.get(attached)
         return 0 if share is None else share.held
+
+    def held_back(self, topic: Topic, subscription: str) -> dict[str, int]:
+        """How often a subscription's messages were held back, as Pulsar's statistics have it. There
+        is no rate of the whole broker."""
+        throttle = self.by_topic.get(topic.id)
+        own = of_all = NEVER_HELD_BACK
+        if throttle is not None:
+            of_all = throttle.held_back
+            own = throttle.held_back_by_own.get(subscription, NEVER_HELD_BACK)
+        return {
+            "dispatchThrottledMsgEventsBySubscriptionLimit": own.messages,
+            "dispatchThrottledBytesEventsBySubscriptionLimit": own.bytes,
+            "dispatchThrottledMsgEventsByTopicLimit": of_all.messages,
+            "dispatchThrottledBytesEventsByTopicLimit": of_all.bytes,
+            "dispatchThrottledMsgEventsByBrokerLimit": 0,
+            "dispatchThrottledBytesEventsByBrokerLimit": 0,
+        }
 
     # What rates there are
 
@@ -178,9 +215,15 @@ class DispatchThrottles:
         throttle.turn += 1
         for index, (name, consumers) in enumerate(waiting.items()):
             room = 1 << 40
+            # Consumers that grant more than there is hold back nothing.
+            has_backlog = throttle.topic.subscriptions[name].ready_messages > 0
             if (budget := throttle.budgets.get(name)) is not None:
                 room = min(room, budget.messages(size))
+                if has_backlog:
+                    throttle.held_back_by_own.setdefault(name, HeldBack()).count(budget)
             if throttle.budget is not None:
+                if has_backlog:
+                    throttle.held_back.count(throttle.budget)
                 left = throttle.budget.messages(size)
                 # Whose share does not come to a message has one in its turn.
                 extra = (index + throttle.turn) % len(waiting) < left % len(waiting)
@@ -213,6 +256,9 @@ class DispatchThrottles:
             for budget in (throttle.budget, throttle.budgets.get(attached.subscription.name)):
                 if budget is not None:
                     budget.spend(*spent)
+
+
+NEVER_HELD_BACK: Final = HeldBack()
 
 
 def rate_of(policies: Policies, subscription: str) -> DispatchRate | None:

@@ -5,7 +5,8 @@ transactions; the entry itself only while it is one of few (:data:`KEPT_BYTES`),
 together hold no more than :data:`HELD_BYTES_MAX`. What is counted here is on disk.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,16 +56,36 @@ PER_UNIT: Final = 16
 class HeldBytes:
     """What the open transactions of one coordinator hold in memory."""
 
-    __slots__ = ("bytes", "most", "sending")
+    __slots__ = (
+        "aborted",
+        "aborted_total",
+        "bytes",
+        "committed",
+        "committed_total",
+        "most",
+        "sending",
+    )
 
     def __init__(self, most: int = HELD_BYTES_MAX) -> None:
         self.most = most
         self.bytes = 0
         self.sending: dict[int, int] = {}
         """How many have sent to a topic, by its id: with thousands open, nobody looks at each."""
+        self.committed: Counter[int] = Counter()
+        self.aborted: Counter[int] = Counter()
+        """How many that had sent to a topic ended so since the broker started, by its id."""
+        self.committed_total = self.aborted_total = 0
+        """How many ended so at all."""
 
     def __repr__(self) -> str:
         return f"<HeldBytes {self.bytes} of {self.most}>"
+
+    def forget_except(self, topics: Container[int]) -> None:
+        """Forget how often transactions ended that sent to others than these topics: they are
+        gone."""
+        for ended in (self.committed, self.aborted):
+            for topic in [each for each in ended if each not in topics]:
+                del ended[topic]
 
     def has_room(self, size: int) -> bool:
         """May so much more be held?"""
@@ -264,11 +285,15 @@ class OpenTransaction:
             each.is_cumulative and each.subscription is subscription for each in self.acks.values()
         )
 
-    def forget(self) -> None:
-        """It has ended, and holds nothing any more."""
+    def forget(self, *, committed: bool) -> None:
+        """It has ended so, and holds nothing any more."""
         self._held.bytes -= self._kept_bytes + self._named_bytes
         self._kept_bytes = self._named_bytes = 0
         sending = self._held.sending
+        ended = self._held.committed if committed else self._held.aborted
+        ended.update(self.sends.keys())
+        self._held.committed_total += committed
+        self._held.aborted_total += not committed
         for topic in self.sends:
             if left := sending[topic] - 1:
                 sending[topic] = left

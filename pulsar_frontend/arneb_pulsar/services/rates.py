@@ -104,7 +104,8 @@ class Rates:
             sent.meter.tick((sent.messages, sent.bytes, sent.chunks), elapsed_s)
         for each in self._consumers.all():
             counts = each.counts
-            totals = (each.consumer.delivered_messages_total, counts.bytes, counts.acks)
+            delivered = each.consumer.delivered_messages_total
+            totals = (delivered, counts.bytes, counts.acks, counts.redelivered)
             counts.meter.tick(totals, elapsed_s)
 
     def _sample(self, topic: Topic, elapsed_s: float) -> None:
@@ -138,6 +139,10 @@ class Rates:
         """Messages and bytes that come a second."""
         meter = self._topics.get(topic.id)
         return NO_RATES if meter is None else (meter.rates[0], meter.rates[1])
+
+    def known(self, topic: Topic, subscription: Subscription) -> SubscriptionRates | None:
+        """Those of a subscription as they were last seen; None if it has not been used."""
+        return self._subscriptions.get(topic.id, {}).get(subscription.name)
 
     def of_subscription(self, topic: Topic, subscription: Subscription) -> SubscriptionRates:
         """Those of a subscription, with what can be seen of it now."""

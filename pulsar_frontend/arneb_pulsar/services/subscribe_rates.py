@@ -37,7 +37,7 @@ class SubscribeRates:
         while self._came and self._came[first := next(iter(self._came))][0] <= now:
             del self._came[first]
         who = topic.id, address.rpartition(":")[0], consumer, consumer_id
-        end, count = self._came.get(who, (now + rate.period_s, 0))
+        end, count = self._came.get(who, (now + max(1, rate.period_s), 0))
         if count >= rate.subscribes:
             text = "Subscribe limited by subscribe rate limit per consumer."
             raise RequestRefused(pb.NotAllowedError, text)

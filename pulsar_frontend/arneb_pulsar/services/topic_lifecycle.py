@@ -87,3 +87,4 @@ def forget_gone(context: BrokerContext) -> None:
     context.throttles.forget_except(there)
     context.compactor.forget_except(there)
     context.topic_policies.forget_except(there)
+    context.transactions.memory.forget_except(there)

@@ -382,7 +382,7 @@ class Transactions:
         self.outcomes.stored(found.id.least_bits, end.until_ms, committed=end.committed)
         del self._open[found.id.least_bits]
         self._beginning.recorded(found.id.least_bits)
-        found.forget()
+        found.forget(committed=end.committed)
 
     @contextmanager
     def _moving(self, found: OpenTransaction, *, commit: bool) -> Iterator[None]:

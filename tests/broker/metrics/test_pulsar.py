@@ -46,6 +46,17 @@ async def test_a_topic_and_its_subscription_are_told_of(tmp_path: Path) -> None:
         assert there["pulsar_msg_backlog", TOPIC, ""] == 20
         assert there["pulsar_subscription_back_log", TOPIC, "s"] == 20
         assert there["pulsar_topics_count", "", ""] == 1
+        assert there["pulsar_storage_backlog_quota_limit", TOPIC, ""] == -1
+        assert there["pulsar_txn_tb_committed_total", TOPIC, ""] == 0
+        assert there["pulsar_out_bytes_total", TOPIC, ""] == 0
+        assert there["pulsar_subscription_in_replay", TOPIC, "s"] == 0
+        assert there["pulsar_subscription_last_acked_timestamp", TOPIC, "s"] == 0
+        memory = context.transactions.memory
+        memory.committed[topic.id], memory.committed_total, memory.aborted_total = 3, 5, 2
+        told = await samples(metrics)
+        assert told["pulsar_txn_tb_committed_total", TOPIC, ""] == 3
+        assert told["pulsar_txn_created_total", "", ""] == 7
+        assert told["pulsar_txn_aborted_total", "", ""] == 2
         now += 0.5
         assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 2, "too soon to say"
         now += 400

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.position import ENTRY_MASK, Position, position
 from arneb_core.cursor.holes import CHUNK_SIZE, Holes, by_chunk, of_run
 from arneb_core.cursor.unsaved import Unsaved
 
@@ -133,3 +133,17 @@ def test_the_disk_follows_the_mapping(steps: list[tuple[str, int]]) -> None:
     write(unsaved.take(mapping))
     assert disk == mapping
     assert unsaved.take(mapping) == []
+
+
+@given(SETS, st.integers(1, 12))
+def test_runs_are_those_of_the_places_themselves(places: set[Position], limit: int) -> None:
+    holes = holes_of(places)
+    runs: list[tuple[Position, Position]] = []
+    for place in sorted(places):
+        if runs and runs[-1][1] + 1 == place and place & ENTRY_MASK:
+            runs[-1] = runs[-1][0], place
+        else:
+            runs.append((place, place))
+    assert holes.runs == len(runs)
+    assert holes.first_runs(limit) == runs[:limit]
+    assert (holes.packed_bytes > 0) == bool(places)

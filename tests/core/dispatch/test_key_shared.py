@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyroaring import BitMap64
 
 from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.key_sharing import DrainingSlot, KeyShare
 from arneb_core.api.position import Position
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.key_shared import LOOK_AHEAD_PER_RECEIVER, KeySharedDispatcher
@@ -44,6 +45,35 @@ def test_a_slot_that_moves_drains_first() -> None:
     dispatcher.left([Position(0)])
     assert dispatcher.next_due(new) == Position(1)
     assert dispatcher.take_due(new) == (Position(1), slot)
+
+
+def test_what_drains_is_told_and_counted_when_it_has() -> None:
+    dispatcher = KeySharedDispatcher(AutoSplitSelector())
+    old, new = receiver("old", 10), receiver("new", 10)
+    dispatcher.add(old)
+    dispatcher.took(old, [Position(0), Position(1), Position(2)], [1, 1, SLOTS - 1])
+    assert dispatcher.shares() == {old: KeyShare(((1, SLOTS - 1),))}
+    dispatcher.add(new)
+    dispatcher.wait([Position(3)], [1])
+    half = SLOTS // 2
+    mine = KeyShare(((half + 1, SLOTS - 1),), (DrainingSlot(1, 2, 1),))
+    assert dispatcher.shares() == {old: mine, new: KeyShare(((1, half),))}
+    dispatcher.left([Position(0)])
+    assert dispatcher.shares()[old].draining == (DrainingSlot(1, 1, 1),)
+    dispatcher.left([Position(1), Position(2)])
+    assert dispatcher.shares()[old] == KeyShare(((half + 1, SLOTS - 1),), drained_total=1)
+
+
+def test_without_order_nothing_drains() -> None:
+    dispatcher = KeySharedDispatcher(AutoSplitSelector(), in_order=False)
+    old, new = receiver("old", 10), receiver("new", 10)
+    dispatcher.add(old)
+    dispatcher.took(old, [Position(0)], [1])
+    dispatcher.add(new)
+    assert [(each.draining, each.drains) for each in dispatcher.shares().values()] == [
+        ((), False),
+        ((), False),
+    ]
 
 
 def test_without_order_nobody_waits_for_a_former_owner() -> None:

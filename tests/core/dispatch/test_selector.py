@@ -1,6 +1,8 @@
 """Selectors: whose a key is, and what changes when somebody comes or goes."""
 
 from collections import Counter
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -188,3 +190,31 @@ def test_entries_without_a_key_are_for_everybody() -> None:
         counts = Counter(selector.select(slot) for slot in selector.slots(hashes))
         assert min(counts[each] for each in counts) > 150
         assert len(counts) == 3
+
+
+@pytest.mark.parametrize("make", [AutoSplitSelector, ConsistentHashingSelector])
+@given(st.lists(st.booleans(), min_size=1, max_size=12))
+def test_ranges_say_whose_every_slot_is(make: Any, steps: list[bool]) -> None:
+    selector, there = make(), [Receiver(ConsumerSpec("r0"))]
+    selector.add(there[0])
+    for number, comes in enumerate(steps, 1):
+        if comes or len(there) == 1:
+            there.append(Receiver(ConsumerSpec(f"r{number % 3}")))
+            selector.add(there[-1])
+        else:
+            selector.remove(there.pop(number % len(there)))
+    ranges = list(selector.ranges())
+    assert (ranges[0][0], ranges[-1][1]) == (1, SLOTS - 1)
+    for (_, last, _), (first, _, _) in pairwise(ranges):
+        assert first == last + 1
+    for first, last, receiver in ranges:
+        assert selector.select(first) is receiver is selector.select(last)
+        assert selector.select((first + last) // 2) is receiver
+
+
+def test_one_consumer_has_one_range() -> None:
+    selector, alone = ConsistentHashingSelector(), Receiver(ConsumerSpec("alone"))
+    selector.add(alone)
+    assert list(selector.ranges()) == [(1, SLOTS - 1, alone)]
+    selector.remove(alone)
+    assert list(selector.ranges()) == []

@@ -7,6 +7,19 @@ from tests.pulsar_frontend.admin_client import NULL, Admin
 from tests.pulsar_frontend.conftest import OpenBroker
 
 ROOT = "/admin/v2/namespaces/public/default/"
+RATE = {"subscribeThrottlingRatePerConsumer": -1}
+NO_RATE = {
+    "dispatchThrottlingRateInMsg": 0,
+    "dispatchThrottlingRateInByte": 0,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 0,
+}
+PLACES = {
+    "bookkeeperEnsemble": 2,
+    "bookkeeperWriteQuorum": 2,
+    "bookkeeperAckQuorum": 2,
+    "managedLedgerMaxMarkDeleteRate": 0.0,
+}
 TABLE = {"retentionTimeInMinutes": 1, "retentionSizeInMB": 1}
 
 
@@ -78,3 +91,72 @@ async def test_policies_are_those_of_the_whole_topic(open_broker: OpenBroker) ->
                 status, answer = await admin(method, f"/{part}/retention", TABLE)
                 assert (status, "for a partition" in answer["reason"]) == (412, True)
         assert await admin("GET", "/t/retention") == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "shown"),
+    [
+        ("PUT", "schemaCompatibilityStrategy", 4, "FORWARD"),
+        ("PUT", "schemaCompatibilityStrategy", "1", "ALWAYS_INCOMPATIBLE"),
+        ("PUT", "schemaAutoUpdateCompatibilityStrategy", 1, "Backward"),
+        ("POST", "subscriptionTypesEnabled", [1, "Exclusive", 1], ["Exclusive", "Shared"]),
+        ("POST", "subscriptionAuthMode", 1, "Prefix"),
+        ("POST", "autoSubscriptionCreation", True, {"allowAutoSubscriptionCreation": True}),
+        ("POST", "messageTTL", "", 0),
+        ("POST", "subscribeRate", {"ratePeriodInSecond": None}, RATE | {"ratePeriodInSecond": 0}),
+        ("POST", "persistence", {}, PLACES),
+        ("POST", "persistence", PLACES | {"managedLedgerMaxMarkDeleteRate": "7"}, None),
+        ("POST", "dispatchRate", {"relativeToPublishRate": ""}, NO_RATE),
+    ],
+)
+async def test_numbers_stand_for_names_and_what_is_left_out_is_nothing(
+    open_broker: OpenBroker, method: str, path: str, body: Any, shown: Any
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert (await admin(method, ROOT + path, body))[0] == 204
+        _, found = await admin("GET", ROOT + path)
+        assert found == (
+            PLACES | {"managedLedgerMaxMarkDeleteRate": 7.0} if shown is None else shown
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("schemaCompatibilityStrategy", 9),
+        ("schemaCompatibilityStrategy", True),
+        ("inactiveTopicPolicies", {"inactiveTopicDeleteMode": "never"}),
+        ("inactiveTopicPolicies", {"maxInactiveDurationSeconds": 1 << 31}),
+        ("publishRate", {"publishThrottlingRateInMsg": 1 << 31}),
+        ("autoTopicCreation", {"allowAutoTopicCreation": True, "topicType": []}),
+    ],
+)
+async def test_what_has_no_such_value_is_refused(
+    open_broker: OpenBroker, path: str, body: Any
+) -> None:
+    method = "PUT" if path.startswith("schema") else "POST"
+    async with open_broker() as running:
+        assert (await Admin(running)(method, ROOT + path, body))[0] == 400
+
+
+async def test_a_number_of_partitions_is_a_number(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        for body, status in (([], 400), ({}, 400), ("x", 400), (True, 400), (0, 406), (NULL, 406)):
+            assert (await admin("PUT", "/t/partitions", body))[0] == status
+        assert (await admin("PUT", "/t/partitions", "2"))[0] == 204
+        for body, status in ((NULL, 422), (1, 422), ({}, 400), (3, 204)):
+            assert (await admin("POST", "/t/partitions", body))[0] == status
+
+
+async def test_a_place_is_a_place_though_its_fields_are_nothing(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t", {})
+        for body in (NULL, {"ledgerId": None}, {"ledgerId": "", "entryId": "7"}):
+            assert (await admin("PUT", "/t/subscription/s", body))[0] == 204
+            assert (await admin("DELETE", "/t/subscription/s"))[0] == 204
+        for index in ("x", True, [], 1 << 31):
+            body = {"ledgerId": 0, "partitionIndex": index}
+            assert (await admin("PUT", "/t/subscription/s", body))[0] == 400

@@ -97,7 +97,11 @@ async def test_what_an_open_one_has_done(open_broker: OpenBroker) -> None:
         assert (await admin("GET", f"{ROOT}/transactionBufferInternalStats/{TOPIC}"))[0] == 404
         await end(client, transaction, commit=True)
         _, stats = await admin("GET", f"/admin/v2/persistent/{TOPIC}/stats")
-        assert stats["ongoingTxnCount"] == 0
+        assert [stats[f"{each}TxnCount"] for each in ("ongoing", "committed", "aborted")] == [
+            0,
+            1,
+            0,
+        ]
         path = f"{ROOT}/positionStatsInPendingAck/{ours}/{ids[1].ledgerId}/{ids[1].entryId}"
         assert (await admin("GET", path))[1] == {"state": "MarkDelete"}
 

@@ -50,7 +50,13 @@ async def test_consumers_share_what_the_rate_allows(
             assert got <= 10 * (second + 1) + 9, "and a little for the time that this takes"
             ahead[0] += 1.0
         assert got >= 50
-        consumers = (await admin("GET", "/t/stats"))[1]["subscriptions"]["s"]["consumers"]
+        shown = (await admin("GET", "/t/stats"))[1]["subscriptions"]["s"]
+        consumers, of_all = shown["consumers"], where == "/t/dispatchRate"
+        events = [
+            shown[f"dispatchThrottledMsgEventsBy{by}Limit"] for by in ("Topic", "Subscription")
+        ]
+        assert [each > 0 for each in events] == [of_all, not of_all]
+        assert shown["dispatchThrottledBytesEventsByTopicLimit"] == 0
         assert sum(each["availablePermits"] for each in consumers) == 2000 - got
         assert await admin("DELETE", where) == (204, b"")
         assert not throttles.by_topic

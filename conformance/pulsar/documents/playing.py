@@ -1,0 +1,145 @@
+"""A busy topic on one broker, and every document that the broker makes of it.
+
+The rule: everything that a document has a figure for happens: each type of subscription with
+consumers that came and left, messages in batches, given back, delayed and expired, transactions
+committed, aborted and open, keys that move.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import anyio
+from conformance.pulsar.admin import Admin
+
+from arneb_pulsar.client import (
+    Batching,
+    Client,
+    ConsumerOptions,
+    InitialPosition,
+    KeyShared,
+    ProducerOptions,
+    SubscriptionType,
+    connect,
+)
+from arneb_pulsar.client.errors import TimedOut
+
+MESSAGES: Final = 60
+KEYS: Final = 12
+RECEIVED_WITHIN_S: Final = 30.0
+BUSY_S: Final = 2.5
+"""More than an interval of statistics, on brokers that are told to look once a second."""
+
+PLAIN: Final = "plain"
+PARTED: Final = "parted"
+
+Documents = Mapping[str, Any]
+
+
+def options(kind: SubscriptionType, name: str, **more: Any) -> ConsumerOptions:
+    """Of a consumer that takes a few messages at a time."""
+    return ConsumerOptions(
+        type=kind,
+        name=name,
+        initial_position=InitialPosition.EARLIEST,
+        negative_ack_delay_s=0.1,
+        batch_index_acks=True,
+        properties={"who": name},
+        subscription_properties={"of": "documents"},
+        **more,
+    )
+
+
+async def documents(url: str, admin: Admin, suffix: str) -> Documents:
+    """All documents of topics that are busy now."""
+    topics = {kind: f"documents-{kind}-{suffix}" for kind in (PLAIN, PARTED)}
+    await anyio.to_thread.run_sync(lambda: admin.put(f"{topics[PARTED]}/partitions", 2))
+    async with connect(url) as client:
+        found: dict[str, Any] = {}
+        for kind in (PLAIN, PARTED):
+            found |= await _of_one(client, admin, kind, topics[kind])
+        return found
+
+
+async def _of_one(client: Client, admin: Admin, kind: str, topic: str) -> dict[str, Any]:
+    shared, keys, over = (
+        SubscriptionType.SHARED,
+        SubscriptionType.KEY_SHARED,
+        SubscriptionType.FAILOVER,
+    )
+    consumers = {
+        "shared": await client.subscribe(topic, "shared", options(shared, "a")),
+        "keys": await client.subscribe(topic, "keys", options(keys, "a")),
+        "over": await client.subscribe(topic, "over", options(over, "a")),
+        "alone": await client.subscribe(topic, "alone", options(SubscriptionType.EXCLUSIVE, "a")),
+        "sticky": await client.subscribe(
+            topic,
+            "sticky",
+            options(keys, "a", key_shared=KeyShared([(0, 32_767), (40_000, 65_535)])),
+        ),
+        "free": await client.subscribe(
+            topic, "free", options(keys, "a", key_shared=KeyShared(allow_out_of_order=True))
+        ),
+    }
+    plain = await client.create_producer(
+        topic, ProducerOptions(name="plain", properties={"p": "q"})
+    )
+    batched = await client.create_producer(
+        topic, ProducerOptions(name="batched", batching=Batching(), send_timeout_s=0)
+    )
+    transacting = await client.create_producer(
+        topic, ProducerOptions(name="transacting", transactions=True, send_timeout_s=0)
+    )
+    for number in range(MESSAGES):
+        await plain.send(b"x" * 100, key=f"k{number % KEYS}")
+    async with anyio.create_task_group() as group:
+        for _ in range(MESSAGES):
+            group.start_soon(batched.send, b"y" * 50)
+    for ends in ("commit", "abort", "commit"):
+        transaction = await client.begin_transaction(timeout_s=120)
+        await transaction.send(transacting, b"of " + ends.encode())
+        message = await consumers["shared"].receive(RECEIVED_WITHIN_S)
+        await transaction.acknowledge(consumers["shared"], message)
+        await getattr(transaction, ends)()
+    for name in ("shared", "keys", "over", "alone"):
+        for count in range(9):
+            message = await consumers[name].receive(RECEIVED_WITHIN_S)
+            if count % 3 == 0:
+                consumers[name].acknowledge(message)
+            elif count % 3 == 1 and name in ("shared", "keys"):
+                consumers[name].negative_acknowledge(message)
+    # Keys move while the first consumer has some of them.
+    more = [
+        await client.subscribe(topic, name, options(kinds, "b"))
+        for name, kinds in (("shared", shared), ("keys", keys), ("over", over))
+    ]
+    await plain.send(b"later", deliver_after_s=3_600.0)
+    ends_at = time.monotonic() + BUSY_S
+    while time.monotonic() < ends_at:
+        await plain.send(b"z" * 100, key="k1")
+        with suppress(TimedOut):
+            message = await consumers["shared"].receive(0.05)
+            consumers["shared"].negative_acknowledge(message)
+            consumers["shared"].acknowledge(await consumers["shared"].receive(0.05))
+    found = await anyio.to_thread.run_sync(lambda: shown(admin, kind, topic))
+    for each in (*more, *consumers.values(), plain, batched, transacting):
+        await each.close()
+    return found
+
+
+def shown(admin: Admin, kind: str, topic: str) -> dict[str, Any]:
+    """The documents of one topic."""
+    if kind == PARTED:
+        asked = {
+            "partitioned-stats": {"perPartition": "true", "getPreciseBacklog": "true"},
+            "partitioned-internalStats": {},
+        }
+    else:
+        asked = {"stats": {"getEarliestTimeInBacklog": "true"}, "internalStats": {}}
+    found = {
+        f"{kind} {path}": admin.get(f"{topic}/{path}", **query) for path, query in asked.items()
+    }
+    text = json.dumps(found).replace(topic, f"the {kind} topic")
+    return dict(json.loads(text))

@@ -1,0 +1,71 @@
+"""Every document of a busy topic has on Arneb the fields that it has on Apache Pulsar, with figures
+where that has some."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.pulsar_standalone import PulsarStandalone
+from conformance.pulsar.admin import Admin
+from conformance.pulsar.conftest import TRANSACTING
+from conformance.pulsar.documents.comparison import ABSENT, Difference, differences
+from conformance.pulsar.documents.playing import documents
+
+LEDGERS: Final = "a cursor is a row of the store, and has no ledger"
+NO_MARKERS: Final = "Pulsar acknowledges the markers of transactions, of which there are none here"
+INDEX: Final = "the topic has one index of delayed messages, which is not counted by subscription"
+LATELY: Final = "whether there is something to hand out at this very moment"
+WHO: Final = "Pulsar's sums of partitions leave out who produces and consumes, and since when"
+
+EXPLAINED: Final = {
+    r"cursors\.\w+\.(cursorLedger|cursorLedgerLastEntry|lastLedgerSwitchTimestamp)": LEDGERS,
+    r"cursors\.\w+\.(messagesConsumedCounter|totalNonContiguousDeleted.*)": NO_MARKERS,
+    r"individuallyDeletedMessages": NO_MARKERS,
+    r"nonContiguousDeletedMessagesRanges(SerializedSize)?": NO_MARKERS,
+    r"delayedMessageIndexSizeInBytes": INDEX,
+    r"cursors\.\w+\.(waitingReadOp|subscriptionHavePendingRead)|waitingCursorsCount": LATELY,
+    r"stats\.(publishers\[\]|subscriptions\.\w+\.consumers\[\])\.\w+": WHO,
+    r"partitioned-stats\.subscriptions\.\w+\.(active\w+|keySharedMode|last\w+Timestamp)": WHO,
+}
+"""What differs, by the end of its path."""
+
+
+def explained(found: Difference) -> bool:
+    """It is known. Which partition a message without a key goes to is the client's choice, so of
+    single partitions only the fields are compared."""
+    if ".partitions." in found.path and ABSENT not in found:
+        return True
+    return any(re.search(f"({each})$", found.path) for each in EXPLAINED)
+
+
+def played(url: str, admin_url: str) -> Any:
+    return anyio.run(documents, url, Admin(admin_url), "1", backend="trio")
+
+
+def test_documents_have_the_same_fields(tmp_path: Path) -> None:
+    broker = Arneb(
+        tmp_path / "arneb",
+        listeners=["pulsar", "http-pulsar"],
+        settings="[pulsar]\nstatistics_s = 1\n",
+    ).start()
+    try:
+        arneb = played(broker.pulsar_url, broker.admin_url)
+    finally:
+        broker.stop()
+    settings = TRANSACTING | {"statsUpdateFrequencyInSecs": 1, "statsUpdateInitialDelayInSecs": 1}
+    apache = PulsarStandalone(tmp_path / "pulsar", **settings).start()
+    try:
+        pulsar = played(apache.pulsar_url, apache.http_url)
+    finally:
+        apache.stop()
+    found = [each for each in differences(pulsar, arneb) if not explained(each)]
+    assert not found, "\n".join(f"{path}: {one} | {other}" for path, one, other in found)
+    keys = [
+        {each["consumerName"]: each["keyHashRangeArrays"] for each in consumers}
+        for consumers in (
+            shown["plain stats"]["subscriptions"]["keys"]["consumers"] for shown in (pulsar, arneb)
+        )
+    ]
+    assert keys[0] == keys[1], "the same keys go to consumers of the same names"
