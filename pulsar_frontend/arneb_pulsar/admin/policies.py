@@ -15,7 +15,7 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_policy
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
-from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing
+from arneb_pulsar.namespaces.coercion import WrongKind
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import DispatchRate
 from arneb_pulsar.namespaces.rules import NO_QUOTA, Quota, QuotaType, RetentionPolicy, fits
@@ -90,7 +90,6 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
             wanted = request.json()
         elif not kind.boxed and kind.empty is None:
             raise AdminError(400, "The request entity cannot be empty.")
-        wanted = None if is_nothing(wanted) else wanted
         if wanted is None and kind.boxed:
             return await drop(context, request)
         try:

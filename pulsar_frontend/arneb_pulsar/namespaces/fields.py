@@ -70,7 +70,7 @@ def read_truth(value: Any) -> bool:
 
 def read_whole(document: Any) -> int:
     """A whole number of 64 bits; null is 0."""
-    if document is None:
+    if is_nothing(document):
         return 0
     if (number := whole_number(document)) is None:
         raise WrongKind(f"expected a whole number, got {document!r:.40}")
@@ -165,8 +165,8 @@ def read_auto_update(document: Any) -> str | None:
 
 
 def read_properties(document: Any) -> dict[str, str]:
-    """Text by name; numbers and truths are text as they are written, and ``null`` is none."""
-    found = {name: value for name, value in read_table(document).items() if value is not None}
+    """Text by name; numbers and truths are text as they are written."""
+    found = read_table(document)
     if not all(isinstance(value, (str, int, float)) for value in found.values()):
         raise WrongKind("properties: expected text")
     return {

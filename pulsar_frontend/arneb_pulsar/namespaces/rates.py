@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
+from arneb_pulsar.namespaces.fields import read_flag, read_number, read_table
 
 UNLIMITED: Final = -1
 RATE_MAX: Final = 1 << 53
@@ -27,9 +27,8 @@ class PublishRate:
     @classmethod
     def parse(cls, document: Any) -> Self:
         table = read_table(document)
-        messages = read_int(table, "publishThrottlingRateInMsg", UNLIMITED)
-        size = read_number(table, "publishThrottlingRateInByte", UNLIMITED)
-        return cls(messages, min(size, RATE_MAX))
+        names = "publishThrottlingRateInMsg", "publishThrottlingRateInByte"
+        return cls(*(min(read_number(table, name, UNLIMITED), RATE_MAX) for name in names))
 
     @property
     def document(self) -> Any:
@@ -57,8 +56,8 @@ class DispatchRate:
     @classmethod
     def parse(cls, document: Any) -> Self:
         table = read_table(document)
-        messages = read_int(table, "dispatchThrottlingRateInMsg", 0)
-        size = min(read_number(table, "dispatchThrottlingRateInByte", 0), RATE_MAX)
+        names = "dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte"
+        messages, size = (min(read_number(table, name, 0), RATE_MAX) for name in names)
         relative = read_flag(table.get("relativeToPublishRate"))
         return cls(messages, size, relative, _period(table, 0))
 
@@ -137,8 +136,8 @@ class SubscribeRate:
     @classmethod
     def parse(cls, document: Any) -> Self:
         table = read_table(document)
-        subscribes = read_int(table, "subscribeThrottlingRatePerConsumer", UNLIMITED)
-        return cls(subscribes, _period(table, 30))
+        subscribes = read_number(table, "subscribeThrottlingRatePerConsumer", UNLIMITED)
+        return cls(min(subscribes, RATE_MAX), _period(table, 30))
 
     @property
     def document(self) -> Any:
@@ -154,7 +153,7 @@ class SubscribeRate:
 
 
 def _period(table: Mapping[str, Any], default: int) -> int:
-    period_s = read_int(table, "ratePeriodInSecond", default)
+    period_s = read_number(table, "ratePeriodInSecond", default)
     if period_s > PERIOD_S_MAX:
         text = f"expected {PERIOD_S_MAX} seconds at the most, got {period_s}"
         raise ValueError(f"ratePeriodInSecond: {text}")

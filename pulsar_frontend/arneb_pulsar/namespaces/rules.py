@@ -27,7 +27,7 @@ class RetentionPolicy:
     @classmethod
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
-        minutes = read_int(value, "retentionTimeInMinutes", 0)
+        minutes = read_number(value, "retentionTimeInMinutes", 0)
         megabytes = read_number(value, "retentionSizeInMB", 0)
         if minutes < WITHOUT_END or megabytes < WITHOUT_END:
             raise ValueError("Invalid retention policy: expected -1 or more")
@@ -71,7 +71,7 @@ class Quota:
         value = read_table(document)
         size = read_number(value, "limit", WITHOUT_END, WITHOUT_END)
         size = read_number(value, "limitSize", size, WITHOUT_END)
-        seconds = read_int(value, "limitTime", WITHOUT_END, WITHOUT_END)
+        seconds = read_number(value, "limitTime", WITHOUT_END, WITHOUT_END)
         names = [each.value for each in QuotaAction]
         if (action := named(value.get("policy"), names)) is None:
             text = f"policy: expected one of {', '.join(names)}, got {value.get('policy')!r:.40}"
@@ -125,7 +125,7 @@ class InactiveTopics:
         mode = named(said, names)
         if mode is None and not is_nothing(said):
             raise WrongKind(f"expected one of {', '.join(names)}, got {said!r:.40}")
-        seconds = read_int(value, "maxInactiveDurationSeconds", 0)
+        seconds = read_number(value, "maxInactiveDurationSeconds", 0)
         enabled = read_flag(value.get("deleteWhileInactive"))
         return cls(enabled, seconds, InactiveMode(mode or names[0]))
 

@@ -127,8 +127,7 @@ async def test_numbers_stand_for_names_and_what_is_left_out_is_nothing(
         ("schemaCompatibilityStrategy", 9),
         ("schemaCompatibilityStrategy", True),
         ("inactiveTopicPolicies", {"inactiveTopicDeleteMode": "never"}),
-        ("inactiveTopicPolicies", {"maxInactiveDurationSeconds": 1 << 31}),
-        ("publishRate", {"publishThrottlingRateInMsg": 1 << 31}),
+        ("dispatchRate", {"ratePeriodInSecond": 1 << 31}),
         ("autoTopicCreation", {"allowAutoTopicCreation": True, "topicType": []}),
     ],
 )
