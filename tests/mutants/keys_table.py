@@ -19,6 +19,13 @@ SELECTOR_TESTS: Final = ("tests/core/dispatch/test_selector.py",)
 
 KEYS_MUTANTS: Final = (
     Mutant(
+        "a slot that has drained is not counted",
+        KEY_SHARED,
+        "                        self._drained[holder] = self._drained.get(holder, 0) + 1\n",
+        "                        self._drained[holder] = self._drained.get(holder, 0)\n",
+        ("tests/core/dispatch/test_key_shared.py",),
+    ),
+    Mutant(
         "keys are dealt out in turn",
         KEY_SHARED,
         "        owners = map(self._owner_of if lines is not slots else "

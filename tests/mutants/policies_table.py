@@ -49,9 +49,16 @@ POLICY_MUTANTS: Final = (
     Mutant(
         "topics go where nobody said so",
         PULSAR + "namespaces/rules.py",
-        '        return cls(read_flag(value.get("deleteWhileInactive")), seconds',
-        '        return cls(read_flag(value.get("deleteWhileInactive", True)), seconds',
+        'enabled = read_flag(value.get("deleteWhileInactive"))',
+        'enabled = read_flag(value.get("deleteWhileInactive", True))',
         ("tests/pulsar_frontend/namespaces/test_policies.py",),
+    ),
+    Mutant(
+        "the number of a strategy is that of another",
+        PULSAR + "namespaces/coercion.py",
+        "    return names[number] if 0 <= number < len(names) else None\n",
+        "    return names[number - 1] if 0 <= number < len(names) else None\n",
+        ("tests/pulsar_frontend/admin/test_policy_bodies.py",),
     ),
     Mutant(
         "a delay without a bound is bounded by what is less than nothing",

@@ -146,9 +146,16 @@ TRANSACTION_MUTANTS: Final = (
         BOUND_TESTS,
     ),
     Mutant(
+        "an aborted transaction counts as committed",
+        PULSAR + "services/transactions.py",
+        "        found.forget(committed=end.committed)\n",
+        "        found.forget(committed=not end.committed)\n",
+        ("tests/pulsar_frontend/admin/test_transactions.py",),
+    ),
+    Mutant(
         "what an ended transaction held is never given back",
         PULSAR + "services/transactions.py",
-        "        found.forget()\n",
+        "        found.forget(committed=end.committed)\n",
         "        pass\n",
         BOUND_TESTS,
     ),

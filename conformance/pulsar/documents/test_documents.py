@@ -17,6 +17,7 @@ LEDGERS: Final = "a cursor is a row of the store, and has no ledger"
 NO_MARKERS: Final = "Pulsar acknowledges the markers of transactions, of which there are none here"
 INDEX: Final = "the topic has one index of delayed messages, which is not counted by subscription"
 LATELY: Final = "whether there is something to hand out at this very moment"
+LATER: Final = "Pulsar ends a transaction in its partitions after it has answered"
 WHO: Final = "Pulsar's sums of partitions leave out who produces and consumes, and since when"
 
 EXPLAINED: Final = {
@@ -26,6 +27,8 @@ EXPLAINED: Final = {
     r"nonContiguousDeletedMessagesRanges(SerializedSize)?": NO_MARKERS,
     r"delayedMessageIndexSizeInBytes": INDEX,
     r"cursors\.\w+\.(waitingReadOp|subscriptionHavePendingRead)|waitingCursorsCount": LATELY,
+    r"drainingHashesClearedTotal": LATELY,
+    r"partitioned-stats\.abortedTxnCount": LATER,
     r"stats\.(publishers\[\]|subscriptions\.\w+\.consumers\[\])\.\w+": WHO,
     r"partitioned-stats\.subscriptions\.\w+\.(active\w+|keySharedMode|last\w+Timestamp)": WHO,
 }
