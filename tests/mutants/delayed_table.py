@@ -213,8 +213,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "the times of many messages run into each other",
         "pulsar_frontend/arneb_pulsar/packing/timed.py",
-        "_lanes(0x3F80_3F80_3F80)",
-        "_lanes(0x7F80_7F80_7F80)",
+        "_lanes(0x007F_007F_007F)",
+        "_lanes(0x00FF_00FF_00FF)",
         ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(

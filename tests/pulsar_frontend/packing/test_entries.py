@@ -91,6 +91,14 @@ def test_each_of_a_run_has_its_own_time_wherever_it_stands(delays: list[int]) ->
     assert made[2]
 
 
+def test_a_run_is_delayed_though_its_only_time_stands_behind_a_key() -> None:
+    heads = plain(), plain(partition_key="key", deliver_at_time=NOW_MS + 1)
+    sent = [join_body(head.SerializeToString(), b"payload") for head in heads]
+    entries, messages, is_delayed = make_entries(sent, NOW_MS)
+    assert entries == [make_entry(body, NOW_MS) for body in sent]
+    assert (messages, is_delayed) == (2, True)
+
+
 @given(st.lists(bodies(), min_size=1, max_size=4), st.data())
 def test_a_damaged_body_is_refused_in_a_run_as_alone(
     sent: list[bytes], data: st.DataObject
