@@ -149,6 +149,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of one measurement")
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
+    parser.add_argument(
+        "--one-by-one", action="store_true", help="without the rows in which the client batches"
+    )
     parser.add_argument("--no-write", action="store_true", help="only print the table")
     options = parser.parse_args()
     found: dict[str, dict[str, list[float]]] = {}
@@ -165,7 +168,7 @@ def main() -> int:
             measure(server, WARMING_WORKERS, options.seconds, batches=False)
         for _ in range(options.rounds):
             for workers in options.workers:
-                for batches in (False, True):
+                for batches in (False,) if options.one_by_one else (False, True):
                     for name, server in servers.items():
                         figures = measure(server, workers, options.seconds, batches=batches)
                         for figure, value in figures.items():

@@ -24,10 +24,10 @@ OPERATOR_MUTANTS: Final = (
         STARTED_TESTS,
     ),
     Mutant(
-        "every broker reads how users are asked for elsewhere",
-        BROKER + "logins/backends.py",
-        "if TYPE_CHECKING:\n",
-        "if True:\n",
+        "every broker looks where packages are installed before it meets another's message",
+        "core/arneb_core/api/codec.py",
+        "from functools import cache\n",
+        "from functools import cache\nfrom importlib.metadata import entry_points\n",
         STARTED_TESTS,
     ),
     Mutant(

@@ -31,6 +31,13 @@ LISTENER_TESTS: Final = ("tests/pulsar_frontend/server/test_listener.py",)
 
 PULSAR_MUTANTS: Final = (
     Mutant(
+        "each message that is a run of its own is parsed",
+        PULSAR + "session/producers.py",
+        "                    producer.name_field = name_field_of(run.bodies[0])\n",
+        "                    pass\n",
+        ("tests/pulsar_frontend/session/test_producers.py",),
+    ),
+    Mutant(
         "a producer whose message failed may send on",
         PULSAR + "server/publishing.py",
         "                self.disconnect(key)\n",

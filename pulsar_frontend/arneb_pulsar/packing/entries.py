@@ -71,9 +71,13 @@ NOTHING: Final = re.compile(rb"(?!)")
 """While no name is known."""
 
 
-def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[bytes], int, bool]:
+def make_entries(
+    bodies: Sequence[bytes], publish_time_ms: int, name_field: bytes = b""
+) -> tuple[list[bytes], int, bool]:
     """The entries that keep the headers and payloads of a run of SENDs, how many messages they
-    hold, and whether some are to be delivered later.
+    hold, and whether some are to be delivered later. ``name_field``: of a message of the same
+    producer that has become an entry, if there was one (:func:`name_field_of`); without it the
+    first message is parsed, which is all of them where each is a run of its own.
 
     Hot path: the usual messages of one producer are told by the form of their metadata, without
     parsing it, and those without a key share one header, but for the time of delivery, which is
@@ -84,7 +88,8 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
     times: list[bytes] = []
     is_some_delayed = False
     unpack, magic, offset = ENVELOPE.unpack_from, MAGIC_NUMBER, ENVELOPE.size
-    name_field, named, form = b"", offset, NOTHING.fullmatch
+    named = offset + len(name_field)
+    form = USUAL.fullmatch if name_field else NOTHING.fullmatch
     entries: list[bytes] = []
     special: list[bytes] = []
     append = entries.append
@@ -118,7 +123,7 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
         append(entry)
         special.append(entry)
         if not name_field or not body.startswith(name_field, offset):
-            name_field = _name_field(body)
+            name_field = name_field_of(body)
             named = offset + len(name_field)
             form = USUAL.fullmatch if name_field else NOTHING.fullmatch
     if times:
@@ -132,12 +137,15 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
             made = timed_entries(plain, times, [bodies[at] for at in places])
             for at, entry in zip(places, made, strict=True):
                 entries[at] = entry
+    if not special:
+        return entries, len(entries), is_some_delayed
     messages = len(entries) - len(special) + sum(map(messages_in, special))
     return entries, messages, is_some_delayed or any(map(is_delayed, special))
 
 
-def _name_field(body: bytes) -> bytes:
-    """The field with the producer's name at the beginning of whole metadata, if it is short."""
+def name_field_of(body: bytes) -> bytes:
+    """Of a message that was made an entry: the field with the producer's name at the beginning of
+    whole metadata, if it is short."""
     metadata, _ = split_body(body)
     if metadata[:1] != FIELD_PRODUCER_NAME or metadata[1] >= 0x80:
         return b""

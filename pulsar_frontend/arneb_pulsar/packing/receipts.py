@@ -25,14 +25,19 @@ FIELD_MESSAGE_ID: Final = b"\x1a"
 FIELD_LEDGER_ID: Final = b"\x08"
 FIELD_ENTRY_ID: Final = b"\x10"
 
-SHAPES_REMEMBERED: Final = 1024
-"""Bound of the cache of :func:`_shape`: a few for each producer and ledger in use."""
+SHAPES_REMEMBERED: Final = 4096
+"""Bound of the cache of :func:`_shape`: a few for each producer and ledger in use, of which a
+thousand may have their turns one after the other. 1 MiB."""
 
 
 def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -> bytes:
     """Receipts for a run whose message *i* has ``sequences[i]`` and stands at ``first + i``."""
     count = len(sequences)
     ledger = first >> ENTRY_BITS
+    if count == 1:
+        number, entry = varint(sequences[0]), varint(first & ENTRY_MASK)
+        before, between = _shape(producer_id, ledger, len(number), len(entry))
+        return before + number + between + entry
     numbers = _varints_of(sequences)
     entries = varints(first & ENTRY_MASK, count)
     widths, entry_bytes = set(map(len, numbers)), len(entries[0])

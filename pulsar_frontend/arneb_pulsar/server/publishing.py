@@ -165,9 +165,11 @@ class Publishing:
             counts = opened[1].holder.counts
             counts.messages += run.messages
             counts.bytes += size - HEADER_BYTES * len(run.entries)
+            has_chunks = bool(run.sends[0].chunks)
         else:
             self._count_each(run)
-        if any(sends.chunks for sends in run.sends):
+            has_chunks = any(sends.chunks for sends in run.sends)
+        if has_chunks:
             topic.expect_groups()
             opened[1].holder.counts.chunks += sum(len(sends.chunks) for sends in run.sends)
         deduplication = context.deduplications.of(topic)

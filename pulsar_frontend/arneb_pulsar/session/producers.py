@@ -9,7 +9,7 @@ from typing import Final
 
 from arneb_core.api.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
-from arneb_pulsar.packing.entries import make_entries
+from arneb_pulsar.packing.entries import make_entries, name_field_of
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.damaged import sort_damaged
 from arneb_pulsar.session.effects import (
@@ -63,7 +63,16 @@ UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailab
 class Producer:
     """One producer. Invariant: ``state`` moves only along the table."""
 
-    __slots__ = ("close_request", "key", "producer_id", "request_id", "sends", "state", "topic")
+    __slots__ = (
+        "close_request",
+        "key",
+        "name_field",
+        "producer_id",
+        "request_id",
+        "sends",
+        "state",
+        "topic",
+    )
 
     def __init__(
         self, key: ProducerKey, producer_id: int, request_id: int, topic: TopicName
@@ -75,6 +84,8 @@ class Producer:
         self.state = ProducerState.OPENING
         self.sends: deque[PendingSends] = deque()
         """What it waits to hear, in send order."""
+        self.name_field = b""
+        """Its name as its messages have it."""
         self.close_request = 0
 
     def __repr__(self) -> str:
@@ -210,8 +221,14 @@ class Producers:
             return
         runs, self._runs = self._runs, {}
         for run in runs.values():
+            producer = self._by_id.get(run.sends[0].producer_id)
+            known = b"" if producer is None else producer.name_field
             try:
-                run.entries, run.messages, run.delayed = make_entries(run.bodies, publish_time_ms)
+                run.entries, run.messages, run.delayed = make_entries(
+                    run.bodies, publish_time_ms, known
+                )
+                if producer is not None and not known:
+                    producer.name_field = name_field_of(run.bodies[0])
             except PayloadError:
                 for sent, parts in sort_damaged(run, publish_time_ms):
                     self._replace(sent, parts)
@@ -309,7 +326,12 @@ class Producers:
             else:
                 sent.refused(failure_of(event.error))
             offset += sent.entries
-        for key in {ProducerKey(sent.key) for sent in event.run.sends}:
+        sends = event.run.sends
+        if len(sends) == 1:  # as where each producer has a topic of its own
+            if (producer := self._waiting(ProducerKey(sends[0].key))) is not None:
+                self._drain(producer)
+            return
+        for key in {ProducerKey(sent.key) for sent in sends}:
             producer = self._waiting(key)
             if producer is not None:
                 self._drain(producer)

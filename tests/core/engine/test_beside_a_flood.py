@@ -20,7 +20,9 @@ from arneb_core.engine import overtaking
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.overtaking import LITTLE_BYTES_MAX
 from arneb_core.engine.steps import TURN_END_OTHERS_MAX
-from arneb_core.store.commit.inline import BYTES_MAX
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit.commits import Commits
+from arneb_core.store.commit.inline import BYTES_MAX, SMALL_COMMITS_MIN
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
@@ -316,3 +318,25 @@ async def test_alone_a_small_run_takes_the_way_that_it_took(data_dir: Path) -> N
         await quiet(engine)
         assert all(each.is_told for each in outcomes)
         assert engine.statistics().commits_total == before + 1
+
+
+async def test_a_takeover_of_the_journal_takes_no_small_run_along(data_dir: Path) -> None:
+    """Nobody waits for a takeover, which is two flushes; who has one message to store would."""
+    async with open_engine(data_dir) as engine:
+        await begin(engine, "small")
+        for _ in range(SMALL_COMMITS_MIN + 2):
+            await publish(engine, "small", [b"before"])
+        committer, taken = engine._committer, []
+        assert committer.unsettled, "the journal has something to be taken over"
+        commit = Commits._commit
+
+        def counted(within: Commits, env: Any, changes: Changes, *held: Any, **kw: Any) -> Any:
+            taken.append(len(changes.blocks))
+            return commit(within, env, changes, *held, **kw)
+
+        with patch.object(Commits, "_commit", counted):
+            committer.settle()
+            run = append(engine, "small", [make_entry(b"beside it")])
+            await stored(run)
+            await quiet(engine)
+        assert taken and not any(taken)

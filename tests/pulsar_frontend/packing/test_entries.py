@@ -8,7 +8,8 @@ from tests.pulsar_frontend.wire.strategies import IDS, bodies, metadata, mutated
 
 from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_core.api.hashing import key_hash, murmur3_32
-from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry
+from arneb_pulsar.packing import entries
+from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry, name_field_of
 from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX, parse_metadata
@@ -49,6 +50,8 @@ def expected(entries: list[bytes]) -> tuple[list[bytes], int, bool]:
 def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
     one_by_one = [make_entry(body, NOW_MS) for body in sent]
     assert make_entries(sent, NOW_MS) == expected(one_by_one)
+    for body in sent:  # whoever sent one of them before
+        assert make_entries(sent, NOW_MS, name_field_of(body)) == expected(one_by_one)
 
 
 @st.composite
@@ -200,3 +203,17 @@ def test_many_producers_in_turn_have_no_form_made_for_each(monkeypatch: pytest.M
     monkeypatch.setattr("re.compile", None)
     alone = [make_entry(body, NOW_MS) for body in sent]
     assert [made for body in sent for made in make_entries([body], NOW_MS)[0]] == alone
+
+
+def test_a_message_of_a_producer_that_is_known_is_not_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a thousand topics have one producer each, each message is a run of its own."""
+    heads = [
+        MessageMetadata(producer_name="me", sequence_id=each, publish_time=5) for each in (1, 2)
+    ]
+    first, second = (join_body(each.SerializeToString(), b"payload") for each in heads)
+    expected_entry = make_entry(second, NOW_MS)
+    name = name_field_of(first)
+    monkeypatch.setattr(entries, "parse_metadata", None)
+    assert make_entries([second], NOW_MS, name) == ([expected_entry], 1, False)

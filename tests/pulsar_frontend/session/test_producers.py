@@ -9,6 +9,7 @@ from arneb_core.api.entry import HEADER_BYTES, read_header
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import position
 from arneb_pulsar.names import parse_topic
+from arneb_pulsar.packing import entries
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.effects import AppendRun, Close, LeaveProducer, OpenProducer
 from arneb_pulsar.session.errors import Failure
@@ -261,6 +262,17 @@ def test_one_receive_is_one_run_for_each_topic() -> None:
     )
     assert told == [(1, 0, 40), (1, 1, 42), (3, 9, 41)]
     play.over()
+
+
+def test_a_producer_is_known_by_its_first_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sends in later turns is told by the form of its metadata, without parsing it."""
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 0, body()))
+    assert len(play.take(AppendRun).entries) == 1
+    monkeypatch.setattr(entries, "parse_metadata", None)
+    play >> sends((1, 1, body(sequence_id=1)))
+    assert [each[HEADER_BYTES:] for each in play.take(AppendRun).entries] == [body(sequence_id=1)]
 
 
 def test_no_receipt_before_the_run_is_durable() -> None:
