@@ -7,37 +7,25 @@ must hold at every instant is in :meth:`Simulation.check`, what must hold of the
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from tests.cluster.protocol.directory import EMPTY, MEMBERS, Directory, MemoryDirectory
 from tests.cluster.protocol.fake_topic import Connection, FakeTopic, Receipt
 
 from arneb_cluster.protocol.leadership import Act, State
-from arneb_cluster.protocol.members import Copies, Members, Report
+from arneb_cluster.protocol.members import Copies, Report
 from arneb_cluster.protocol.node import Apply, Effect, Node
 from arneb_cluster.protocol.reader import LogReader, Verdict
 from arneb_cluster.protocol.trimming import Trimming, Write
-from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Place
+from arneb_cluster.protocol.values import NOWHERE, Place
 from arneb_cluster.protocol.window import ReadBack, Reattach, Send
+from arneb_core.api.errors import CommitFailed
 
 SHARD = "s"
-EMPTY = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
+TAKE_OVER_TURNS = 2
+"""What is held goes to disk after so many tenths of a second."""
 ENTRY_BYTES_MAX = 620
 """So small that a commit of some 20 bytes is cut into parts."""
 COPIES = Copies(copies_min=2, gone_after_s=60.0, report_s=0.3)
-MEMBERS = b"members:"
-"""Begins the body of a commit that is a list of members."""
-
-
-@dataclass
-class Directory:
-    """What a node has on disk."""
-
-    applied: Applied = EMPTY
-    bodies: list[bytes] = field(default_factory=list)
-    members: Members = field(default_factory=lambda: Members({}))
-
-    def copied(self) -> "Directory":
-        return Directory(self.applied, list(self.bodies), self.members)
 
 
 class SimulatedNode:
@@ -48,9 +36,9 @@ class SimulatedNode:
         self.index = index
         self.name = f"n{index}"
         self.drift = (index - 1) * 1e-3
-        self.directory = Directory()
+        self.directory = simulation.new_directory()
         self.had = NOWHERE
-        """As far as any directory of its has ever been."""
+        """As far as any directory of its has ever been, on disk."""
         self.has_lost = False
         """Its disk, and it was given no copy since: nobody has promised it anything."""
         self.source: SimulatedNode | None = None
@@ -68,6 +56,9 @@ class SimulatedNode:
 
     def start(self) -> None:
         """After a kill: of what was in memory nothing is left."""
+        self.directory = self.directory.again()
+        self.has_failed = False
+        """Its disk, so it goes on when it is started again."""
         self.machine = Node(SHARD, self.name, self.directory.applied, self.clock)
         self.to_do: deque[Effect] = deque()
         self.events: deque[Callable[[], None]] = deque()
@@ -137,7 +128,7 @@ class SimulatedNode:
     @property
     def lacks(self) -> bool:
         """It can only go on with a copy."""
-        return self.machine.state is State.STOPPED
+        return self.machine.state is State.STOPPED and not self.has_failed
 
     @property
     def is_well(self) -> bool:
@@ -146,28 +137,33 @@ class SimulatedNode:
 
     def lose_disk(self) -> None:
         """It starts with nothing."""
-        self.directory = Directory()
+        self.directory = self.simulation.new_directory()
         self.has_lost = True
         self.simulation.kill(self, 0)
 
     def ask_for_copy(self, source: "SimulatedNode") -> None:
         """It is told what there is, and says that it is waited for there."""
-        if not self.lacks or source is self or source.lacks or source.directory.applied == EMPTY:
+        if not self.lacks or source is self or not source.gives:
             return
-        self.source, self.pinned = source, source.directory.applied
+        self.source, self.pinned = source, source.directory.flushed
         self.simulation.report(self)
+
+    @property
+    def gives(self) -> bool:
+        """It can give a copy."""
+        return not (self.lacks or self.has_failed) and self.directory.flushed != EMPTY
 
     def copy(self) -> None:
         """Once whoever gives the copy knows that it is waited for, it is given; and it starts."""
         source = self.source
-        if source is None or source.lacks:
+        if source is None or not source.gives:
             return
         known = source.directory.members.by_node.get(self.name)
         if known is None or (known.report.run, known.report.is_copying) != (self.run, True):
             return
         self.directory = source.directory.copied()
         self.has_lost = False
-        self.had = max(self.had, self.directory.applied.place)
+        self._note_flushed()
         self.simulation.copies += 1
         self.simulation.kill(self, 0)
 
@@ -277,18 +273,38 @@ class SimulatedNode:
             self.connection = None
 
     def _apply(self, effect: Apply) -> None:
-        applied = effect.commit.applied
-        directory = self.directory
-        assert applied.link.number > directory.applied.link.number, (self, applied)
-        assert applied.place >= directory.applied.place, (self, applied)
-        directory.applied = applied
-        self.had = max(self.had, applied.place)
-        if (body := effect.commit.body).startswith(MEMBERS):
-            directory.members = Members.unpack(body[len(MEMBERS) :])
-        if effect.commit.body:
-            directory.bodies.append(effect.commit.body)
+        """What is small is only held; what is not goes to disk, with all that is held."""
+        if self.has_failed:
+            return
+        commit, directory = effect.commit, self.directory
+        assert commit.applied.link.number > directory.applied.link.number, (self, commit)
+        assert commit.applied.place >= directory.applied.place, (self, commit)
+        if not directory.hold(commit) and not self._write(lambda: directory.apply(commit)):
+            return
+        assert directory.applied == commit.applied, self
         if effect.ended is not None:
             effect.ended()
+
+    def take_over(self) -> None:
+        """What is held goes to disk, if that is whole."""
+        if not self.has_failed:
+            self._write(self.directory.take_over)
+
+    def _write(self, write: Callable[[], None]) -> bool:
+        found = self.directory.found
+        try:
+            write()
+        except CommitFailed as error:
+            assert self.directory.found == found, "a disk that fails takes nothing from readers"
+            self.has_failed = True
+            self.machine.apply_failed(str(error), self.clock)
+            self.gather()
+            return False
+        self._note_flushed()
+        return True
+
+    def _note_flushed(self) -> None:
+        self.had = max(self.had, self.directory.flushed.place)
 
     # Clients
 
@@ -309,8 +325,11 @@ class SimulatedNode:
 class Simulation:
     """The nodes, the topic, and what was promised to clients."""
 
-    def __init__(self, nodes: int = 3) -> None:
+    def __init__(
+        self, nodes: int = 3, new_directory: Callable[[], Directory] = MemoryDirectory
+    ) -> None:
         self.now = 0.0
+        self.new_directory = new_directory
         self.topic = FakeTopic()
         self.confirmed: list[bytes] = []
         self._bodies = 0
@@ -339,10 +358,10 @@ class Simulation:
         """A member tells what it has."""
         if node.source is not None:
             applied, is_copying = node.pinned, True
-        elif node.lacks and node.directory.applied == EMPTY:
+        elif node.lacks and node.directory.flushed == EMPTY:
             return  # it has nothing, and is promised nothing
         else:
-            applied, is_copying = node.directory.applied, False
+            applied, is_copying = node.directory.told, False
         self.reports.append(
             Report(
                 node.name, node.run, applied.link.number, applied.place, is_copying=is_copying
@@ -360,12 +379,16 @@ class Simulation:
     # What must hold
 
     def check(self) -> None:
-        """At every instant: no two serve."""
+        """At every instant: no two serve, and whoever reads in a process finds what counts once,
+        whatever of it is on disk."""
         serving = [each.name for each in self.nodes if each.machine.serves(each.clock)]
         assert len(serving) <= 1, f"expected one leader at most, got {serving}"
         for each in self.nodes:
             if each.machine.serves(each.clock):
                 assert each.machine.state is State.LEADING
+            found = each.directory.found
+            assert len(set(found)) == len(found), f"expected each commit once at {each}"
+            assert each.directory.flushed.link.number <= each.directory.applied.link.number
 
     def counted(self) -> tuple[list[bytes], dict[int, int]]:
         """What counts in the whole topic: the commits, and the checksum of each number."""
@@ -391,14 +414,16 @@ class Simulation:
         assert order == sorted(order), "expected confirms in the order of the log"
         for node in self.nodes:
             directory = node.directory
-            assert directory.bodies == bodies[: len(directory.bodies)], node
-            link = directory.applied.link
-            if link.number:
-                assert checksums[link.number] == link.checksum, node
+            found, on_disk = directory.found, directory.on_disk()
+            assert found == bodies[: len(found)], node
+            assert on_disk == found[: len(on_disk)], node
+            for link in (directory.applied.link, directory.flushed.link):
+                if link.number:
+                    assert checksums[link.number] == link.checksum, node
             missing = [
                 place
                 for place, _ in self.topic.entries[: self.topic.trimmed]
-                if place > directory.applied.place
+                if place > directory.flushed.place
             ]
             if not node.has_lost:
                 assert not missing, f"{node} lacks {missing[0]}, which was trimmed"
@@ -415,7 +440,9 @@ class Simulation:
         """Nothing goes wrong any more, for so many tenths of a second; who leads then."""
         for node in self.nodes:
             node.paused = node.lags = False
-        for _ in range(turns):
+        for node in self.nodes:
+            node.directory.mend()
+        for turn in range(turns):
             self.now += 0.1
             while self.topic.is_writing:
                 self.topic.persist()
@@ -425,8 +452,10 @@ class Simulation:
             while self.topic.is_writing:
                 self.topic.persist()
             for node in self.nodes:
+                if node.has_failed:
+                    self.kill(node, 0)
                 if node.lacks:
-                    sources = [each for each in self.nodes if not each.lacks]
+                    sources = [each for each in self.nodes if each.gives]
                     if node.source is None and sources:
                         node.ask_for_copy(sources[-1])
                     node.copy()
@@ -443,6 +472,8 @@ class Simulation:
                 node.tick()
                 while node.to_do:
                     node.step()
+                if turn % TAKE_OVER_TURNS == 0:
+                    node.take_over()
             self.check()
         leading = [each for each in self.nodes if each.machine.serves(each.clock)]
         return leading[0] if leading else None

@@ -79,6 +79,21 @@ class ClusterMachine(RuleBasedStateMachine):
     def kill(self, index: int, arrived: int) -> None:
         self.simulation.kill(self.node(index), arrived)
 
+    @rule(index=NODES)
+    def take_over(self, index: int) -> None:
+        if not self.node(index).paused:
+            self.node(index).take_over()
+
+    @rule(index=NODES)
+    def break_disk(self, index: int) -> None:
+        self.node(index).directory.fail()
+
+    @rule(arrived=FEW)
+    def kill_all(self, arrived: int) -> None:
+        """What all of them held is in the log only."""
+        for each in self.simulation.nodes:
+            self.simulation.kill(each, arrived)
+
     @rule(index=NODES, successor=st.sampled_from(["", "n0", "n1", "n2", "n9"]))
     def resign(self, index: int, successor: str) -> None:
         self.node(index).machine.resign("asked to", successor)
@@ -193,6 +208,8 @@ def disturb(simulation: Simulation, chance: Random) -> None:
         go_on(node, chance.randint(0, 4))
         for _ in range(chance.choice([0, 0, 1, 3])):
             node.publish(chance.choice([0, 20, 90]))
+        if chance.random() < 0.2 and not node.paused:
+            node.take_over()
     node = chance.choice(simulation.nodes)
     leaders = [each for each in simulation.nodes if each.connection is not None]
     leader = chance.choice(leaders or simulation.nodes)
@@ -240,6 +257,13 @@ def disturb(simulation: Simulation, chance: Random) -> None:
     elif what == 38:
         for each in simulation.nodes:
             each.paused = False
+    elif what == 39:
+        for each in simulation.nodes:
+            simulation.kill(each, chance.randint(0, 4))
+    elif what == 40:
+        node.directory.fail()
+    elif what < 43 and node.has_failed:
+        simulation.kill(node, chance.randint(0, 4))
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -261,6 +285,7 @@ def test_whatever_happens_what_was_promised_holds_and_somebody_leads_again(seed:
     simulation.check_all()
     # Equal directories, once all have read everything.
     assert len({each.directory.applied.link for each in simulation.nodes}) == 1
+    assert len({tuple(each.directory.on_disk()) for each in simulation.nodes}) == 1
 
 
 def test_a_leader_that_is_let_in_beside_another_confirms_nothing_and_serves_nobody() -> None:

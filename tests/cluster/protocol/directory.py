@@ -1,0 +1,141 @@
+"""What a node has: on disk, and in memory beside that.
+
+The rule: a small commit is only held, and is found by whoever reads in the process; what takes it
+to disk comes later, or never if the process is killed. This one is the model; the real thing is in
+:mod:`tests.cluster.real_directory`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from arneb_cluster.protocol.members import Members
+from arneb_cluster.protocol.reader import Commit
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied
+from arneb_core.api.errors import StoreFailed
+
+EMPTY = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
+MEMBERS = b"members:"
+"""Begins the body of a commit that is a list of members."""
+LARGE_BYTES = 60
+"""Of a body that is not held."""
+
+
+def is_held(body: bytes) -> bool:
+    """Who gives copies goes by what the list of members on its disk says."""
+    return not body.startswith(MEMBERS) and len(body) < LARGE_BYTES
+
+
+class Directory(Protocol):
+    """One, and what its process has of it."""
+
+    @property
+    def applied(self) -> Applied:
+        """Up to where whoever reads in the process finds the log."""
+        ...
+
+    @property
+    def flushed(self) -> Applied:
+        """Up to where it is on disk."""
+        ...
+
+    @property
+    def told(self) -> Applied:
+        """Up to where its node says that it has the log."""
+        ...
+
+    @property
+    def members(self) -> Members: ...
+
+    @property
+    def found(self) -> list[bytes]:
+        """The commits that a reader in the process finds."""
+        ...
+
+    def on_disk(self) -> list[bytes]:
+        """Those that a reader of another process finds."""
+        ...
+
+    def hold(self, commit: Commit) -> bool: ...
+
+    def apply(self, commit: Commit) -> None:
+        """Raises :class:`.CommitFailed`."""
+        ...
+
+    def take_over(self) -> None:
+        """Raises :class:`.CommitFailed`."""
+        ...
+
+    def fail(self) -> None:
+        """Its disk takes nothing, until it is mended or the process starts again."""
+        ...
+
+    def mend(self) -> None: ...
+
+    def again(self) -> "Directory":
+        """As a process finds it that starts after this one was killed."""
+        ...
+
+    def copied(self) -> "Directory":
+        """A copy, as another node starts with it."""
+        ...
+
+
+@dataclass
+class MemoryDirectory:
+    """The model."""
+
+    flushed: Applied = EMPTY
+    bodies: list[bytes] = field(default_factory=list)
+    members: Members = field(default_factory=lambda: Members({}))
+    held: list[Commit] = field(default_factory=list)
+    fails: bool = False
+
+    @property
+    def applied(self) -> Applied:
+        return self.held[-1].applied if self.held else self.flushed
+
+    @property
+    def told(self) -> Applied:
+        return self.flushed
+
+    @property
+    def found(self) -> list[bytes]:
+        return self.bodies + [each.body for each in self.held if each.body]
+
+    def on_disk(self) -> list[bytes]:
+        return self.bodies
+
+    def hold(self, commit: Commit) -> bool:
+        if not is_held(commit.body):
+            return False
+        self.held.append(commit)
+        return True
+
+    def apply(self, commit: Commit) -> None:
+        self._write([*self.held, commit])
+
+    def take_over(self) -> None:
+        if self.held:
+            self._write(self.held)
+
+    def _write(self, commits: list[Commit]) -> None:
+        if self.fails:
+            raise StoreFailed("the disk")
+        for each in commits:
+            if each.body:
+                self.bodies.append(each.body)
+            if each.body.startswith(MEMBERS):
+                self.members = Members.unpack(each.body[len(MEMBERS) :])
+        self.flushed, self.held = commits[-1].applied, []
+
+    def fail(self) -> None:
+        self.fails = True
+
+    def mend(self) -> None:
+        self.fails = False
+
+    def again(self) -> "MemoryDirectory":
+        return self.copied()
+
+    def copied(self) -> "MemoryDirectory":
+        return MemoryDirectory(self.flushed, list(self.bodies), self.members)
