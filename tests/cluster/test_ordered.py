@@ -1,6 +1,6 @@
 """What has to be done in its order: at once what can be, and who waits for room is told of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import trio
@@ -22,14 +22,23 @@ class Directory:
         self.has_room = False
         self.held: list[Apply] = []
         self.applied: list[Apply] = []
+        self.done: list[Apply] = []
+        self.may_apply = trio.Event()
+        self.may_apply.set()
 
     def hold(self, effect: Apply) -> bool:
-        if self.has_room:
-            self.held.append(effect)
-        return self.has_room
+        if not self.has_room:
+            return False
+        self.held.append(effect)
+        self.done.append(effect)
+        if effect.ended is not None:
+            effect.ended()
+        return True
 
     async def apply(self, batch: Sequence[Apply]) -> None:
+        await self.may_apply.wait()
         self.applied += batch
+        self.done += batch
 
     async def tidy_up(self, work: TidyUp) -> None:
         raise AssertionError(f"expected nothing to tidy up, got {work!r}")
@@ -39,6 +48,11 @@ async def nothing(act: Act) -> None:
     raise AssertionError(f"expected nothing to act on, got {act!r}")
 
 
+def effect(number: int, ended: Callable[[], None] | None = None) -> Apply:
+    """A commit, and what follows when it is found."""
+    return Apply(Commit(b"%d" % number, Applied("h", FOUNDATION, NOWHERE, FOUNDATION)), ended)
+
+
 @pytest.mark.parametrize("is_held", [False, True], ids=["applied", "held"])
 async def test_who_waits_for_room_is_told_whoever_makes_it(
     monkeypatch: pytest.MonkeyPatch, is_held: bool
@@ -46,10 +60,7 @@ async def test_who_waits_for_room_is_told_whoever_makes_it(
     monkeypatch.setattr(ordered_module, "UNAPPLIED_MAX", 3)
     directory = Directory()
     ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
-    effects = [
-        Apply(Commit(b"%d" % each, Applied("h", FOUNDATION, NOWHERE, FOUNDATION)), None)
-        for each in range(4)
-    ]
+    effects = [effect(each) for each in range(4)]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ordered.run)
         await trio.testing.wait_all_tasks_blocked()
@@ -72,4 +83,85 @@ async def test_who_waits_for_room_is_told_whoever_makes_it(
         await trio.testing.wait_all_tasks_blocked()
         assert (directory.held, directory.applied) == ((effects, []) if is_held else ([], effects))
         assert waits.is_set()
+        nursery.cancel_scope.cancel()
+
+
+def test_who_is_told_brings_about_the_next_and_that_as_often_as_there_is_one() -> None:
+    """A client that writes its next message as soon as it hears of the last, with no end: each is
+    held behind the last in the same turn, and none of them inside another."""
+    directory, told = Directory(), 0
+    directory.has_room = True
+    ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
+    effects: list[Apply] = []
+
+    def write_next() -> None:
+        nonlocal told
+        told += 1
+        if told <= 5_000:
+            effects.append(effect(told, write_next))
+            ordered.add(effects[-1])
+            ordered.go_on()
+
+    write_next()
+    assert directory.held == effects
+    assert len(effects) == 5_000
+
+
+async def test_nothing_is_held_before_what_a_thread_applies_is_there() -> None:
+    directory = Directory()
+    ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
+    effects = [effect(each) for each in range(6)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ordered.run)
+        directory.may_apply = trio.Event()
+        ordered.add(effects[0])
+        ordered.go_on()  # there is no room for it
+        directory.has_room = True
+        await trio.testing.wait_all_tasks_blocked()
+        for each in effects[1:]:
+            ordered.add(each)
+            ordered.go_on()
+        assert directory.done == []
+        directory.may_apply.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert directory.done == effects
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_cannot_be_held_stays_first() -> None:
+    directory = Directory()
+    ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
+    effects = [effect(each) for each in range(3)]
+    for each in effects:
+        ordered.add(each)
+    ordered.go_on()  # tries the first
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ordered.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert directory.done == effects
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_stands_behind_an_act_is_held_when_that_is_carried_out() -> None:
+    """Leadership that ends, say: what is written behind that is another epoch's."""
+    directory = Directory()
+    directory.has_room = True
+    done: list[object] = []
+
+    async def act(asked: Act) -> None:
+        assert directory.done == effects[:1]
+        done.append(asked)
+
+    ordered = Ordered(directory, act, lambda: None)  # type: ignore[arg-type]
+    effects = [effect(each) for each in range(2)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ordered.run)
+        await trio.testing.wait_all_tasks_blocked()
+        for each in (effects[0], Act.CLOSE, effects[1]):
+            ordered.add(each)
+        ordered.go_on()
+        assert directory.done == effects[:1]
+        await trio.testing.wait_all_tasks_blocked()
+        assert directory.done == effects
+        assert done == [Act.CLOSE]
         nursery.cancel_scope.cancel()

@@ -9,6 +9,7 @@ from tests.pulsar_frontend.client.in_memory import client_of
 from arneb_cluster.protocol.values import NOWHERE, Place
 from arneb_cluster.protocol.window import SendError
 from arneb_cluster.pulsar.producer import FencingProducer
+from arneb_pulsar.client.connection.connection import Connection
 from arneb_pulsar.client.testing import FakeBroker
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -84,6 +85,26 @@ async def test_the_receipt_of_a_duplicate_names_no_place(
         where = MessageIdData(ledgerId=ledger, entryId=entry)
         producer.on_receipt(CommandSendReceipt(producer_id=1, sequence_id=7, message_id=where))
         assert told.calls == [("receipt", 7, place)]
+
+
+async def test_a_record_is_written_in_the_turn_that_makes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A leader's client waits for it."""
+    async with client_of(FakeBroker()) as client:
+        producer = FencingProducer(client.context, TOPIC, "orders", Told())
+        await producer.open()
+        written: list[int] = []
+        monkeypatch.setattr(
+            Connection, "flush_now", lambda made: written.append(len(made.machine.output))
+        )
+        producer.send(1, b"one")
+        producer.send(2, b"two")
+        assert len(written) == 2
+        assert written[0] > 0
+        producer.close()
+        producer.send(3, b"three")
+        assert len(written) == 2
 
 
 async def test_who_was_thrown_out_comes_back_only_to_hear_that_another_leads() -> None:

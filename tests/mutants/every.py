@@ -19,6 +19,7 @@ from tests.mutants.data_table import DATA_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.hand_over_table import HAND_OVER_MUTANTS
+from tests.mutants.held_table import HELD_MUTANTS
 from tests.mutants.journal_blocks_table import JOURNAL_BLOCKS_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
@@ -63,6 +64,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *CLUSTER_NODE_MUTANTS,
     *COPIES_MUTANTS,
     *HAND_OVER_MUTANTS,
+    *HELD_MUTANTS,
     *SHARDS_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,

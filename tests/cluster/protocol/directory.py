@@ -5,6 +5,7 @@ to disk comes later, or never if the process is killed. This one is the model; t
 :mod:`tests.cluster.real_directory`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -61,8 +62,8 @@ class Directory(Protocol):
         """Raises :class:`.CommitFailed`."""
         ...
 
-    def take_over(self) -> None:
-        """Raises :class:`.CommitFailed`."""
+    def take_over(self, beside: Callable[[], None]) -> None:
+        """``beside`` is called while that is under way. Raises :class:`.CommitFailed`."""
         ...
 
     def fail(self) -> None:
@@ -75,8 +76,16 @@ class Directory(Protocol):
         """As a process finds it that starts after this one was killed."""
         ...
 
+    def cut_off(self) -> "Directory":
+        """The same of one that was killed while it took over what it held."""
+        ...
+
     def copied(self) -> "Directory":
         """A copy, as another node starts with it."""
+        ...
+
+    def close(self) -> None:
+        """Nobody uses it any more."""
         ...
 
 
@@ -112,13 +121,20 @@ class MemoryDirectory:
         return True
 
     def apply(self, commit: Commit) -> None:
-        self._write([*self.held, commit])
+        self.held.append(commit)
+        try:
+            self._write(len(self.held))
+        except StoreFailed:
+            self.held.pop()
+            raise
 
-    def take_over(self) -> None:
-        if self.held:
-            self._write(self.held)
+    def take_over(self, beside: Callable[[], None]) -> None:
+        if count := len(self.held):
+            beside()
+            self._write(count)
 
-    def _write(self, commits: list[Commit]) -> None:
+    def _write(self, count: int) -> None:
+        commits = self.held[:count]
         if self.fails:
             raise StoreFailed("the disk")
         for each in commits:
@@ -126,7 +142,8 @@ class MemoryDirectory:
                 self.bodies.append(each.body)
             if each.body.startswith(MEMBERS):
                 self.members = Members.unpack(each.body[len(MEMBERS) :])
-        self.flushed, self.held = commits[-1].applied, []
+        self.flushed = commits[-1].applied
+        del self.held[:count]
 
     def fail(self) -> None:
         self.fails = True
@@ -137,5 +154,11 @@ class MemoryDirectory:
     def again(self) -> "MemoryDirectory":
         return self.copied()
 
+    def cut_off(self) -> "MemoryDirectory":
+        return self.copied()
+
     def copied(self) -> "MemoryDirectory":
         return MemoryDirectory(self.flushed, list(self.bodies), self.members)
+
+    def close(self) -> None:
+        """There is nothing to give back."""

@@ -137,6 +137,7 @@ class SimulatedNode:
 
     def lose_disk(self) -> None:
         """It starts with nothing."""
+        self.directory.close()
         self.directory = self.simulation.new_directory()
         self.has_lost = True
         self.simulation.kill(self, 0)
@@ -161,6 +162,7 @@ class SimulatedNode:
         known = source.directory.members.by_node.get(self.name)
         if known is None or (known.report.run, known.report.is_copying) != (self.run, True):
             return
+        self.directory.close()
         self.directory = source.directory.copied()
         self.has_lost = False
         self._note_flushed()
@@ -276,26 +278,35 @@ class SimulatedNode:
         """What is small is only held; what is not goes to disk, with all that is held."""
         if self.has_failed:
             return
+        if self._hold(effect) or self._write(lambda: self.directory.apply(effect.commit)):
+            assert self.directory.applied == effect.commit.applied, self
+            if effect.ended is not None:
+                effect.ended()
+
+    def _hold(self, effect: Apply) -> bool:
         commit, directory = effect.commit, self.directory
         assert commit.applied.link.number > directory.applied.link.number, (self, commit)
         assert commit.applied.place >= directory.applied.place, (self, commit)
-        if not directory.hold(commit) and not self._write(lambda: directory.apply(commit)):
-            return
-        assert directory.applied == commit.applied, self
-        if effect.ended is not None:
-            effect.ended()
+        return directory.hold(commit)
 
     def take_over(self) -> None:
-        """What is held goes to disk, if that is whole."""
+        """What is held goes to disk, if that is whole. Meanwhile more is held."""
         if not self.has_failed:
-            self._write(self.directory.take_over)
+            self._write(lambda: self.directory.take_over(self._hold_more))
+
+    def _hold_more(self) -> None:
+        while self.to_do and isinstance(first := self.to_do[0], Apply):
+            if not self._hold(first):
+                return
+            self.to_do.popleft()
+            if first.ended is not None:
+                first.ended()
+            self.gather()
 
     def _write(self, write: Callable[[], None]) -> bool:
-        found = self.directory.found
         try:
             write()
         except CommitFailed as error:
-            assert self.directory.found == found, "a disk that fails takes nothing from readers"
             self.has_failed = True
             self.machine.apply_failed(str(error), self.clock)
             self.gather()
@@ -332,19 +343,24 @@ class Simulation:
         self.new_directory = new_directory
         self.topic = FakeTopic()
         self.confirmed: list[bytes] = []
-        self._bodies = 0
+        self.bodies_total = 0
         self._nonces = 0
         self.nodes = [SimulatedNode(self, index) for index in range(nodes)]
         self.reports: list[Report] = []
         self.trims = self.copies = 0
 
     def next_body(self, size: int) -> bytes:
-        self._bodies += 1
-        return (b"%06d" % self._bodies).ljust(6 + size, b".")
+        self.bodies_total += 1
+        return (b"%06d" % self.bodies_total).ljust(6 + size, b".")
 
     def next_nonce(self) -> int:
         self._nonces += 1
         return self._nonces
+
+    def cut_off(self, node: SimulatedNode, arrived: int) -> None:
+        """SIGKILL while it takes over what it held."""
+        node.directory = node.directory.cut_off()
+        self.kill(node, arrived)
 
     def kill(self, node: SimulatedNode, arrived: int) -> None:
         """SIGKILL, and a start."""
@@ -375,6 +391,11 @@ class Simulation:
         assert place < self.topic.last, "expected a topic that was written never to be empty"
         self.topic.acknowledge(place)
         self.trims += 1
+
+    def close(self) -> None:
+        """Nobody goes on."""
+        for each in self.nodes:
+            each.directory.close()
 
     # What must hold
 

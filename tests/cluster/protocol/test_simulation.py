@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.cluster.protocol.directory import Directory, MemoryDirectory
 from tests.cluster.protocol.simulation import SimulatedNode, Simulation
 
 NODES = st.integers(0, 2)
@@ -23,9 +24,13 @@ ROUNDS = int(os.environ.get("ARNEB_CLUSTER_ROUNDS", "30"))
 class ClusterMachine(RuleBasedStateMachine):
     """Every rule is one step of somebody."""
 
+    def new_directory(self) -> Directory:
+        """What a node begins with."""
+        return MemoryDirectory()
+
     @initialize()
     def begin(self) -> None:
-        self.simulation = Simulation()
+        self.simulation = Simulation(new_directory=self.new_directory)
         leader = self.simulation.heal(60)
         assert leader is not None, "expected a leader where nothing goes wrong"
 
@@ -83,6 +88,10 @@ class ClusterMachine(RuleBasedStateMachine):
     def take_over(self, index: int) -> None:
         if not self.node(index).paused:
             self.node(index).take_over()
+
+    @rule(index=NODES, arrived=FEW)
+    def cut_off(self, index: int, arrived: int) -> None:
+        self.simulation.cut_off(self.node(index), arrived)
 
     @rule(index=NODES)
     def break_disk(self, index: int) -> None:
@@ -171,6 +180,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "simulation"):
             self.simulation.check_all()
+            self.simulation.close()
 
 
 TestCluster = ClusterMachine.TestCase
@@ -208,7 +218,7 @@ def disturb(simulation: Simulation, chance: Random) -> None:
         go_on(node, chance.randint(0, 4))
         for _ in range(chance.choice([0, 0, 1, 3])):
             node.publish(chance.choice([0, 20, 90]))
-        if chance.random() < 0.2 and not node.paused:
+        if chance.random() < 0.06 and not node.paused:
             node.take_over()
     node = chance.choice(simulation.nodes)
     leaders = [each for each in simulation.nodes if each.connection is not None]
@@ -260,6 +270,8 @@ def disturb(simulation: Simulation, chance: Random) -> None:
     elif what == 39:
         for each in simulation.nodes:
             simulation.kill(each, chance.randint(0, 4))
+    elif what == 44:
+        simulation.cut_off(node, chance.randint(0, 4))
     elif what == 40:
         node.directory.fail()
     elif what < 43 and node.has_failed:
@@ -268,10 +280,13 @@ def disturb(simulation: Simulation, chance: Random) -> None:
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_whatever_happens_what_was_promised_holds_and_somebody_leads_again(seed: int) -> None:
-    chance = Random(seed)
-    simulation = Simulation()
+    play(Simulation(), Random(seed), 600)
+
+
+def play(simulation: Simulation, chance: Random, turns: int) -> None:
+    """Disturb it for so long; once nothing goes wrong any more it goes on."""
     assert simulation.heal(60) is not None
-    for _ in range(600):
+    for _ in range(turns):
         disturb(simulation, chance)
         simulation.check()
     simulation.check_all()

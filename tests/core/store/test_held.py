@@ -1,5 +1,7 @@
 """Commits that are held: found by whoever reads in this process, as if LMDB had them, and once."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from arneb_core.api.errors import StoreFailed, StoreFull
 from arneb_core.api.position import position
+from arneb_core.store import room as room_module
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit import commits as commits_module
 from arneb_core.store.environment import Store
@@ -211,3 +214,73 @@ def test_nothing_is_held_that_might_find_no_room_on_disk(tmp_path: Path) -> None
 def test_nobody_holds_who_has_not_said_so(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         assert not store.hold(run(0), 10)
+
+
+class Allocating:
+    """Counts how often more of a disk is asked for, which it answers with an error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+        self.asked = 0
+        self.error = error
+        self.allocate = os.posix_fallocate
+        monkeypatch.setattr(room_module.os, "posix_fallocate", self)
+
+    def __call__(self, fd: int, at: int, size: int) -> None:
+        self.asked += 1
+        if self.error:
+            raise OSError(self.error, os.strerror(self.error))
+        self.allocate(fd, at, size)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_sets_nothing_aside_has_nothing_held_and_commits_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    disk = Allocating(monkeypatch, error)
+    with Store.open(tmp_path) as store:
+        store.prepare_holding()
+        assert disk.asked
+        assert not store.hold(run(0), 10)
+        store.commit(Changes(puts=row(b"x").puts))
+        with store.snapshot() as snapshot:
+            assert snapshot.get(Table.CATALOG, frontend_key("one")) == b"x"
+
+
+def test_a_disk_that_is_nearly_full_is_not_asked_for_more_by_each_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time costs two calls that fail, of which a file system may take its time, and a walk
+    over the tables; the disk may have room again, so it is asked now and then."""
+    disk = Allocating(monkeypatch, errno.ENOSPC)
+    with Store.open(tmp_path) as store:
+        store.prepare_holding()
+        asked = disk.asked
+        for each in range(100):
+            store.commit(Changes(puts=row(b"%d" % each).puts))
+            assert not store.hold(run(0), 10)
+        assert disk.asked == asked
+        disk.error = 0
+        for each in range(commits_module.PREPARE_AGAIN_COMMITS):
+            store.commit(Changes(puts=row(b"%d" % each).puts))
+        assert disk.asked > asked
+        assert store.hold(run(0), 10)
+
+
+def test_where_room_is_inside_the_file_only_it_is_not_asked_for_by_each_commit_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Allocating(monkeypatch, 0)
+    with Store.open(tmp_path) as store:
+        for each in range(60):
+            blocks = [(TOPIC, position(1, each), [entry(bytes(1 << 20))])]
+            store.commit(Changes(blocks=blocks))
+        store.commit(Changes(trims=[(TOPIC, position(1, 0), position(1, 59))]))
+        while store.statistics().trims_left:
+            store.commit(Changes())
+        disk.error = errno.ENOSPC
+        store._room._allocated = store._live.used_bytes
+        store.prepare_holding()
+        asked = disk.asked
+        for each in range(100):
+            store.commit(Changes(puts=row(b"%d" % each).puts))
+        assert disk.asked == asked

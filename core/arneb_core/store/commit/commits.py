@@ -48,7 +48,8 @@ HELD_ROOM_BYTES: Final = (
 """The same, of what is held."""
 
 PREPARE_AGAIN_COMMITS: Final = 256
-"""After so many, a journal that could not be made ready is tried again."""
+"""After so many, a journal that could not be made ready, or room that could not be set aside, is
+tried again."""
 
 
 class Commits:
@@ -190,10 +191,9 @@ class Commits:
 
     def prepare_holding(self) -> None:
         """Make ready what :meth:`hold` needs, if there is room for it now, and after each
-        commit."""
+        commit. Where there is none, or the disk does not even say so, nothing is held."""
         self._holds = True
-        with suppress(StoreFull):
-            self._room.ensure(HELD_ROOM_BYTES)
+        self._make_ready()
 
     def hold(self, changes: Changes, size: int) -> bool:
         """Have ``changes``, of so many bytes, that are durable elsewhere: readers in this process
@@ -302,20 +302,28 @@ class Commits:
         self._live.page_release.read(0)  # its pages stand elsewhere now
 
     def _make_ready(self) -> None:
-        """See to it that the next tiny commit can go to the journal."""
-        if self._holds:
-            with suppress(lmdb.Error, OSError, StoreFull):
-                self._room.ensure(HELD_ROOM_BYTES)
-        if not self._journal.is_wanted or self._prepare_in:
-            self._prepare_in = max(0, self._prepare_in - 1)
+        """See to it that the next tiny commit can go to the journal, and that more can be held."""
+        if self._prepare_in:
+            self._prepare_in -= 1
             return
         try:
-            if not self._journal.is_ready:
-                self._journal.prepare()
-            if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
-                self._room.ensure(JOURNAL_ROOM_BYTES)
-        except (lmdb.Error, OSError, StoreFull):  # what was committed is so, whatever comes of this
+            if self._journal.is_wanted:
+                if not self._journal.is_ready:
+                    self._journal.prepare()
+                self._have_at_hand(JOURNAL_ROOM_BYTES)
+            if self._holds:
+                self._have_at_hand(HELD_ROOM_BYTES)
+        except (lmdb.Error, OSError, CommitFailed):  # what was committed is so, whatever this says
             self._prepare_in = PREPARE_AGAIN_COMMITS
+
+    def _have_at_hand(self, need: int) -> None:
+        """Raises :class:`StoreFull` where room can be had inside the file only, too: to find that
+        out asks the disk in vain, and costs a walk over LMDB's tables."""
+        if self._room.is_at_hand(need):
+            return
+        self._room.ensure(need)
+        if not self._room.is_at_hand(need):
+            raise StoreFull(f"no {need} bytes can be set aside")
 
     def _resolve(self) -> CommitReport | None:
         env = self._live.working()

@@ -1,0 +1,197 @@
+"""The mutant list, continued: mistakes of commits that are held in memory before they are on disk.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+HELD: Final = "core/arneb_core/store/held.py"
+COMMITS: Final = "core/arneb_core/store/commit/commits.py"
+REPLICA: Final = "cluster/arneb_cluster/replica.py"
+ORDERED: Final = "cluster/arneb_cluster/ordered.py"
+STORE_TESTS: Final = ("tests/core/store/test_held_model.py",)
+DIRECTORY_TESTS: Final = ("tests/cluster/test_held_directories.py",)
+ORDERED_TESTS: Final = ("tests/cluster/test_ordered.py",)
+
+HELD_MUTANTS: Final = (
+    Mutant(
+        "what is only held lets the topic be trimmed",
+        "cluster/arneb_cluster/membership.py",
+        "        flushed, settings = self._replica.flushed, self._settings\n",
+        "        flushed, settings = self._replica.applied, self._settings\n",
+        DIRECTORY_TESTS,
+    ),
+    Mutant(
+        "a commit is laid over what has it already",
+        HELD,
+        "    return [each.changes for each in commits if not each.is_in(transaction)]\n",
+        "    return [each.changes for each in commits]\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "a snapshot that began before a takeover loses what that takes",
+        HELD,
+        "            each.taken_in = transaction\n",
+        "            each.taken_in = 0\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "a takeover that failed has another transaction of its number hide what it was to write",
+        HELD,
+        "        for each in commits:\n            each.taken_in = None\n",
+        "        for each in commits:\n            each.taken_in = each.taken_in\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "a takeover writes the newest first",
+        COMMITS,
+        "                    for each in late:\n"
+        "                        if each.puts or each.deletes:\n",
+        "                    for each in reversed(late):\n"
+        "                        if each.puts or each.deletes:\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "a commit goes before what was held before it",
+        COMMITS,
+        "                    for each in late:\n"
+        "                        if each.puts or each.deletes:\n"
+        "                            transaction.apply(each, Encoded())\n"
+        "                    transaction.apply(changes, encoded)\n",
+        "                    transaction.apply(changes, encoded)\n"
+        "                    for each in late:\n"
+        "                        if each.puts or each.deletes:\n"
+        "                            transaction.apply(each, Encoded())\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "a takeover takes the newest of what is held for what it wrote",
+        HELD,
+        "        del self._commits[: len(commits)]\n",
+        "        del self._commits[-len(commits) :]\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "what comes beside a takeover goes with it",
+        HELD,
+        "        del self._commits[: len(commits)]\n",
+        "        self._commits.clear()\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "what a takeover could not write is forgotten",
+        COMMITS,
+        "                self._held.failed(self._attempt.held)\n            self._attempt = None",
+        "                self._held.took(self._attempt.held)\n            self._attempt = None",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "what was to be written by LMDB as it gave up is forgotten",
+        COMMITS,
+        "            self._landed(self._attempt)\n"
+        "        else:\n"
+        "            self._held.failed(self._attempt.held)\n",
+        "            self._landed(self._attempt)\n"
+        "        else:\n"
+        "            self._held.took(self._attempt.held)\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "who begins to read looks at what is held behind what is on disk",
+        "core/arneb_core/store/environment.py",
+        "        held = self._held.copy()\n        txn = self._live.begin_snapshot()\n",
+        "        txn = self._live.begin_snapshot()\n        held = self._held.copy()\n",
+        ("tests/core/store/test_held.py",),
+    ),
+    Mutant(
+        "more is held while something is to be trimmed",
+        COMMITS,
+        "        if not self._holds or self._trims or self._live.is_broken:\n",
+        "        if not self._holds or self._live.is_broken:\n",
+        ("tests/cluster/test_replica.py",),
+    ),
+    Mutant(
+        "a directory says that it has less than a takeover wrote",
+        REPLICA,
+        "puts=[applied_row(held[-1])]), held[-1], len(held))\n",
+        "puts=[applied_row(held[0])]), held[0], len(held))\n",
+        DIRECTORY_TESTS,
+    ),
+    Mutant(
+        "a directory says that it has what is held beside a takeover",
+        REPLICA,
+        "puts=[applied_row(held[-1])]), held[-1], len(held))\n",
+        "puts=[applied_row(self.applied)]), self.applied, len(held))\n",
+        DIRECTORY_TESTS,
+    ),
+    Mutant(
+        "what is held beside a takeover is taken over by none",
+        REPLICA,
+        "        del self._held[:held]\n",
+        "        self._held.clear()\n",
+        DIRECTORY_TESTS,
+    ),
+    Mutant(
+        "a disk that cannot say whether it has room ends a node that starts",
+        COMMITS,
+        "        except (lmdb.Error, OSError, CommitFailed):  # what was committed is so, whatever this"
+        " says\n",
+        "        except StoreFull:\n",
+        ("tests/core/store/test_held.py",),
+    ),
+    Mutant(
+        "each commit asks a disk that is full for room",
+        COMMITS,
+        "        if self._prepare_in:\n",
+        "        if False:\n",
+        ("tests/core/store/test_held.py",),
+    ),
+    Mutant(
+        "each commit asks for room of which there is some inside the file",
+        COMMITS,
+        "        if not self._room.is_at_hand(need):\n            raise StoreFull(",
+        "        if False:\n            raise StoreFull(",
+        ("tests/core/store/test_held.py",),
+    ),
+    Mutant(
+        "who is told of a commit has the next one held inside it",
+        ORDERED,
+        "        if self._queue and not self._works and not self._holds:\n",
+        "        if self._queue and not self._works:\n",
+        ORDERED_TESTS,
+    ),
+    Mutant(
+        "a commit is held before what a thread is applying is there",
+        ORDERED,
+        "        if self._queue and not self._works and not self._holds:\n",
+        "        if self._queue and not self._holds:\n",
+        ORDERED_TESTS,
+    ),
+    Mutant(
+        "what cannot be held goes to the end",
+        ORDERED,
+        "                    queue.appendleft(first)\n",
+        "                    queue.append(first)\n",
+        ORDERED_TESTS,
+    ),
+    Mutant(
+        "what stands behind an act is held before it is carried out",
+        ORDERED,
+        "            while queue and isinstance(first := queue[0], Apply):\n"
+        "                queue.popleft()\n"
+        "                if not self._applying.hold(first):\n",
+        "            while first := next((e for e in queue if isinstance(e, Apply)), None):\n"
+        "                queue.remove(first)\n"
+        "                if not self._applying.hold(first):\n",
+        ORDERED_TESTS,
+    ),
+    Mutant(
+        "a record waits for the next turn before it is written",
+        "cluster/arneb_cluster/pulsar/producer.py",
+        "        connection.flush_now()\n",
+        "        connection.flush()\n",
+        ("tests/cluster/test_producer.py",),
+    ),
+)
