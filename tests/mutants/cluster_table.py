@@ -286,6 +286,20 @@ CLUSTER_MUTANTS: Final = (
         LEADERSHIP_TESTS,
     ),
     Mutant(
+        "a resignation is written while the lease of the leader before may last",
+        PROTOCOL + "node.py",
+        "        self._resigns = now < self.leadership.serve_from\n",
+        "        self._resigns = False\n",
+        ("tests/cluster/protocol/test_node.py",),
+    ),
+    Mutant(
+        "a resignation that had to wait is never written",
+        PROTOCOL + "node.py",
+        "        if self._resigns:\n            self.write_resignation(clock_ms, now)\n",
+        "",
+        ("tests/cluster/protocol/test_node.py",),
+    ),
+    Mutant(
         "a leader that cannot apply goes on",
         PROTOCOL + "leadership.py",
         "        if self.state in (State.OPENING, State.LEADING):\n            self.resign(why)\n",

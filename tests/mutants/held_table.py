@@ -136,9 +136,8 @@ HELD_MUTANTS: Final = (
     Mutant(
         "a disk that cannot say whether it has room ends a node that starts",
         COMMITS,
-        "        except (lmdb.Error, OSError, CommitFailed):  # what was committed is so, whatever this"
-        " says\n",
-        "        except StoreFull:\n",
+        "        except (lmdb.Error, OSError, CommitFailed):  # what was committed is so,",
+        "        except StoreFull:  #",
         ("tests/core/store/test_held.py",),
     ),
     Mutant(

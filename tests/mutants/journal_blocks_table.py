@@ -6,6 +6,7 @@ from tests.mutants.table import CORE, Mutant
 
 STORE: Final = "tests/core/store/"
 RECORD_TESTS: Final = (STORE + "test_journal_record.py",)
+READER_TESTS: Final = ("tests/core/store/test_journal_reader.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
 WRITING_TESTS: Final = (STORE + "test_journal_writing.py",)
 
@@ -82,17 +83,46 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
     ),
     Mutant(
         "the journal is read through a cache that may be of a time before",
-        CORE + "store/journal_file.py",
-        '        return _read(path, getattr(os, "O_DIRECT", 0))\n',
-        "        return _read(path, 0)\n",
+        CORE + "store/journal_bytes.py",
+        '        return _read(path, getattr(os, "O_DIRECT", 0), early, up_to)\n',
+        "        return _read(path, 0, early, up_to)\n",
         FILE_TESTS,
     ),
     Mutant(
         "a journal that cannot be read past the cache is not read",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal_bytes.py",
         "        if error.errno not in NOT_DIRECTLY:\n            raise\n",
         "        raise\n",
         FILE_TESTS,
+    ),
+    Mutant(
+        "who reads beside a busy broker reads all of the journal each time",
+        CORE + "store/journal_reader.py",
+        "        size, data = FIRST_BYTES, early\n",
+        "        size, data = len(early), early\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "what came behind what was read anew is not seen",
+        CORE + "store/journal_reader.py",
+        "            is_all = not found.faults and found.reached + BLOCK_BYTES <= size\n",
+        "            is_all = not found.faults\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "what is damaged in front of what was read before is taken for the end",
+        CORE + "store/journal_reader.py",
+        "            if is_all or size >= len(data):\n                return found\n",
+        "            if is_all or size >= len(data):\n"
+        "                return replace(found, faults=())\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "a disk of large blocks is said to be damaged where it is not",
+        CORE + "store/journal_bytes.py",
+        "        if error.errno in NOT_DIRECTLY:\n",
+        "        if False:\n",
+        READER_TESTS,
     ),
     Mutant(
         "a file system that cannot be written past its cache has no journal",

@@ -68,8 +68,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a journal that is missing was never there",
         CORE + "store/journal_file.py",
-        "        return Reading(faults=(Fault(FaultKind.MISSING, lost),))\n",
-        "        return Reading(is_sound=not lost)\n",
+        "    return Reading(faults=(Fault(FaultKind.MISSING, lost),))\n",
+        "    return Reading(is_sound=not lost)\n",
         DAMAGE_TESTS,
     ),
     Mutant(
@@ -243,8 +243,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what fails behind a commit undoes it",
         CORE + "store/commit/commits.py",
-        "        except (lmdb.Error, OSError, StoreFull):",
-        "        except (OSError, StoreFull):",
+        "        except (lmdb.Error, OSError, CommitFailed):",
+        "        except (OSError, CommitFailed):",
         OUTCOME_TESTS,
     ),
     Mutant(

@@ -97,6 +97,8 @@ class Node:
         self._entry_bytes_max = 0
         self._version = VERSION
         self._attached = False
+        self._resigns = False
+        """Its resignation is to be written as soon as it may be."""
         self._sent_at = self._said_at = now
         self._unread: deque[_Unread] = deque()
 
@@ -225,8 +227,12 @@ class Node:
         self._gather()
 
     def write_resignation(self, clock_ms: int, now: float) -> None:
-        """No client is served any more."""
+        """No client is served any more. It is written once nobody else's lease can last: whoever
+        reads it waits for none, and this leader may have gone on before the last one's was over."""
         if self.window is None or self.state is not State.RESIGNING:
+            return
+        self._resigns = now < self.leadership.serve_from
+        if self._resigns:
             return
         # It is not applied: a directory that could not take something may be why.
         stamp_ms, successor = self.stamps.now(clock_ms), self.leadership.successor
@@ -236,7 +242,7 @@ class Node:
     def closed(self, applied: Applied, now: float) -> None:
         """The engine is given up, and the producer; the directory has this."""
         self.window = None
-        self._attached = False
+        self._attached = self._resigns = False
         self._unread.clear()
         self.reader = LogReader(self._shard, applied)
         self.leadership.closed(now)
@@ -277,6 +283,8 @@ class Node:
                 self._sent_at = self._said_at = now
                 stamp_ms = self.stamps.now(clock_ms)
                 window.heartbeat(stamp_ms, self._stored(b"", stamp_ms, None), now)
+        if self._resigns:
+            self.write_resignation(clock_ms, now)
         self.leadership.tick(now)
         self._gather()
 

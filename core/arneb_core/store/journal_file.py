@@ -12,9 +12,6 @@ How a record stands there: :mod:`.journal_record`, and :mod:`.journal_slots` in 
 before, in which marks stand behind all records.
 """
 
-import errno
-import mmap
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -32,16 +29,14 @@ from arneb_core.store.commit_record import (
     stamp_in,
     unseal,
 )
-from arneb_core.store.journal_record import BLOCK_BYTES, MARK_MAGIC, end_of_block
+from arneb_core.store.journal_bytes import bytes_of
+from arneb_core.store.journal_record import BLOCK_BYTES, MARK_MAGIC
 from arneb_core.store.journal_slots import SLOT_BYTES
-from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME, NOT_DIRECTLY
+from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME
 from arneb_core.store.records import JournalLayout, JournalState
 
 JOURNAL_BYTES_BEFORE: Final = 1 << 20
 """Until 2026-11-23. What such a file holds is taken over; then it is written anew."""
-
-READ_BYTES: Final = 4096
-"""Read at a time from a disk that cannot read all of the file."""
 
 
 class FaultKind(Enum):
@@ -87,6 +82,8 @@ class Reading:
     """In front of them are records that LMDB has."""
     data: bytes = b""
     """The file."""
+    reached: int = 0
+    """Where the next record would stand that is not here."""
 
     @property
     def is_damaged(self) -> bool:
@@ -101,11 +98,16 @@ def read_journal(directory: Path, state: JournalState) -> Reading:
     if not state.in_use:
         return Reading()
     try:
-        data = _bytes_of(directory / JOURNAL_NAME)
+        data = bytes_of(directory / JOURNAL_NAME)
     except FileNotFoundError:
-        lost = f"what it held behind record {state.number}, if anything, is lost"
-        return Reading(faults=(Fault(FaultKind.MISSING, lost),))
+        return missing(state)
     return parse_journal(data, state)
+
+
+def missing(state: JournalState) -> Reading:
+    """What is found where there is no file, which ``state`` wants."""
+    lost = f"what it held behind record {state.number}, if anything, is lost"
+    return Reading(faults=(Fault(FaultKind.MISSING, lost),))
 
 
 def parse_journal(data: bytes, state: JournalState) -> Reading:
@@ -114,8 +116,9 @@ def parse_journal(data: bytes, state: JournalState) -> Reading:
     walk.go()
     sound = walk.is_sound and not walk.faults and state.layout is JournalLayout.BLOCKS
     return Reading(
-        tuple(walk.records), tuple(walk.faults), sound, walk.offset, walk.passed_over, data
-    )
+        tuple(walk.records), tuple(walk.faults), sound, walk.offset, walk.passed_over, data,
+        walk.reached,
+    )  # fmt: skip
 
 
 class _Walk:
@@ -133,6 +136,7 @@ class _Walk:
         """What the record in front of here says that stood here."""
         self.is_sound = True
         self.passed_over = False
+        self.reached = 0
         in_blocks = state.layout is JournalLayout.BLOCKS
         self.magic = MAGIC_WITH_STAMP if in_blocks else MAGIC
         self.step = BLOCK_BYTES if in_blocks else SLOT_BYTES
@@ -145,6 +149,7 @@ class _Walk:
             self.faults.append(Fault(FaultKind.SHORT, sizes))
         self._pass_over()
         self._walk()
+        self.reached = self.offset
         if self.passed_over and not (self.records or self.faults):
             self.passed_over, self.offset = False, 0  # the next may be written there
 
@@ -260,54 +265,3 @@ class _Walk:
     def _record_at(self, offset: int) -> tuple[CommitRecord, int] | None:
         found = parse_record(self.data, offset, self.state.salt, self.magic)
         return None if found is None or found[0].epoch != self.state.epoch else found
-
-
-def _bytes_of(path: Path) -> bytes:
-    """The file; what the disk cannot read of it is zeros, and so is found to be damaged.
-
-    It is read past the page cache, as it is written. Linux forgets what its cache had of a block
-    that is written so, but not while somebody copies just that out of it, who would read of a time
-    before the last record until LMDB has that; and the writer would be told of an error.
-    """
-    try:
-        return _read(path, getattr(os, "O_DIRECT", 0))
-    except OSError as error:
-        if error.errno not in NOT_DIRECTLY:
-            raise
-    return _read(path, 0)
-
-
-def _read(path: Path, flags: int) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
-    try:
-        size = os.fstat(fd).st_size
-        # From the start of a page, as it has to be.
-        with mmap.mmap(-1, end_of_block(size) or BLOCK_BYTES) as buffer, memoryview(buffer) as view:
-            try:
-                _read_into(view, fd)
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
-                for at in range(0, size, READ_BYTES):
-                    with view[at : at + READ_BYTES] as piece:
-                        _read_piece(piece, fd, at)
-            return bytes(view[:size])
-    finally:
-        os.close(fd)
-
-
-def _read_into(view: memoryview, fd: int) -> None:
-    at = 0
-    while at < len(view):
-        with view[at:] as rest:
-            read = os.preadv(fd, [rest], at)
-        if not read or read % BLOCK_BYTES:  # the end
-            return
-        at += read
-
-
-def _read_piece(piece: memoryview, fd: int, at: int) -> None:
-    try:
-        os.preadv(fd, [piece], at)
-    except OSError:
-        piece[:] = bytes(len(piece))

@@ -203,11 +203,13 @@ def commit_small(store: Store, changes: Changes) -> CommitReport:
 def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:
     """A topic's log as the store has it, without ledgers that were dropped."""
     first = position(min(topic.ledgers, default=1), 0)
-    return {
-        Position(place + index): body
+    found = [
+        (Position(place + index), body)
         for place, entries in snapshot.iter_blocks(topic.id, first)
         for index, body in enumerate(entries)
-    }
+    ]
+    assert found == sorted(dict(found).items()), "expected each entry once, in order"
+    return dict(found)
 
 
 def assert_holds(snapshot: Snapshot, model: StoreModel) -> None:

@@ -7,7 +7,7 @@ from arneb_cluster.protocol import entries
 from arneb_cluster.protocol import node as node_module
 from arneb_cluster.protocol.entries import Kind, Record, parse_entry
 from arneb_cluster.protocol.leadership import Act, State
-from arneb_cluster.protocol.lease import HEARTBEAT_S, SILENCE_S
+from arneb_cluster.protocol.lease import GONE_S, HEARTBEAT_S, LEASE_S, MARGIN_S, SILENCE_S
 from arneb_cluster.protocol.node import HISTORY_S, UNREAD_S, Apply, Effect, Node
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Take
 from arneb_cluster.protocol.window import Send, SendError
@@ -218,6 +218,37 @@ def test_a_refused_take_is_given_up_but_not_one_that_may_be_a_duplicate() -> Non
     assert (shell.node.state, shell.effects()) == (State.TAKING, [])
     shell.node.refused(0, SendError.OTHER, "no bookies", 4.0)
     assert (shell.node.state, shell.effects()) == (State.FOLLOWING, [Act.UNFENCE])
+
+
+def test_who_resigns_before_the_last_lease_is_over_says_so_when_it_is() -> None:
+    """It may have gone on since the last leader was not connected any more, which lives all the
+    same; whoever reads a resignation serves at once."""
+    shell = Shell()
+    shell.node.read(at(0), take_bytes(1, "n2"), 10.0)
+    other = Epoch(1, at(0))
+    shell.node.read(at(1), other.record(kind=Kind.HEARTBEAT), 10.0)
+    shell.node.tick(10.0 + GONE_S, 0)
+    shell.node.gone(10.0 + GONE_S)
+    shell.node.tick(10.0 + GONE_S, 0)
+    shell.node.probed(at(1), 10.0 + GONE_S)
+    shell.effects()
+    shell.node.fenced(2, BYTES_MAX, "nonce", 11.4)
+    shell.node.read(at(2), shell.send().data, 11.4)
+    shell.node.opened()
+    shell.node.resign("asked to")
+    shell.effects()
+    shell.node.write_resignation(50, 11.5)
+    assert shell.effects() == []
+    ends = 10.0 + LEASE_S + MARGIN_S
+    assert not shell.node.serves(ends)
+    shell.node.tick(ends - 0.01, 50)
+    assert shell.effects() == []
+    shell.node.tick(ends, 50)
+    written = parse_entry(shell.send().data)
+    assert isinstance(written, Record)
+    assert written.is_resignation
+    shell.node.tick(ends + 0.1, 50)
+    assert shell.effects() == []
 
 
 def test_a_follower_whose_disk_is_full_stops_and_a_leader_resigns_without_applying() -> None:

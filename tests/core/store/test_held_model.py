@@ -100,7 +100,23 @@ class HeldModel(RuleBasedStateMachine):
             self.hold_all(beside)
             self.what_is_held_is_found_as_if_it_were_on_disk()
 
-        with doing(meanwhile):
+        begin, landed = self.store._held.begin, self.store._landed
+
+        def about_to_be_on_disk(*given: Any) -> None:
+            begin(*given)
+            self.what_is_held_is_found_as_if_it_were_on_disk()
+
+        def on_disk_and_held(attempt: Any) -> None:
+            """Nobody knows yet that it has landed."""
+            self.what_is_held_is_found_as_if_it_were_on_disk()
+            self.open_snapshot()
+            landed(attempt)
+
+        with (
+            doing(meanwhile),
+            patch.object(self.store._held, "begin", about_to_be_on_disk),
+            patch.object(self.store, "_landed", on_disk_and_held),
+        ):
             self.store.commit(Changes(), held=count)
         if count:
             self.on_disk = self.held[count - 1]
