@@ -441,6 +441,13 @@ TRANSACTION_MUTANTS: Final = (
         BEGINNING_TESTS,
     ),
     Mutant(
+        "anybody has the transactions of others opened again after a crash",
+        BEGINNING,
+        "        if caller is None or found.opened.owner == (caller.role, caller.original):\n",
+        "        if True:\n",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
         "whose range is asked for after its owner has opened thousands is the wrong one",
         RESERVATIONS,
         "            if 0 <= number - each.first < each.count:\n",

@@ -117,14 +117,16 @@ class Beginning:
             self._reserve(wanted)
         begun(None, transaction.id)
 
-    def adopted(self, number: int) -> OpenTransaction | None:
-        """One that is open, of which nothing but its range is known, from before the start."""
+    def adopted(self, number: int, caller: Caller | None) -> OpenTransaction | None:
+        """One that is open, of which nothing but its range is known, from before the start. Who is
+        not its owner hears whose it is, and has it cost nothing; None: who may see all."""
         reserved = self._reservations.find(number)
         if reserved is None or reserved.opened.until_ms <= self._clock.wall_ms():
             return None
         name = TransactionId(COORDINATOR, number)
         found = OpenTransaction(name, reserved.opened, self._memory)
-        self._add_unrecorded(found, reserved)
+        if caller is None or found.opened.owner == (caller.role, caller.original):
+            self._add_unrecorded(found, reserved)
         return found
 
     def is_over(self, number: int) -> bool:

@@ -325,7 +325,8 @@ class Transactions:
             if wanted.most_bits == COORDINATOR and (how := self._how_ended(number)):
                 text = f"transaction {wanted} has ended: {HOW_ENDED[how]}"
                 raise RequestRefused(pb.InvalidTxnStatus, text)
-            found = self._beginning.adopted(number) if wanted.most_bits == COORDINATOR else None
+            if wanted.most_bits == COORDINATOR:
+                found = self._beginning.adopted(number, caller)
         if found is None:
             raise RequestRefused(pb.TransactionNotFound, f"transaction {wanted} is not known")
         if caller is not None and found.opened.owner != (caller.role, caller.original):

@@ -138,6 +138,8 @@ async def test_it_is_only_his_who_opened_it_after_a_crash_too(
         with pytest.raises(RequestRefused) as refused:
             context.transactions.find(number, Caller("somebody else"))
         assert refused.value.failure.code == pb.AuthorizationError
+        assert not context.transactions.open, "whoever asks has it cost nothing"
+        assert context.transactions.find(number, None) in context.transactions.open
 
 
 async def test_one_lives_as_long_as_it_was_told_and_then_has_ended(
