@@ -69,6 +69,11 @@ def directory_of(data_dir: Path, shard: str) -> Path:
     return data_dir / DIRECTORY / shard
 
 
+def node_directory_of(directory: Path) -> Path:
+    """The data directory of the node that has ``directory`` as one of its shards'."""
+    return directory.parent.parent if directory.parent.name == DIRECTORY else directory
+
+
 def directories_of(data_dir: Path) -> Sequence[Path]:
     """That of the first shard, and those of the others that there are."""
     others = data_dir / DIRECTORY

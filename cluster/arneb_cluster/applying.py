@@ -126,6 +126,11 @@ class Applying:
             report = CommitReport(0, 0, 0)
         work.ended(report)
 
+    async def flush(self) -> bool:
+        """Have on disk all that somebody was told of by now; whether it is."""
+        await self._take_over()
+        return not self._failed
+
     async def _take_over(self) -> None:
         try:
             async with self._one:

@@ -136,6 +136,10 @@ class Shard:
         self._lets_in = True
         self._gather()
 
+    async def flush(self) -> bool:
+        """Have on disk what readers of this process find by now; whether it is."""
+        return await self._applying.flush()
+
     async def lacks(self) -> None:
         """Wait until the topic has no more what the directory lacks, if that ever comes."""
         while not self.node.lacks:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 from click.testing import CliRunner
 from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
 from tests.cluster.test_copies import members_of
@@ -16,6 +17,9 @@ from tests.cluster.test_shard import stored_in
 
 from arneb.cli import arneb
 from arneb.clustered import member
+from arneb.control.place import ControlPlace
+from arneb.control.serving import serve_control
+from arneb_cluster import applying as applying_module
 from arneb_cluster.copies import taker as taker_module
 from arneb_cluster.founding import founded_on, re_found, standing_in
 from arneb_cluster.protocol.members import Copies, Members
@@ -172,6 +176,33 @@ async def test_a_node_whose_directory_is_restored_from_a_backup_reads_on(
         await is_up(follower)
         assert await blocking(consume, follower, 3) == [b"a", b"b", b"c"]
     assert check(data_of(follower)) == []
+
+
+async def test_a_backup_of_a_leader_has_what_was_confirmed_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that may be held: the command has it written first."""
+    monkeypatch.setattr(applying_module, "TAKE_OVER_S", 3_600.0)
+    async with cluster_of(tmp_path, monkeypatch) as cluster:
+        leader = await cluster.leader()
+        assert leader.node is not None
+        place = ControlPlace.claim(data_of(leader))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_control, leader.node, place)
+            await blocking(publish, leader, b"a")
+            await blocking(make_backup, leader, tmp_path / "first")
+            await blocking(publish, leader, b"b", b"c")
+            await blocking(make_backup, leader, tmp_path / "second")
+            nursery.cancel_scope.cancel()
+        place.leave()
+    counts = [sum(await stored_in_backup(tmp_path / each)) for each in ("first", "second")]
+    assert counts == [1, 3]
+
+
+async def stored_in_backup(path: Path) -> list[int]:
+    """How many messages each topic of a backup has."""
+    async with open_engine(path) as core:
+        return [each.messages for each in core.topics.values()]
 
 
 async def test_a_directory_of_a_broker_that_was_alone_begins_a_shard(

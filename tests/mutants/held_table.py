@@ -187,6 +187,13 @@ HELD_MUTANTS: Final = (
         ORDERED_TESTS,
     ),
     Mutant(
+        "a backup of a leader lacks what is held",
+        "broker/arneb/commands/backup.py",
+        "    _have_flushed(directory)\n",
+        "",
+        ("tests/cluster/test_founding.py",),
+    ),
+    Mutant(
         "a record waits for the next turn before it is written",
         "cluster/arneb_cluster/pulsar/producer.py",
         "        connection.flush_now()\n",

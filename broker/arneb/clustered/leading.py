@@ -26,6 +26,8 @@ class MemberNode(OwnNode, Protocol):
     """Tells how it does as a member."""
     hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None
     """Has another node lead a shard."""
+    flushes: Callable[[], Awaitable[None]] | None
+    """Has on disk what was confirmed."""
 
     def is_up(self) -> None:
         """Every port is served."""

@@ -30,6 +30,7 @@ from arneb.clustered.pulsar_service import (
 from arneb.clustered.shards import check_directories, config_of, division_of, other_shards
 from arneb.clustered.trusted import Trusted
 from arneb.config import Config
+from arneb.control.serving import NotPossible
 from arneb.garbage import thaw
 from arneb.listeners import Listeners
 from arneb.shared import Say, Shared
@@ -92,6 +93,7 @@ class Member:
                 await self._take_part()
         finally:
             self._node.cluster = self._node.hands_over = self._node.trusted = None
+            self._node.flushes = None
             self.parts = []
 
     async def _opened(self, client: Client, stack: AsyncExitStack) -> list[Part]:
@@ -127,6 +129,11 @@ class Member:
             for each in self.parts:
                 nursery.start_soon(each.resign)
 
+    async def _flush(self) -> None:
+        for each in self.parts:
+            if not await each.shard.flush():
+                raise NotPossible(f"the directory of shard '{each.name}' takes nothing more")
+
     async def _take_part(self) -> None:
         parts: Sequence[Part] = self.parts
         hand_overs = HandOvers(self._internal, [each.shard for each in parts])
@@ -136,6 +143,7 @@ class Member:
         )  # fmt: skip
         self._node.cluster = self._about
         self._node.hands_over = hand_overs.hand_over
+        self._node.flushes = self._flush
         if self._leaders.division.is_divided:
             shards = tuple(each.name for each in parts)
             target_of = self.ports.management_target

@@ -2,13 +2,23 @@
 
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
 from arneb.cli import Refused
+from arneb.control.serving import FLUSH, ROOT
+from arneb.ctl.calling import SocketCaller, Unreachable
+from arneb.shard_settings import node_directory_of
 from arneb.visible import visible
 
-DAMAGED_STATUS = 1
+DAMAGED_STATUS: Final = 1
+
+NOT_POSSIBLE: Final = 409
+
+FLUSH_S: Final = 30.0
+"""A broker that has not answered by then has a disk that hangs, or is stopped: what is there is
+copied."""
 
 
 @click.command(short_help="Copy a data directory, also of a running broker.")
@@ -27,6 +37,7 @@ def backup(directory: Path, target: Path, compact: bool, check: bool) -> None:
     from arneb_core.api.errors import StoreUnusable
     from arneb_core.store.backup import CopyDamaged, back_up
 
+    _have_flushed(directory)
     try:
         made = back_up(directory, target, compact=compact, check=check)
     except CopyDamaged as error:
@@ -38,3 +49,15 @@ def backup(directory: Path, target: Path, compact: bool, check: bool) -> None:
         raise Refused(str(error)) from error
     result = "no findings" if made.is_checked else "not checked"
     click.echo(visible(f"{target}: {made.bytes:,} bytes, {result}"))
+
+
+def _have_flushed(directory: Path) -> None:
+    """A member of a cluster confirms what its own disk has a moment later. Nobody answers where no
+    broker runs, and none of a version before that knows the question: then there is no more."""
+    try:
+        answer = SocketCaller(node_directory_of(directory), FLUSH_S).call("POST", ROOT + FLUSH)
+    except (Unreachable, TimeoutError):
+        return
+    if answer.status == NOT_POSSIBLE:
+        said = f"what was confirmed in the last moment may be missing: {answer.reason}"
+        click.echo(visible(said), err=True)

@@ -29,6 +29,8 @@ ROOT: Final = "/ctl/"
 
 HAND_OVER: Final = "hand-over"
 
+FLUSH: Final = "flush"
+
 LIMITS: Final = HttpLimits(body_bytes_max=32 * 1024 * 1024, connections_max=64)
 """Definitions of 200,000 queues come in by it."""
 
@@ -81,6 +83,11 @@ class Steered(Protocol):
         JSON's values. Raises :class:`NotPossible`."""
         ...
 
+    async def flush(self) -> None:
+        """Have on disk, where another process finds it, all that was confirmed by now. Raises
+        :class:`NotPossible`."""
+        ...
+
     def end(self) -> None:
         """Have the process end soon."""
         ...
@@ -96,6 +103,7 @@ class ControlApp:
             "start_app": node.start_app,
             "reset": node.reset,
             "reload": node.reload,
+            FLUSH: node.flush,
         }
 
     def __repr__(self) -> str:
