@@ -183,6 +183,8 @@ async def test_a_backup_of_a_leader_has_what_was_confirmed_before_it(
 ) -> None:
     """However long that may be held: the command has it written first."""
     monkeypatch.setattr(applying_module, "TAKE_OVER_S", 3_600.0)
+    # The list of members is written with all that is held.
+    monkeypatch.setattr(member, "Copies", partial(Copies, report_s=3_600.0))
     async with cluster_of(tmp_path, monkeypatch) as cluster:
         leader = await cluster.leader()
         assert leader.node is not None
