@@ -126,9 +126,8 @@ class Node:
         self.cluster: Callable[[], Mapping[str, Any]] | None = None
         """Tells how it does as a member of a cluster."""
         self.hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None = None
-        """Has another node of the cluster lead a shard."""
         self.flushes: Callable[[], Awaitable[None]] | None = None
-        """Has on disk what a member of a cluster has confirmed; a broker that is alone has it."""
+        """What a member of a cluster is asked for: see :class:`.Steered`."""
         self._say = say
         self._manager = manager
         self._reloading = reloading
@@ -352,11 +351,6 @@ class Node:
         if self.hands_over is None:
             raise NotPossible(f"{node_name()} is not a member of a cluster")
         return await self.hands_over(shard, successor)
-
-    async def flush(self) -> None:
-        """See :class:`.Steered`."""
-        if self.flushes is not None:
-            await self.flushes()
 
     async def leave(self) -> None:
         """Stop for good: say that nobody is to come, wait as long as is set, end what runs."""

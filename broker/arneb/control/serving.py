@@ -43,6 +43,9 @@ class Steered(Protocol):
     """A node, as it is steered from outside."""
 
     audit: AuditLog
+    flushes: Callable[[], Awaitable[None]] | None
+    """Has on disk, where another process finds it, what a member of a cluster has confirmed; None:
+    a broker that is alone has it there. Raises :class:`NotPossible`."""
 
     @property
     def api(self) -> "ASGIApp | None":
@@ -83,11 +86,6 @@ class Steered(Protocol):
         JSON's values. Raises :class:`NotPossible`."""
         ...
 
-    async def flush(self) -> None:
-        """Have on disk, where another process finds it, all that was confirmed by now. Raises
-        :class:`NotPossible`."""
-        ...
-
     def end(self) -> None:
         """Have the process end soon."""
         ...
@@ -103,7 +101,7 @@ class ControlApp:
             "start_app": node.start_app,
             "reset": node.reset,
             "reload": node.reload,
-            FLUSH: node.flush,
+            FLUSH: self._flush,
         }
 
     def __repr__(self) -> str:
@@ -124,6 +122,10 @@ class ControlApp:
             await self._obey(method, name, await _body(receive), send)
         except NotPossible as refused:
             await _answer(send, 409, {"error": "not_possible", "reason": str(refused)})
+
+    async def _flush(self) -> None:
+        if self._node.flushes is not None:
+            await self._node.flushes()
 
     async def _obey(self, method: str, name: str, body: bytes, send: "Send") -> None:
         if method == "GET" and name == "about":
