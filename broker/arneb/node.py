@@ -127,7 +127,6 @@ class Node:
         """Tells how it does as a member of a cluster."""
         self.hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None = None
         self.flushes: Callable[[], Awaitable[None]] | None = None
-        """What a member of a cluster is asked for: see :class:`.Steered`."""
         self._say = say
         self._manager = manager
         self._reloading = reloading

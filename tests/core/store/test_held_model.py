@@ -198,7 +198,9 @@ class HeldModel(RuleBasedStateMachine):
         try:
             self.close_snapshots()
             self.copy()
-            while self.store.held_bytes or self.store.statistics().trims_left:
+            for _ in range(1_000):
+                if not (self.store.held_bytes or self.store.statistics().trims_left):
+                    break
                 self.store.commit(Changes())
             self.on_disk, self.held = self.model, []
             self.copy()

@@ -54,15 +54,17 @@ class BusyBroker:
     def pass_by(self, seconds: float) -> None:
         self.now += seconds
         while self._written / self._bytes_s < self.now:
-            body = self._body
-            changes = Changes(blocks=[(TOPIC, position(1, self.confirmed), [body])])
-            if self.store.commit_tiny(changes) is None:
-                self.take_over()
-                assert self.store.commit_tiny(changes) is not None
-            self.confirmed += 1
-            self._written += len(body)
+            self.add()
+            self._written += len(self._body)
         if self.now >= self.took_over + TAKE_OVER_S:
             self.take_over()
+
+    def add(self) -> None:
+        changes = Changes(blocks=[(TOPIC, position(1, self.confirmed), [self._body])])
+        if self.store.commit_tiny(changes) is None:
+            self.take_over()
+            assert self.store.commit_tiny(changes) is not None
+        self.confirmed += 1
 
     def take_over(self) -> None:
         self.took_over = self.now
@@ -137,6 +139,29 @@ def test_what_it_has_not_read_anew_is_damaged_if_there_is_a_later_record(tmp_pat
             found = reader.read()
         assert found.is_damaged
         assert "lost" in str(found.faults)
+
+
+def test_what_comes_after_all_was_read_is_found_where_the_rest_begins(tmp_path: Path) -> None:
+    """The records end just where that ends which is read anew, and another comes before that."""
+    with Store.open(tmp_path) as store:
+        store.commit(Changes())
+        store.prepare_tiny()
+        broker = BusyBroker(store, 350e6, 0.0, 3_000)
+        while store._journal._offset < journal_reader.FIRST_BYTES:
+            broker.add()
+        assert store._journal._offset == journal_reader.FIRST_BYTES
+        looks = 0
+
+        def meta(key: bytes) -> bytes | None:
+            nonlocal looks
+            looks += key == META_JOURNAL
+            if looks == 2 and key == META_JOURNAL:
+                broker.add()
+            return broker.meta(key)
+
+        found = JournalReader(tmp_path, meta).read()
+        assert looks > 2
+        assert len(found.records) == broker.confirmed
 
 
 def test_a_journal_that_changes_at_each_look_is_given_up(
