@@ -91,6 +91,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/cluster/member_kit.py": "nodes with threads of their own are asked until they are there",
     "tests/cluster/test_shard.py": "nodes with threads of their own are asked until they are there",
     "tests/crash/mixed.py": "real processes work for a random while before one is killed",
+    "tests/crash/processor_wait.py": "real processes work for a random while before one is killed",
     "tests/crash/players/clients.py": "what a real broker does meanwhile is what is tested",
     "tests/crash/sigkill.py": "real processes work for a random while before one is killed",
     "tests/crash/staged.py": "real processes work for a random while before one is killed",
