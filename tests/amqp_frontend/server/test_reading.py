@@ -95,6 +95,7 @@ async def test_who_is_alone_and_has_its_answers_is_looked_at(*, is_awaited: bool
 async def test_who_is_looked_at_lets_others_have_their_turn_now_and_then() -> None:
     link, now_s = Sent(*[100] * (REST_LOOKS + 2)), 1.0
     link.receive_now = lambda size: b"soon"  # type: ignore[method-assign]
+    link.has_come = lambda: False  # type: ignore[attr-defined]
     reading = Reading(cast("Link", link), LongTurns())
     reading.looking = Looking(cast("Link", link), 2, lambda: now_s)
     for _ in range(REST_LOOKS):
@@ -103,6 +104,8 @@ async def test_who_is_looked_at_lets_others_have_their_turn_now_and_then() -> No
     assert await passes_of(reading, is_awaited=True) == 0
     for _ in range(2):
         now_s += 2 * WITHOUT_PASS_S
+        reading.looking.answers()
         assert await passes_of(reading, is_awaited=True) == 1
+        reading.looking.answers()
         assert await passes_of(reading, is_awaited=True) == 0
     assert len(link.sizes) == 2, "it was waited for"
