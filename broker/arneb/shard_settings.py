@@ -4,6 +4,7 @@ The rule: a namespace is in one shard, whoever reads the settings; what would pu
 refused with both names.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from arneb_core.access.namespaces import proposed_namespace
+from arneb_core.store.directory import CONTROL_NAME
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Of a node or a shard: it stands in names of topics and producers."""
@@ -70,8 +72,12 @@ def directory_of(data_dir: Path, shard: str) -> Path:
 
 
 def node_directory_of(directory: Path) -> Path:
-    """The data directory of the node that has ``directory`` as one of its shards'."""
-    return directory.parent.parent if directory.parent.name == DIRECTORY else directory
+    """The data directory of the node that has ``directory`` as one of its shards'. Where its own
+    control socket is, it is a node's, wherever that may be."""
+    whole = Path(os.path.realpath(directory))
+    if whole.parent.name != DIRECTORY or (whole / CONTROL_NAME).exists():
+        return directory
+    return whole.parent.parent
 
 
 def directories_of(data_dir: Path) -> Sequence[Path]:

@@ -8,6 +8,7 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 HELD: Final = "core/arneb_core/store/held.py"
+BACKUP_TESTS: Final = ("tests/broker/test_backup_command.py",)
 COMMITS: Final = "core/arneb_core/store/commit/commits.py"
 REPLICA: Final = "cluster/arneb_cluster/replica.py"
 ORDERED: Final = "cluster/arneb_cluster/ordered.py"
@@ -192,6 +193,34 @@ HELD_MUTANTS: Final = (
         "    _have_flushed(directory)\n",
         "",
         ("tests/cluster/test_founding.py",),
+    ),
+    Mutant(
+        "a backup of a member that does not answer lacks what is held without a word",
+        "broker/arneb/commands/backup.py",
+        "    except TimeoutError:\n",
+        "    except TimeoutError:\n        return\n",
+        BACKUP_TESTS,
+    ),
+    Mutant(
+        "a backup by who may not ask the member lacks what is held without a word",
+        "broker/arneb/commands/backup.py",
+        "    except NoneRunning:\n",
+        "    except Unreachable:\n",
+        BACKUP_TESTS,
+    ),
+    Mutant(
+        "nobody is asked for the backup of a shard's directory that is named from beside it",
+        "broker/arneb/shard_settings.py",
+        "    whole = Path(os.path.realpath(directory))\n",
+        "    whole = directory\n",
+        BACKUP_TESTS,
+    ),
+    Mutant(
+        "nobody is asked for the backup of a node whose directory stands in one called shards",
+        "broker/arneb/shard_settings.py",
+        " or (whole / CONTROL_NAME).exists():\n",
+        ":\n",
+        BACKUP_TESTS,
     ),
     Mutant(
         "a record waits for the next turn before it is written",

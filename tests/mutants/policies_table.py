@@ -54,6 +54,20 @@ POLICY_MUTANTS: Final = (
         ("tests/pulsar_frontend/namespaces/test_policies.py",),
     ),
     Mutant(
+        "a number is stored that cannot be read again",
+        PULSAR + "namespaces/coercion.py",
+        "    return float(value) if math.isfinite(value) else None\n",
+        "    return float(value)\n",
+        ("tests/pulsar_frontend/namespaces/test_coercion.py", *BODIES_TESTS),
+    ),
+    Mutant(
+        "how often subscriptions were held back is remembered when they are gone",
+        PULSAR + "services/dispatch_throttles.py",
+        "            if each in topic.subscriptions\n",
+        "            if True\n",
+        ("tests/pulsar_frontend/services/test_dispatch_throttles.py",),
+    ),
+    Mutant(
         "the number of a strategy is that of another",
         PULSAR + "namespaces/coercion.py",
         "    return names[number] if 0 <= number < len(names) else None\n",

@@ -140,6 +140,13 @@ TRAFFIC_MUTANTS: Final = (
         RATES,
     ),
     Mutant(
+        "what falls is told of as a counter",
+        "broker/arneb/metrics/text.py",
+        'self.name.endswith("_total") and not self.falls else',
+        'self.name.endswith("_total") else',
+        ("tests/broker/metrics/test_pulsar.py",),
+    ),
+    Mutant(
         "a rate of Pulsar's is worked out anew at once",
         "broker/arneb/metrics/pulsar.py",
         "        if before is not None and now - before.at_s < RATE_S_MIN:\n",

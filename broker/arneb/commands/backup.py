@@ -8,17 +8,17 @@ import click
 
 from arneb.cli import Refused
 from arneb.control.serving import FLUSH, ROOT
-from arneb.ctl.calling import SocketCaller, Unreachable
+from arneb.ctl.calling import NoneRunning, SocketCaller, Unreachable
 from arneb.shard_settings import node_directory_of
 from arneb.visible import visible
 
 DAMAGED_STATUS: Final = 1
 
-NOT_POSSIBLE: Final = 409
+NOT_FOUND: Final = 404
 
 FLUSH_S: Final = 30.0
 """A broker that has not answered by then has a disk that hangs, or is stopped: what is there is
-copied."""
+copied, and the user hears that."""
 
 
 @click.command(short_help="Copy a data directory, also of a running broker.")
@@ -52,12 +52,19 @@ def backup(directory: Path, target: Path, compact: bool, check: bool) -> None:
 
 
 def _have_flushed(directory: Path) -> None:
-    """A member of a cluster confirms what its own disk has a moment later. Nobody answers where no
-    broker runs, and none of a version before that knows the question: then there is no more."""
+    """A member of a cluster confirms what its own disk has a moment later. Where no broker runs,
+    or one of a version before that, which does not know the question, there is no more."""
     try:
         answer = SocketCaller(node_directory_of(directory), FLUSH_S).call("POST", ROOT + FLUSH)
-    except (Unreachable, TimeoutError):
+    except NoneRunning:
         return
-    if answer.status == NOT_POSSIBLE:
-        said = f"what was confirmed in the last moment may be missing: {answer.reason}"
-        click.echo(visible(said), err=True)
+    except Unreachable as error:
+        why = str(error)
+    except TimeoutError:
+        why = f"the broker has not answered for {FLUSH_S:.0f} s"
+    else:
+        if answer.is_done or answer.status == NOT_FOUND:
+            return
+        why = answer.reason
+    said = "if this is a member of a cluster, what was confirmed in the last moment may be missing"
+    click.echo(visible(f"{said}: {why}"), err=True)

@@ -26,6 +26,10 @@ class Unreachable(Exception):
     """Nobody answers. The text is one line for the user."""
 
 
+class NoneRunning(Unreachable):
+    """There is nobody who could answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a broker answered."""
@@ -141,7 +145,7 @@ def _exchange(
     except TimeoutError:
         raise
     except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise Unreachable(f"no broker answers at {place}: none is running there") from error
+        raise NoneRunning(f"no broker answers at {place}: none is running there") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"cannot reach the broker in {place}: {reason}") from error

@@ -58,7 +58,7 @@ ONLY_TOPIC: Final = (
     Metric("publish_rate_limit_times", "How often more came than the publish rate allows"),
     Metric("storage_offloaded_size", "Bytes in another store: there is none"),
     Metric("delayed_message_index_size_bytes", "Memory of indexes by subscription: there are none"),
-    Metric("txn_tb_active_total", "Open transactions that have sent to the topic"),
+    Metric("txn_tb_active_total", "Open transactions that have sent to the topic", falls=True),
     Metric("txn_tb_committed_total", "Those that were committed since the broker started"),
     Metric("txn_tb_aborted_total", "Those that were aborted since the broker started"),
     Metric("compaction_removed_event_count", "Messages that the last compaction took out"),

@@ -25,15 +25,16 @@ ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A name, and what it means. One that ends in ``_total`` only ever grows while the broker
-    runs: a counter."""
+    runs: a counter; unless Pulsar calls something so that ``falls``."""
 
     name: str
     help: str
+    falls: bool = False
 
     @property
     def kind(self) -> str:
         """Its type in the text format."""
-        return "counter" if self.name.endswith("_total") else "gauge"
+        return "counter" if self.name.endswith("_total") and not self.falls else "gauge"
 
     def head(self, prefix: str) -> str:
         """What stands before its samples."""

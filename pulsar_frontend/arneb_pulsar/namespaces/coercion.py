@@ -5,11 +5,13 @@ nothing else is. Scripts send ``{"limit": "10240"}``, and have always been under
 Source: Jackson ``StdDeserializer._parseIntPrimitive``, ``_parseBooleanPrimitive``.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 LOWEST: Final = -(1 << 63)
 HIGHEST: Final = (1 << 63) - 1
@@ -43,6 +45,17 @@ def whole_number(value: Any) -> int | None:
     elif isinstance(value, float):
         value = int(value) if LOWEST <= value <= HIGHEST else None
     return value if isinstance(value, int) and LOWEST <= value <= HIGHEST else None
+
+
+def real_number(value: Any) -> float | None:
+    """A number, also with a fraction; None when it is none. Nor is one that JSON could not say:
+    what is taken is written down, and read again."""
+    if isinstance(value, str):
+        text = value.strip()
+        value = float(text) if REAL.fullmatch(text) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
 
 
 def is_nothing(value: Any) -> bool:

@@ -4,13 +4,12 @@ The rule: pure values. Each reads one JSON document and writes the same one agai
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Self
 
 from arneb_core.api.settings import WITHOUT_END
-from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing, named
+from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing, named, real_number
 from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 
 PARTITIONS_MAX: Final = 10_000
@@ -242,15 +241,11 @@ class Persistence:
         for name, number, most in zip(PERSISTENCE_NAMES, numbers, (5, *numbers), strict=False):
             if not 0 < number <= most:
                 raise ValueError(f"Bookkeeper-{name} must be <= {most} and > 0.")
-        rate = value.get("managedLedgerMaxMarkDeleteRate", 0.0)
-        if isinstance(rate, str):
-            with suppress(ValueError):
-                rate = float(rate) if rate.strip() else 0.0
-        rate = 0.0 if rate is None else rate
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)):
-            raise ValueError(f"managedLedgerMaxMarkDeleteRate: expected a number, got {rate!r:.40}")
+        said = value.get("managedLedgerMaxMarkDeleteRate")
+        if (rate := 0.0 if is_nothing(said) else real_number(said)) is None:
+            raise ValueError(f"managedLedgerMaxMarkDeleteRate: expected a number, got {said!r:.40}")
         ensemble, write_quorum, ack_quorum = numbers
-        return cls(ensemble, write_quorum, ack_quorum, float(rate))
+        return cls(ensemble, write_quorum, ack_quorum, rate)
 
     @property
     def document(self) -> Any:

@@ -149,6 +149,12 @@ class DispatchThrottles:
             for each, rate in rates.items()
             if (budget := _budget(present.budgets.get(each), rate, now)) is not None
         }
+        # Readers come with a new name each.
+        present.held_back_by_own = {
+            each: found
+            for each, found in present.held_back_by_own.items()
+            if each in topic.subscriptions
+        }
         for each in attached:
             self._share(present, each)
         self._hand_on(present)

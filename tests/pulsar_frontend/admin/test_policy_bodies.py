@@ -128,6 +128,8 @@ async def test_numbers_stand_for_names_and_what_is_left_out_is_nothing(
         ("schemaCompatibilityStrategy", True),
         ("inactiveTopicPolicies", {"inactiveTopicDeleteMode": "never"}),
         ("dispatchRate", {"ratePeriodInSecond": 1 << 31}),
+        ("persistence", PLACES | {"managedLedgerMaxMarkDeleteRate": "NaN"}),
+        ("persistence", PLACES | {"managedLedgerMaxMarkDeleteRate": "1e999"}),
         ("autoTopicCreation", {"allowAutoTopicCreation": True, "topicType": []}),
     ],
 )

@@ -1,12 +1,14 @@
 """Numbers and truths out of JSON: what Jackson takes is taken, and nothing else."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_pulsar.namespaces.coercion import HIGHEST, LOWEST, truth, whole_number
+from arneb_core.api.json_text import parse_json
+from arneb_pulsar.namespaces.coercion import HIGHEST, LOWEST, real_number, truth, whole_number
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,38 @@ from arneb_pulsar.namespaces.coercion import HIGHEST, LOWEST, truth, whole_numbe
 )
 def test_numbers(given: Any, number: int | None) -> None:
     assert whole_number(given) == number
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [
+        (5, 5.0),
+        (0.5, 0.5),
+        (" -1.5 ", -1.5),
+        ("7.", 7.0),
+        (".5e-1", 0.05),
+        ("nan", None),
+        ("NaN", None),
+        ("-Infinity", None),
+        ("1e999", None),
+        ("1" + "0" * 400, None),
+        (float("inf"), None),
+        ("1_0", None),
+        ("\u0663", None),
+        ("", None),
+        (True, None),
+        (None, None),
+        ([1], None),
+    ],
+)
+def test_real_numbers(given: Any, number: float | None) -> None:
+    assert real_number(given) == number
+
+
+@given(st.floats() | st.integers(-(10**99), 10**99) | st.text())
+def test_a_real_number_can_be_written_as_json_and_read_again(given: float | str) -> None:
+    if (number := real_number(given)) is not None:
+        assert parse_json(json.dumps(number)) == number
 
 
 @pytest.mark.parametrize(

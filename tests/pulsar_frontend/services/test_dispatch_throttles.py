@@ -7,7 +7,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import RawClient, connected
 
 from arneb_pulsar.services.clock import Clock
-from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, CommandSuccess, CommandUnsubscribe
 
 pytestmark = pytest.mark.real_time
 
@@ -78,6 +78,28 @@ async def test_the_rate_of_one_subscription_is_no_matter_of_another(
         assert 10 <= await drained(slow) < 30
         assert await admin("GET", "/t/free/dispatchRate") == (200, b"")
         assert (await admin("GET", "/t/slow/dispatchRate"))[1]["dispatchThrottlingRateInMsg"] == 10
+
+
+async def test_subscriptions_that_are_gone_are_forgotten(open_broker: OpenBroker) -> None:
+    """Each reader has one with a name of its own."""
+    async with open_broker() as running, connected(running.context, 2) as (client, reader):
+        admin, throttles = Admin(running), running.context.dispatch_throttles
+        await client.producer("t")
+        await client.subscribe("t", subscription="stays")
+        await admin("POST", "/t/subscriptionDispatchRate", RATE)
+        (throttle,) = throttles.by_topic.values()
+        for each in range(5):
+            await reader.subscribe("t", subscription=f"r{each}")
+            await reader.flow(1000)
+            await client.publish(*[b"x"] * 20, first=20 * each)
+            await drained(reader)
+            throttles.look(throttle)
+            assert f"r{each}" in throttle.held_back_by_own
+            await reader.send(CommandUnsubscribe(consumer_id=1, request_id=99))
+            while not isinstance((await reader.reply())[0], CommandSuccess):
+                pass
+        await reader.subscribe("t", subscription="last")
+        assert throttle.held_back_by_own.keys() <= {"r4", "last", "stays"}
 
 
 async def test_a_topic_without_consumers_is_forgotten(open_broker: OpenBroker) -> None:
