@@ -295,6 +295,13 @@ PULSAR_MUTANTS: Final = (
         (THROTTLE_TESTS,),
     ),
     Mutant(
+        "all pieces of that read are one turn",
+        PULSAR + "server/connection.py",
+        "            await self._my_turn()  # hundreds of pieces in one turn would be 40 ms\n",
+        "",
+        (THROTTLE_TESTS,),
+    ),
+    Mutant(
         "the end of a topic is told to consumers of another subscription of the name",
         PULSAR + "services/consumers.py",
         "            if each.subscription is subscription:\n",

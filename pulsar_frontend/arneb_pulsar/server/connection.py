@@ -240,6 +240,7 @@ class Connection:
                 await self._pause()
             if session.has_more:
                 await self._go_on()
+            await self._my_turn()  # hundreds of pieces in one turn would be 40 ms
         return b""
 
     def _turn(self, wanted: Iterable[Effect]) -> None:

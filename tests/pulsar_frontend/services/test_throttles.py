@@ -1,13 +1,27 @@
 """ProducerRegistry of a topic with a rate are read no faster than it says."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 import trio
 from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
-from tests.pulsar_frontend.raw_client import connected
+from tests.pulsar_frontend.raw_client import body_of, connected
+from tests.pulsar_frontend.session.playbook import received
 
+from arneb_core.api.long_turns import FIRST_READ_BYTES, LONG_TURNS_MAX
 from arneb_pulsar.server.publishing import RECEIVE_BYTES, THROTTLED_RECEIVE_BYTES, Publishing
-from arneb_pulsar.wire.proto.pulsar_pb2 import CommandPing, CommandPong, CommandSendReceipt
+from arneb_pulsar.session.connection import ConnectionSession
+from arneb_pulsar.session.effects import Effect
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandPing,
+    CommandPong,
+    CommandProducer,
+    CommandProducerSuccess,
+    CommandSend,
+    CommandSendReceipt,
+)
 
 pytestmark = pytest.mark.real_time
 
@@ -61,6 +75,57 @@ async def test_what_comes_right_behind_the_first_producer_keeps_to_the_rate(
         (claim,) = running.context.producers.of(running.core.topics[NAME])
         # In one piece of 1,024 bytes; the next is looked at many seconds later.
         assert 0 < claim.holder.counts.messages < 40
+        for each in running.context.connections:
+            each.connection.kill()  # nor would it notice sooner that the client leaves
+
+
+class Passes(trio.abc.Instrument):
+    """Counts the passes of the event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_pieces_of_a_read_are_long_turns_each(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be one turn of some 40 ms together."""
+    passes, pieces = Passes(), Counter[int]()
+    receive = ConnectionSession.receive_data
+
+    def counted(session: ConnectionSession, *rest: Any) -> list[Effect]:
+        pieces[passes.count] += 1
+        return receive(session, *rest)
+
+    async with (
+        open_broker() as running,
+        connected(running.context, 2) as (client, other),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(running.context.long_turns.run)
+        await other.producer("t")
+        fast = RATE | {"publishThrottlingRateInMsg": 1_000_000}
+        assert await Admin(running)("POST", "/t/publishRate", fast) == (204, b"")
+        await client.producer("u", 2)
+        # What is read next may be large, for so was this; and only then is the rate known.
+        large = CommandSend(producer_id=2, sequence_id=0)
+        sent = received(large, body=body_of(b"x" * 2 * FIRST_READ_BYTES, sequence_id=0))
+        opening = received(CommandProducer(topic="t", producer_id=1, request_id=9))
+        await client.stream.send_all(sent.data + opening.data)
+        while not isinstance((await client.reply())[0], CommandProducerSuccess):
+            pass
+        monkeypatch.setattr(ConnectionSession, "receive_data", counted)
+        trio.lowlevel.add_instrument(passes)
+        await client.publish(*[b"x"] * 2_000)
+        for _ in range(2_000):
+            await client.expect(CommandSendReceipt)
+        nursery.cancel_scope.cancel()
+    trio.lowlevel.remove_instrument(passes)
+    assert pieces.total() > 50
+    assert max(pieces.values()) <= LONG_TURNS_MAX + 1
 
 
 async def test_a_rate_that_is_none_is_refused(open_broker: OpenBroker) -> None:
