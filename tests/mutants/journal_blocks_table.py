@@ -103,6 +103,13 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
         READER_TESTS,
     ),
     Mutant(
+        "who reads while the journal is begun anew, and then not in use, never ends",
+        CORE + "store/journal_reader.py",
+        "(state.in_use and epoch not in (-1, state.epoch))",
+        "epoch not in (-1, state.epoch)",
+        READER_TESTS,
+    ),
+    Mutant(
         "what came behind what was read anew is not seen",
         CORE + "store/journal_reader.py",
         "            is_all = not found.faults and found.reached + BLOCK_BYTES <= size\n",

@@ -63,7 +63,7 @@ class JournalReader:
                 epoch, found = -1, missing(state)
             except (OSError, ValueError) as error:
                 raise StoreUnusable(f"cannot read the journal: {error}") from error
-            if self._state() != state or (epoch >= 0 and state.epoch != epoch):
+            if self._state() != state or (state.in_use and epoch not in (-1, state.epoch)):
                 continue
             if not found.faults:
                 return found

@@ -12,11 +12,12 @@ import pytest
 from arneb_core.api.position import position
 from arneb_core.store import journal_bytes, journal_reader
 from arneb_core.store.changes import Changes
+from arneb_core.store.commit import journal as journal_module
 from arneb_core.store.environment import Store
 from arneb_core.store.journal_reader import JournalReader
-from arneb_core.store.journal_writing import JOURNAL_BYTES
+from arneb_core.store.journal_writing import JOURNAL_BYTES, OpenJournal
 from arneb_core.store.records import JournalState
-from arneb_core.store.schema import META_JOURNAL, Table, TopicId
+from arneb_core.store.schema import META_CLEAN, META_JOURNAL, Table, TopicId
 from arneb_core.testing.store_kit import entry
 
 TOPIC = TopicId(1)
@@ -162,6 +163,52 @@ def test_what_comes_after_all_was_read_is_found_where_the_rest_begins(tmp_path: 
         found = JournalReader(tmp_path, meta).read()
         assert looks > 2
         assert len(found.records) == broker.confirmed
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["and stops", "and cannot"])
+def test_a_broker_that_begins_its_journal_anew_meanwhile_is_read_at_once(
+    tmp_path: Path, stops: bool
+) -> None:
+    """LMDB has everything then, and says so; the file that was begun to be read is no more."""
+    with Store.open(tmp_path) as store:
+        store.commit(Changes())
+        store.prepare_tiny()
+        broker = BusyBroker(store, 350e6, 0.0, 3_000)
+        broker.add()
+        looks: list[JournalState] = []
+
+        def fails(*_: object) -> None:
+            raise OSError(errno.EIO, "told to fail")
+
+        def give_up() -> None:
+            """The journal is not to be written any more, and what it has is taken over."""
+            changes = Changes(blocks=[(TOPIC, position(1, broker.confirmed), [entry(b"x")])])
+            with patch.object(OpenJournal, "write", fails), pytest.raises(OSError, match="told"):
+                store.commit_tiny(changes)
+            store.commit(changes)
+            broker.confirmed += 1
+
+        def meta(key: bytes) -> bytes | None:
+            if key == META_JOURNAL:
+                if len(looks) == 1:
+                    give_up()
+                    store.commit(Changes())  # which says that there is another file
+                    if stops:
+                        store.commit(Changes(puts=[(Table.META, META_CLEAN, b"")]))
+                    else:
+                        with patch.object(journal_module, "write_file", fails):
+                            give_up()
+                looks.append(JournalState.unpack(broker.meta(key)))
+            return broker.meta(key)
+
+        found = JournalReader(tmp_path, meta).read()
+        assert found.records == found.faults == ()
+        assert looks[-1].epoch == looks[0].epoch + 1
+        assert looks[-1].in_use is stops
+        assert len(looks) <= 4
+        with store.snapshot() as snapshot:
+            blocks = snapshot.iter_blocks(TOPIC)
+            assert sum(len(entries) for _, entries in blocks) == broker.confirmed
 
 
 def test_a_journal_that_changes_at_each_look_is_given_up(
