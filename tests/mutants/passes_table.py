@@ -163,8 +163,15 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "what is large goes before the cursors and is a commit of its own",
         CORE + "engine/gathering.py",
-        "    return size <= SMALL_BYTES_MAX\n",
-        "    return True\n",
+        " and is_for_one_write(entries, size)\n",
+        "\n",
+        BACK_TESTS,
+    ),
+    Mutant(
+        "what is for too many topics goes before the cursors, by two flushes of its own",
+        CORE + "engine/gathering.py",
+        "    return len(topics) <= SMALL_RUNS_MAX and ",
+        "    return ",
         BACK_TESTS,
     ),
     Mutant(

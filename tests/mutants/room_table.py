@@ -18,7 +18,7 @@ ROOM_MUTANTS: Final = (
     ),
     Mutant(
         "few large entries are written twice as long as many small ones are",
-        "core/arneb_core/store/commit/inline.py",
+        "core/arneb_core/store/commit/commit_log.py",
         "    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:\n",
         "    if False:\n",
         ("tests/core/store/commit/test_inline.py",),

@@ -11,7 +11,8 @@ from typing import Final
 
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
-from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, CommitLog
+from arneb_core.engine.topic import LogTopic
+from arneb_core.store.commit.commit_log import SMALL_RUNS_MAX, CommitLog, is_for_one_write
 
 COMMIT_ENTRIES_MAX: Final = 4_000
 """Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
@@ -46,12 +47,15 @@ def is_little(waiting: Collection[Request]) -> bool:
     """What waits is runs, and few enough to be stored by one write, where that is done."""
     if not 0 < len(waiting) <= COMMIT_APPENDS_MAX // 2:
         return False
-    size = 0
+    entries = size = 0
+    topics: set[LogTopic] = set()
     for request in waiting:
         if not request.is_run:
             return False
+        entries += request.entries
         size += request.size
-    return size <= SMALL_BYTES_MAX
+        topics.update(request.topics)
+    return len(topics) <= SMALL_RUNS_MAX and is_for_one_write(entries, size)
 
 
 def gather(waiting: deque[Request]) -> Gathered:

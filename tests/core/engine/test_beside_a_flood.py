@@ -21,8 +21,9 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.overtaking import LITTLE_BYTES_MAX
 from arneb_core.engine.steps import TURN_END_OTHERS_MAX
 from arneb_core.store.changes import Changes
+from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX
 from arneb_core.store.commit.commits import Commits
-from arneb_core.store.commit.inline import BYTES_MAX, SMALL_COMMITS_MIN
+from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
@@ -314,7 +315,7 @@ async def test_alone_a_small_run_takes_the_way_that_it_took(data_dir: Path) -> N
         await begin(engine, "a", "b")
         before = engine.statistics().commits_total
         outcomes = [append(engine, name, [make_entry(b"x")]) for name in ("a", "b", "a", "b")]
-        assert engine._committer.waiting_bytes < BYTES_MAX
+        assert engine._committer.waiting_bytes < SMALL_BYTES_MAX
         await quiet(engine)
         assert all(each.is_told for each in outcomes)
         assert engine.statistics().commits_total == before + 1

@@ -26,8 +26,8 @@ from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
-from arneb_core.store.commit.commit_log import CommitLog
-from arneb_core.store.commit.inline import ENTRIES_MAX, RUNS_MAX
+from arneb_core.store.commit.commit_log import SMALL_ENTRIES_MAX, CommitLog
+from arneb_core.store.commit.inline import RUNS_MAX
 from arneb_core.store.schema import FRONTEND_PREFIX, Table
 
 
@@ -88,10 +88,10 @@ def under_way(*topics: LogTopic, requests: Sequence[Request] = ()) -> PlannedCom
 
 requests = st.one_of(
     st.builds(
-        run, st.sampled_from([*TOPICS, GOING]), st.sampled_from([1, 2, ENTRIES_MAX // 3]),
+        run, st.sampled_from([*TOPICS, GOING]), st.sampled_from([1, 2, SMALL_ENTRIES_MAX // 3]),
         st.sampled_from([100, BESIDE_BYTES_MAX // 3]),
     ),
-    st.builds(run, st.sampled_from(TOPICS), st.just(ENTRIES_MAX + 1)),
+    st.builds(run, st.sampled_from(TOPICS), st.just(SMALL_ENTRIES_MAX + 1)),
     st.builds(run, st.sampled_from(TOPICS), st.just(1), st.just(BESIDE_BYTES_MAX + 1)),
     st.builds(unit, st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True)),
     st.builds(
@@ -128,7 +128,7 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
         order += more
         waiting.extend(more)
         while chosen := chooser.choose(waiting, [commit]):
-            assert sum(each.entries for each in chosen) <= ENTRIES_MAX
+            assert sum(each.entries for each in chosen) <= SMALL_ENTRIES_MAX
             assert sum(each.size for each in chosen) <= BESIDE_BYTES_MAX
             assert len({name for each in chosen for name in topics_of(each)}) <= RUNS_MAX
             passed += chosen
@@ -137,7 +137,7 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
     assert len(left) + len(passed) == len(order)
     blocked, is_barred = set(taken), False
     for request in order:
-        is_small = request.entries <= ENTRIES_MAX and request.size <= BESIDE_BYTES_MAX
+        is_small = request.entries <= SMALL_ENTRIES_MAX and request.size <= BESIDE_BYTES_MAX
         may = (request.is_run or bool(request.runs)) and is_small and not is_barred
         may = may and blocked.isdisjoint(topics_of(request)) and "going" not in topics_of(request)
         assert (id(request) not in left) == may, f"{request!r:.200} passed or not, wrongly"

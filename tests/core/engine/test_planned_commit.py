@@ -39,8 +39,7 @@ from arneb_core.log.durable_log import ColdReader, DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import Ended
-from arneb_core.store.commit.inline import ENTRIES_MAX
+from arneb_core.store.commit.commit_log import SMALL_ENTRIES_MAX, Ended
 from arneb_core.store.overlay import can_be_laid_over
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import (
@@ -110,7 +109,7 @@ class ScriptedLog:
         assert can_be_laid_over(changes), "more than entries and a frontend's rows"
         rows = {key for each, _ in self.under_way for _, key, _ in each.puts}
         assert rows.isdisjoint(key for _, key, _ in changes.puts), "overtakes its own row"
-        assert sum(len(entries) for _, _, entries in changes.blocks) <= ENTRIES_MAX
+        assert sum(len(entries) for _, _, entries in changes.blocks) <= SMALL_ENTRIES_MAX
         before = {topic for each, _ in self.under_way for topic, _, _ in each.blocks}
         assert before.isdisjoint(topic for topic, _, _ in changes.blocks), "overtakes its own topic"
         if not self.takes_beside:
@@ -310,7 +309,7 @@ class PlanningMachine(RuleBasedStateMachine):
 
     @rule(
         runs=st.lists(
-            st.tuples(st.sampled_from(TOPICS), st.sampled_from([1, 2, 3, ENTRIES_MAX + 1])),
+            st.tuples(st.sampled_from(TOPICS), st.sampled_from([1, 2, 3, SMALL_ENTRIES_MAX + 1])),
             min_size=1,
             max_size=DEPTH_MAX,
         ),
@@ -511,7 +510,7 @@ def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
     machine = PlanningMachine()
     machine.begin(1, 0)
     machine.log.takes_beside = True
-    placed, large = PlannedCommit.plan_appends, ENTRIES_MAX + 1
+    placed, large = PlannedCommit.plan_appends, SMALL_ENTRIES_MAX + 1
     retried: list[Asked] = []
 
     def fails_once(commit: PlannedCommit, now_ms: int) -> None:
@@ -547,7 +546,7 @@ async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at
     while machine.log.under_way:
         machine.log.store()
     machine.log.takes_beside = True
-    for number, entries in ((1, ENTRIES_MAX), (2, ENTRIES_MAX), (1, 1)):
+    for number, entries in ((1, SMALL_ENTRIES_MAX), (2, SMALL_ENTRIES_MAX), (1, 1)):
         machine.ask({number: entries}, is_run=True)
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:

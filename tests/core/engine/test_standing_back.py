@@ -1,9 +1,24 @@
 """What nobody waits for, as a takeover of the journal, stands back once for little that is."""
 
+from typing import cast
+
 import pytest
 from tests.core.engine.test_planned_commit import ENTRY_BYTES, PlanningMachine
 
-from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX
+from arneb_core.api.position import position
+from arneb_core.engine.gathering import is_little
+from arneb_core.engine.request import Request
+from arneb_core.engine.topic import LogTopic
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit.commit_log import (
+    LARGE_BYTES_MAX,
+    LARGE_ENTRY_BYTES,
+    SMALL_BYTES_MAX,
+    SMALL_ENTRIES_MAX,
+    SMALL_RUNS_MAX,
+)
+from arneb_core.store.commit.inline import SMALL_COMMITS_MIN, InlineCommits
+from arneb_core.store.schema import TopicId
 
 
 def with_a_journal() -> PlanningMachine:
@@ -68,3 +83,44 @@ def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
     machine.ask({1: size}, is_run=case != "more than a run")
     machine.committer.start()
     assert machine.log.submitted == [(size, True)]
+
+
+@pytest.mark.parametrize(
+    ("topics", "entries", "entry_bytes", "is_one_write"),
+    [
+        (SMALL_RUNS_MAX, 1, 100, True),
+        (SMALL_RUNS_MAX + 1, 1, 100, False),
+        (1, SMALL_ENTRIES_MAX, 10, True),
+        (2, SMALL_ENTRIES_MAX // 2 + 1, 10, False),
+        (1, LARGE_BYTES_MAX // LARGE_ENTRY_BYTES, LARGE_ENTRY_BYTES, True),
+        (1, LARGE_BYTES_MAX // LARGE_ENTRY_BYTES, LARGE_ENTRY_BYTES + 1, False),
+        (1, SMALL_BYTES_MAX // 1_000 + 1, 1_000, False),
+    ],
+)
+def test_only_what_one_write_stores_goes_before_what_nobody_waits_for(
+    topics: int, entries: int, entry_bytes: int, is_one_write: bool
+) -> None:
+    """By anything else the cursors would wait for two flushes more."""
+    runs = [[bytes(entry_bytes)] * entries for _ in range(topics)]
+    waiting = [
+        Request(
+            appends=[(cast(LogTopic, object()), run, entries)],
+            appended=lambda error, first: None,
+            entries=entries,
+            size=entries * entry_bytes,
+        )
+        for run in runs
+    ]
+    changes = Changes(blocks=[(TopicId(n), position(1, 0), run) for n, run in enumerate(runs)])
+    inline = InlineCommits(lambda changes: None)
+    suits = [inline.suits(changes) for _ in range(SMALL_COMMITS_MIN + 1)][-1]
+    assert is_little(waiting) == suits == is_one_write
+
+
+def test_many_runs_for_one_topic_are_one_run() -> None:
+    topic = cast(LogTopic, object())
+    waiting = [
+        Request(appends=[(topic, [b"x"], 1)], appended=lambda error, first: None, entries=1, size=1)
+        for _ in range(SMALL_RUNS_MAX + 1)
+    ]
+    assert is_little(waiting)

@@ -29,6 +29,11 @@ SMALL_BYTES_MAX: Final = 224 * 1024
 so much takes .24 ms where one of a sector takes .12, and LMDB's two flushes .56, with the way to
 the thread and back on top. What somebody who sends all it can brings in one read is more."""
 
+LARGE_ENTRY_BYTES: Final = 2 * 1024
+LARGE_BYTES_MAX: Final = 128 * 1024
+"""So many bytes of entries that are so large on average: with as many bytes as others may have
+these would be few, and what is written twice would cost more than the flushes that are saved."""
+
 Ending = CommitReport | CommitFailed
 """How a commit ended."""
 
@@ -82,3 +87,10 @@ class CommitLog(Protocol):
     def close(self) -> None:
         """Finish what was submitted, and end; blocks meanwhile."""
         ...
+
+
+def is_for_one_write(entries: int, size: int) -> bool:
+    """Whether so many entries, of so many bytes together, are for one write."""
+    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:
+        return False
+    return entries <= SMALL_ENTRIES_MAX and size <= SMALL_BYTES_MAX

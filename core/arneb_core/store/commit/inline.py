@@ -20,27 +20,19 @@ from typing import Final
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import (
     SMALL_BYTES_MAX,
-    SMALL_ENTRIES_MAX,
     SMALL_ROWS_MAX,
     SMALL_RUNS_MAX,
     Ending,
     Lent,
+    is_for_one_write,
 )
 from arneb_core.store.commit.journal import RUN_BYTES_MAX
 from arneb_core.store.overlay import can_be_laid_over
 
 logger = logging.getLogger(__name__)
 
-ENTRIES_MAX: Final = SMALL_ENTRIES_MAX
 RUNS_MAX: Final = SMALL_RUNS_MAX
 ROWS_MAX: Final = SMALL_ROWS_MAX
-BYTES_MAX: Final = min(SMALL_BYTES_MAX, RUN_BYTES_MAX)
-"""With more the flush is no longer what a commit costs, and every byte would be written twice."""
-
-LARGE_ENTRY_BYTES: Final = 2 * 1024
-LARGE_BYTES_MAX: Final = 128 * 1024
-"""So many bytes of entries that are so large on average: with as many bytes as others may have
-these would be few, and what is written twice would cost more than the flushes that are saved."""
 
 SMALL_COMMITS_MIN: Final = 4
 """So many small commits in a row before the next is for the journal: what publishers with large
@@ -86,7 +78,7 @@ class InlineCommits:
         blocks = changes.blocks
         if len(blocks) == 1:  # as most are
             entries = blocks[0][2]
-            is_small = _is_little(len(entries), sum(map(len, entries)))
+            is_small = is_for_one_write(len(entries), sum(map(len, entries)))
         else:
             is_small = len(blocks) <= RUNS_MAX and _are_few([each[2] for each in blocks])
         if not is_small:
@@ -177,11 +169,7 @@ class BesideCommits:
 
 
 def _are_few(runs: Sequence[Sequence[bytes]]) -> bool:
-    return _is_little(sum(map(len, runs)), sum(map(len, chain.from_iterable(runs))))
+    return is_for_one_write(sum(map(len, runs)), sum(map(len, chain.from_iterable(runs))))
 
 
-def _is_little(entries: int, size: int) -> bool:
-    """Whether so many entries, of so many bytes together, are for one write."""
-    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:
-        return False
-    return entries <= ENTRIES_MAX and size <= BYTES_MAX
+assert SMALL_BYTES_MAX <= RUN_BYTES_MAX, "a small commit is one record"

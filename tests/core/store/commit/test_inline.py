@@ -19,12 +19,15 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import inline
-from arneb_core.store.commit.commit_log import Ending, Lent
-from arneb_core.store.commit.inline import (
-    BYTES_MAX,
-    ENTRIES_MAX,
+from arneb_core.store.commit.commit_log import (
     LARGE_BYTES_MAX,
     LARGE_ENTRY_BYTES,
+    SMALL_BYTES_MAX,
+    SMALL_ENTRIES_MAX,
+    Ending,
+    Lent,
+)
+from arneb_core.store.commit.inline import (
     PAUSE_COMMITS,
     RECENT_COMMITS,
     SMALL_COMMITS_MIN,
@@ -71,28 +74,28 @@ def runs(count: int, *entries: bytes) -> Changes:
 CURSOR = (Table.CURSORS, b"k", b"v")
 
 LITTLE = {
-    "many entries": tiny(*[b""] * ENTRIES_MAX),
-    "many bytes": tiny(*[bytes(BYTES_MAX // 256)] * 256),
+    "many entries": tiny(*[b""] * SMALL_ENTRIES_MAX),
+    "many bytes": tiny(*[bytes(SMALL_BYTES_MAX // 256)] * 256),
     "large entries": tiny(
         *[bytes(LARGE_ENTRY_BYTES + 1)] * (LARGE_BYTES_MAX // LARGE_ENTRY_BYTES - 1)
     ),
     "one large entry": tiny(bytes(LARGE_BYTES_MAX)),
     "many topics": runs(inline.RUNS_MAX),
-    "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2)),
-    "many bytes in two topics": runs(2, *[bytes(BYTES_MAX // 256)] * 128),
+    "many entries in two topics": runs(2, *[b""] * (SMALL_ENTRIES_MAX // 2)),
+    "many bytes in two topics": runs(2, *[bytes(SMALL_BYTES_MAX // 256)] * 128),
     "large entries in two topics": runs(2, bytes(LARGE_BYTES_MAX // 2)),
     "many rows": Changes(tiny().blocks, puts=[CURSOR] * inline.ROWS_MAX),
     "a row that goes": Changes(deletes=[(Table.CURSORS, b"k")]),
     "a row of a frontend's": Changes(puts=[(Table.CATALOG, b"frontend/k", None)]),
 }
 MUCH = {
-    "many entries": tiny(*[b""] * (ENTRIES_MAX + 1)),
-    "many bytes": tiny(b"x", *[bytes(BYTES_MAX // 256)] * 256),
+    "many entries": tiny(*[b""] * (SMALL_ENTRIES_MAX + 1)),
+    "many bytes": tiny(b"x", *[bytes(SMALL_BYTES_MAX // 256)] * 256),
     "large entries": tiny(*[bytes(LARGE_ENTRY_BYTES + 1)] * (LARGE_BYTES_MAX // LARGE_ENTRY_BYTES)),
     "one large entry": tiny(bytes(LARGE_BYTES_MAX + 1)),
     "many topics": runs(inline.RUNS_MAX + 1),
-    "many entries in two topics": runs(2, *[b""] * (ENTRIES_MAX // 2 + 1)),
-    "many bytes in two topics": runs(2, b"x", *[bytes(BYTES_MAX // 256)] * 128),
+    "many entries in two topics": runs(2, *[b""] * (SMALL_ENTRIES_MAX // 2 + 1)),
+    "many bytes in two topics": runs(2, b"x", *[bytes(SMALL_BYTES_MAX // 256)] * 128),
     "large entries in two topics": runs(2, bytes(LARGE_BYTES_MAX // 2 + 1)),
 }
 OTHERS = {
