@@ -29,7 +29,40 @@ THROTTLE_TESTS: Final = "tests/pulsar_frontend/services/test_throttles.py"
 
 LISTENER_TESTS: Final = ("tests/pulsar_frontend/server/test_listener.py",)
 
+ACTIVE_TESTS: Final = (
+    "tests/pulsar_frontend/session/test_active_consumers.py",
+    "tests/pulsar_frontend/server/test_active_consumers.py",
+)
+
 PULSAR_MUTANTS: Final = (
+    Mutant(
+        "who is active is told right behind SUCCESS, when Go's client does not know its consumer",
+        PULSAR + "session/consumers.py",
+        "            self._untold[event.key] = self._output.now + ACTIVE_AFTER_S\n",
+        "            self._tell_active(consumer)\n",
+        ACTIVE_TESTS,
+    ),
+    Mutant(
+        "who asks for messages hears whether it is active when the second is over",
+        PULSAR + "session/consumers.py",
+        "            if self._untold.pop(consumer.key, None) is not None:\n",
+        "            if False:\n",
+        ACTIVE_TESTS,
+    ),
+    Mutant(
+        "who asks for none hears whether it is active when its connection is next looked at",
+        PULSAR + "server/connection.py",
+        "        if isinstance(event, events.ConsumerAttached):\n",
+        "        if False:\n",
+        ACTIVE_TESTS,
+    ),
+    Mutant(
+        "who has left is told that it is active",
+        PULSAR + "session/consumers.py",
+        "            self._untold.pop(consumer.key, None)\n            if self._by_id",
+        "            if self._by_id",
+        ACTIVE_TESTS,
+    ),
     Mutant(
         "each message that is a run of its own is parsed",
         PULSAR + "session/producers.py",

@@ -161,6 +161,8 @@ class Connection:
             self._closing = True
             self._scope.cancel()
             return
+        if isinstance(event, events.ConsumerAttached):
+            self._timer.deadline = self._session.next_timer()
         if not self._in_turn:
             self._writer.wake()
         if self.is_full:
@@ -192,6 +194,7 @@ class Connection:
             now = clock.now()
             if self._timer.cancelled_caught:
                 self._effects.run(session.handle_timer(now, clock.wall_ms()))
+                self._writer.is_leased = True  # it may say who is active
                 self._writer.wake()
                 continue
             if not data:

@@ -147,7 +147,8 @@ class ConnectionSession:
 
     def next_timer(self) -> float:
         """When :meth:`handle_timer` must be called, unless bytes come before."""
-        return min(self._keep_alive.deadline, self._authentication.deadline)
+        consumers = self._consumers
+        return min(self._keep_alive.deadline, self._authentication.deadline, consumers.deadline)
 
     def handle_timer(self, now: float, clock_ms: int) -> list[Effect]:
         """Time passed. ``clock_ms`` is the time of day, at which proofs end."""
@@ -155,6 +156,7 @@ class ConnectionSession:
         if self.state is ConnectionState.OPEN and (reason := self._authentication.tick(clock_ms)):
             self._close(reason)
         if self.state is not ConnectionState.CLOSED:
+            self._consumers.tick()
             match self._keep_alive.tick(now):
                 case Tick.PING:
                     self._output.send(commands.PING)

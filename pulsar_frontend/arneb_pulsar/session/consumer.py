@@ -57,7 +57,7 @@ class Consumer:
         self.frames = MessageFrames(consumer_id, partition, epoch, counts)
         self.unsubscribe_request = 0
         self.active: bool | None = None
-        """Of a failover consumer, what its client is to be told once it is there."""
+        """Of a failover consumer, what its client was told last, or is to be told."""
 
     def __repr__(self) -> str:
         kind = self.type.traits.title

@@ -5,6 +5,7 @@ consumer that is not there are dropped where the protocol has no answer to them,
 send them before they know that the broker closed it.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -60,6 +61,11 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 CONSUMERS_MAX: Final = 10_000
 """Consumers of one connection; Pulsar bounds them per topic only."""
 
+ACTIVE_AFTER_S: Final = 1.0
+"""A new failover consumer hears so long after SUCCESS whether it is active, unless it asks for
+messages before: Go's client knows its consumer only a moment after SUCCESS, and drops what comes
+until then. Apache Pulsar waits as long (``activeConsumerFailoverDelayTimeMillis``)."""
+
 NOT_FOUND: Final = Failure(pb.MetadataError, "Consumer not found")
 
 
@@ -67,13 +73,15 @@ class Consumers:
     """All consumers of a connection.
 
     Invariant: ``_by_id`` has those whose id is taken, ``_by_key`` also those that the core let
-    go while an answer about them is still to come.
+    go while an answer about them is still to come; ``_untold`` those that are to hear whether they
+    are active, and when, in the order of that.
     """
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._by_id: dict[int, Consumer] = {}
         self._by_key: dict[ConsumerKey, Consumer] = {}
+        self._untold: dict[ConsumerKey, float] = {}
         self._next_key = 1
 
     def __repr__(self) -> str:
@@ -119,22 +127,34 @@ class Consumers:
             return
         consumer.move(ConsumerInput.ATTACHED)
         self._output.send(commands.success(consumer.request_id))
-        if consumer.active is not None:
-            self._tell_active(consumer, active=consumer.active)
+        if consumer.type.traits.one_active:
+            self._untold[event.key] = self._output.now + ACTIVE_AFTER_S
 
     def active_changed(self, event: ActiveChanged) -> None:
         """Another failover consumer is the active one, perhaps this one."""
         consumer = self._by_key.get(event.key)
         if consumer is None or consumer.is_detached:
             return
-        if consumer.state is ConsumerState.ATTACHING:
-            consumer.active = event.active  # a client knows no consumer before SUCCESS
-        else:
-            self._tell_active(consumer, active=event.active)
+        consumer.active = event.active
+        if consumer.state is not ConsumerState.ATTACHING and event.key not in self._untold:
+            self._tell_active(consumer)
 
-    def _tell_active(self, consumer: Consumer, *, active: bool) -> None:
-        if self._output.client.hears_active_changes:
-            self._output.notify(commands.active_consumer_change(consumer.consumer_id, active))
+    @property
+    def deadline(self) -> float:
+        """When :meth:`tick` wants to be called."""
+        return next(iter(self._untold.values()), math.inf)
+
+    def tick(self) -> None:
+        """Time passed."""
+        while self.deadline <= self._output.now:
+            key = next(iter(self._untold))
+            del self._untold[key]
+            self._tell_active(self._by_key[key])
+
+    def _tell_active(self, consumer: Consumer) -> None:
+        if consumer.active is not None and self._output.client.hears_active_changes:
+            active = commands.active_consumer_change(consumer.consumer_id, consumer.active)
+            self._output.notify(active)
 
     def end_reached(self, event: EndReached) -> None:
         """Everything is acknowledged, and nothing will be added."""
@@ -203,6 +223,8 @@ class Consumers:
         """FLOW."""
         consumer = self._usable(command.consumer_id)
         if consumer is not None and command.messagePermits:
+            if self._untold.pop(consumer.key, None) is not None:
+                self._tell_active(consumer)
             consumer.counts.flowed_at = self._output.now
             self._output.do(AddPermits(consumer.key, command.messagePermits))
 
@@ -348,8 +370,10 @@ class Consumers:
     def _move(self, consumer: Consumer, happened: ConsumerInput) -> None:
         """Take a move, and let go of a consumer that is closed by it."""
         consumer.move(happened)
-        if consumer.is_detached and self._by_id.get(consumer.consumer_id) is consumer:
-            del self._by_id[consumer.consumer_id]
+        if consumer.is_detached:
+            self._untold.pop(consumer.key, None)
+            if self._by_id.get(consumer.consumer_id) is consumer:
+                del self._by_id[consumer.consumer_id]
         if consumer.state is ConsumerState.CLOSED:
             del self._by_key[consumer.key]
 

@@ -6,11 +6,11 @@ from tests.pulsar_frontend.session.test_consumers import message, pulsar_entry, 
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import position
-from arneb_pulsar.session.effects import AttachConsumer
+from arneb_pulsar.session.effects import AddPermits, AttachConsumer
 from arneb_pulsar.session.events import ActiveChanged, ConsumerAttached, Delivered, EndReached
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
-from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandSubscribe
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandFlow, CommandSubscribe
 
 JAVA, CPP, GO = "Pulsar-Java-v4.0.7", "Pulsar-CPP-v4.2.0", "Pulsar Go 0.14.0"
 VERSIONS = range(22)
@@ -35,6 +35,7 @@ def attached(version: int, name: str = JAVA) -> tuple[Playbook, int]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_change_of_the_active_consumer_is_for_who_knows_it(version: int) -> None:
     play, key = attached(version)
+    play >> received(CommandFlow(consumer_id=1, messagePermits=1)) << AddPermits(key, 1)
     play >> ActiveChanged(key, True)
     if version >= 12:
         play << said(pb.CommandActiveConsumerChange(consumer_id=1, is_active=True))

@@ -1,0 +1,101 @@
+"""When a failover consumer hears whether it is active: once its client can know it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.test_consumers import subscribe
+
+from arneb_pulsar.session.consumers import ACTIVE_AFTER_S
+from arneb_pulsar.session.effects import AddPermits, AttachConsumer, ConsumerKey, DetachConsumer
+from arneb_pulsar.session.events import ActiveChanged, ConsumerAttached, ConsumerClosed
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+FLOW = pb.CommandFlow(consumer_id=1, messagePermits=9)
+
+
+def active(is_active: bool) -> pb.CommandActiveConsumerChange:
+    return pb.CommandActiveConsumerChange(consumer_id=1, is_active=is_active)
+
+
+def attached(*before: bool) -> tuple[Playbook, ConsumerKey]:
+    """A failover consumer that has its SUCCESS, and was (in)active before that."""
+    play = Playbook() >> received(subscribe(subType=pb.CommandSubscribe.Failover))
+    key = play.take(AttachConsumer).key
+    for each in before:
+        play >> ActiveChanged(key, each)
+    play >> ConsumerAttached(key)
+    assert isinstance(play.heard().command, pb.CommandSuccess)
+    return play, key
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_who_asks_for_messages_hears_it_first(is_before: bool) -> None:
+    play, key = attached(*[True] * is_before)
+    if not is_before:
+        play >> ActiveChanged(key, True)
+    play.over()
+    play >> received(FLOW) << said(active(True)) << AddPermits(key, 9)
+    play >> received(FLOW) << AddPermits(key, 9)
+    play >> ActiveChanged(key, False) << said(active(False))
+    play.pass_time(ACTIVE_AFTER_S)
+    play.over()
+
+
+def test_who_asks_for_none_hears_it_after_a_second() -> None:
+    play, key = attached(False)
+    assert play.session.next_timer() == play.now + ACTIVE_AFTER_S
+    play.pass_time(ACTIVE_AFTER_S - 0.25).over()
+    play >> ActiveChanged(key, True)
+    play.over()
+    play.pass_time(0.25) << said(active(True))
+    play >> received(FLOW) << AddPermits(key, 9)
+    play.over()
+
+
+def test_nothing_is_told_of_who_has_left() -> None:
+    play, key = attached(True)
+    play >> received(pb.CommandCloseConsumer(consumer_id=1, request_id=2)) << DetachConsumer(key)
+    assert isinstance(play.heard().command, pb.CommandSuccess)
+    play.pass_time(ACTIVE_AFTER_S)
+    play.over()
+    play, key = attached(True)
+    play >> ConsumerClosed(key)
+    assert isinstance(play.heard().command, pb.CommandCloseConsumer)
+    play.pass_time(ACTIVE_AFTER_S)
+    play.over()
+
+
+@pytest.mark.parametrize("kind", [pb.CommandSubscribe.Shared, pb.CommandSubscribe.Exclusive])
+def test_others_are_told_nothing(kind: int) -> None:
+    play = Playbook() >> received(subscribe(subType=kind))
+    play >> ConsumerAttached(play.take(AttachConsumer).key)
+    play.heard()
+    play.pass_time(ACTIVE_AFTER_S) >> received(FLOW)
+    play.take(AddPermits)
+    play.over()
+
+
+STEPS = st.lists(st.booleans() | st.sampled_from(["flow", "wait"]), max_size=12)
+
+
+@given(STEPS)
+def test_what_was_told_last_is_so_whenever_that_may_be(steps: list[bool | str]) -> None:
+    play, key = attached()
+    is_active: bool | None = None
+    knows = False
+    for step in steps:
+        tells = False
+        if isinstance(step, bool):
+            play >> ActiveChanged(key, step)
+            is_active, tells = step, knows
+        else:
+            if step == "flow":
+                play >> received(FLOW)
+                play.take(AddPermits)
+            else:
+                play.pass_time(ACTIVE_AFTER_S)
+            knows, tells = True, not knows
+        if tells and is_active is not None:
+            play << said(active(is_active))
+        play.over()
