@@ -140,6 +140,20 @@ TRAFFIC_MUTANTS: Final = (
         RATES,
     ),
     Mutant(
+        "what was delivered of a deleted subscription never was, and a topic's rate is negative",
+        "core/arneb_core/engine/topic.py",
+        "            self.departed_messages_total += subscription.delivered_messages_total\n",
+        "",
+        ("tests/broker/metrics/test_pulsar.py",),
+    ),
+    Mutant(
+        "what was sent of a deleted subscription is forgotten with it",
+        "pulsar_frontend/arneb_pulsar/services/consumers.py",
+        "            self._departed_bytes[topic.id] = departed + left.pop(name).bytes\n",
+        "            self._departed_bytes[topic.id] = departed + 0 * left.pop(name).bytes\n",
+        ("tests/pulsar_frontend/services/test_rates.py",),
+    ),
+    Mutant(
         "what falls is told of as a counter",
         "broker/arneb/metrics/text.py",
         'self.name.endswith("_total") and not self.falls else',

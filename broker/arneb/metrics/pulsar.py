@@ -194,7 +194,7 @@ class PulsarMetrics:
         """One topic and its subscriptions."""
         found = topic.statistics()
         average = found.bytes / found.entries if found.entries else 0.0
-        delivered = sum(each.delivered_messages_total for each in found.subscriptions)
+        delivered = found.delivered_messages_total
         counters = found.appended_messages_total, delivered, found.appended_bytes_total
         in_, out, bytes_in = self._rates((topic.id, ""), counters)
         subscriptions = topic.subscriptions.values()
@@ -220,8 +220,7 @@ class PulsarMetrics:
     def _of_topic_only(self, topic: Topic) -> tuple[float, ...]:
         """What sums over topics would say nothing of."""
         context, name = self._context, topic_name_of(topic.name)
-        subscriptions = topic.subscriptions.values()
-        size = sum(context.consumers.counts(topic, each).bytes for each in subscriptions)
+        size = context.consumers.delivered_bytes(topic)
         quotas = {} if name is None else context.namespaces.policies(name).quotas
         by_size = quotas.get(QuotaType.SIZE, NO_QUOTA).limit_bytes
         by_age = quotas.get(QuotaType.AGE, NO_QUOTA).limit_s

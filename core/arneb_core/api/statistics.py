@@ -55,6 +55,14 @@ class TopicStatistics:
     appended_bytes_total: int
     subscriptions: tuple[SubscriptionStatistics, ...]
     appended_entries_total: int = 0
+    departed_messages_total: int = 0
+    """Delivered to subscriptions that are gone."""
+
+    @property
+    def delivered_messages_total(self) -> int:
+        """Delivered to all subscriptions that the topic had since the broker started."""
+        present = sum(each.delivered_messages_total for each in self.subscriptions)
+        return self.departed_messages_total + present
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class TopicAdmin(TopicReading):
 
     settings: TopicSettings
     delayed: DelayedIndex | None
+    departed_messages_total = 0
+    """See :attr:`.TopicStatistics.departed_messages_total`."""
 
     async def change_settings(self, settings: TopicSettings) -> None:
         """Have other settings from now on and after a restart."""

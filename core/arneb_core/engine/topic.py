@@ -269,6 +269,7 @@ class LogTopic(TopicAdmin):
         """The subscription is gone."""
         if self._subscriptions.get(subscription.name) is subscription:
             del self._subscriptions[subscription.name]
+            self.departed_messages_total += subscription.delivered_messages_total
             self.trimming.goes()
             self.listening.forget(subscription)
             self.engine.forget(subscription)
@@ -298,6 +299,7 @@ class LogTopic(TopicAdmin):
             appended_messages_total=self.appended_messages_total,
             appended_bytes_total=self.appended_bytes_total,
             appended_entries_total=self.appended_entries_total,
+            departed_messages_total=self.departed_messages_total,
             subscriptions=tuple(each.statistics() for each in self._subscriptions.values()),
         )
 

@@ -67,6 +67,8 @@ class ConsumerRegistry:
         """By the names of topic and subscription; none is empty."""
         self._left: dict[int, dict[str, ConsumerCounts]] = {}
         """What consumers were sent that have left, by the topic's id and the subscription."""
+        self._departed_bytes: dict[int, int] = {}
+        """What was sent of subscriptions that are gone, by the topic's id."""
 
     def __repr__(self) -> str:
         return f"<ConsumerRegistry {len(self.all())} on {len(self._by_topic)} topics>"
@@ -112,12 +114,21 @@ class ConsumerRegistry:
         """Forget what was sent of subscriptions that the topic does not have any more."""
         left = self._left.get(topic.id, {})
         for name in [each for each in left if each not in topic.subscriptions]:
-            del left[name]
+            departed = self._departed_bytes.get(topic.id, 0)
+            self._departed_bytes[topic.id] = departed + left.pop(name).bytes
+
+    def delivered_bytes(self, topic: Topic) -> int:
+        """What was sent of a topic since the broker started, whoever is still there."""
+        left = sum(each.bytes for each in self._left.get(topic.id, {}).values())
+        present = sum(each.counts.bytes for each in self.of(topic))
+        return self._departed_bytes.get(topic.id, 0) + left + present
 
     def forget_except(self, topics: Container[int]) -> None:
         """Forget what was sent of others than these topics, by their ids: they are gone."""
         for topic in [each for each in self._left if each not in topics]:
             del self._left[topic]
+        for topic in [each for each in self._departed_bytes if each not in topics]:
+            del self._departed_bytes[topic]
 
     def connections(self, topic: str, subscription: str) -> Iterable[ClientConnection]:
         """The connections with consumers on a subscription, each once."""

@@ -76,5 +76,20 @@ async def test_what_falls_is_no_counter(tmp_path: Path) -> None:
     assert "\n# TYPE pulsar_txn_tb_committed_total counter\n" in page
 
 
+async def test_what_was_delivered_stays_so_when_its_subscription_goes(tmp_path: Path) -> None:
+    async with open_engine(tmp_path) as engine:
+        topic = await engine.create_topic(TOPIC, subscriptions=["s", "gone"])
+        now = 100.0
+        metrics = PulsarMetrics(make_context(engine, PulsarConfig()), engine, clock=lambda: now)
+        for each in topic.subscriptions.values():
+            each.machine.delivery.delivered_total = 30
+        assert (await samples(metrics))["pulsar_out_messages_total", TOPIC, ""] == 60
+        await topic.unsubscribe("gone")
+        now += 10
+        found = await samples(metrics)
+        assert found["pulsar_out_messages_total", TOPIC, ""] == 60
+        assert found["pulsar_rate_out", TOPIC, ""] == 0
+
+
 async def appended(engine: Any, topic: Any, entries: list[bytes]) -> None:
     await engine.committed(Unit([(topic, entries)]))

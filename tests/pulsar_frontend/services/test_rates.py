@@ -88,6 +88,12 @@ async def test_rates_and_counters_are_those_of_who_sent_and_got(open_broker: Ope
         subscription = found["subscriptions"]["s"]
         assert subscription["bytesOutCounter"] == found["bytesInCounter"], "what left stays sent"
         assert subscription["earliestMsgPublishTimeInBacklog"] > 0
+        sent = found["bytesInCounter"]
+        assert (await admin("DELETE", "/t/subscription/s"))[0] == 204
+        for _ in range(2):
+            found = (await admin("GET", "/t/stats"))[1]
+            assert (found["msgOutCounter"], found["bytesOutCounter"]) == (4, sent)
+            await sample_after(1000.0)
 
 
 @real_time
@@ -106,3 +112,5 @@ async def test_what_was_sent_of_a_subscription_is_forgotten_with_it(
         await context.rates.sample()
         assert not context.consumers._left[topic.id]
         assert not context.rates._subscriptions[topic.id]
+        context.consumers.forget_except(())
+        assert not context.consumers._departed_bytes
