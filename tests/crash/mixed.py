@@ -34,7 +34,7 @@ from tests.crash.history import ACK_WITHIN_S
 from tests.crash.players.delayed_exchange import DelayedExchangePlayer
 from tests.crash.players.everybody import PLAYERS, UNLIMITED, PromiseBroken, judge
 from tests.crash.players.holes import HolePlayer
-from tests.crash.processor_wait import ProcessorWait, waited_s_of
+from tests.crash.processor_wait import LOOK_EVERY_S, ProcessorWait, waited_s_of
 from tests.crash.set_clock import SetClock, compile_clock
 
 from arneb_core.store.schema import Table
@@ -49,7 +49,6 @@ AT_WORK_PARTS = (0.05, 0.4, 0.9)
 """In some lives one is alone: then the loop itself commits, to the journal."""
 JUDGED_WITHIN_S = 90.0
 SUMMARY_EVERY = 10
-POLL_S = 0.005
 WAITED_S_TOLD = 0.1
 """A broker that had no processor for longer could promise little."""
 FLUSHES_OF_AN_ACK = 2
@@ -163,7 +162,7 @@ class Run:
             self._wait.look(now)
             if self._clock is not None and self._clock_dice.random() < CLOCK_SET_PART:
                 self._clock.set(-self._clock_dice.choice([0, 1, CLOCK_BEHIND_S_MAX]))
-            await asyncio.sleep(min(POLL_S, left))
+            await asyncio.sleep(min(LOOK_EVERY_S, left))
         return not self._broker.running
 
     async def _load(self) -> str:

@@ -149,15 +149,15 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a publisher waits for the takeover of the journal that it does not need",
         CORE + "engine/committer.py",
-        "                    if first:\n",
-        "                    if False:\n",
+        "                if settle and self._stand_back():\n",
+        "                if False:\n",
         BACK_TESTS,
     ),
     Mutant(
         "a takeover of the journal waits as long as publishers bring something",
         CORE + "engine/committer.py",
-        "                    self._stood_back = first\n",
-        "",
+        "        goes_now = self._stood_back or self._receipts",
+        "        goes_now = self._receipts",
         BACK_TESTS,
     ),
     Mutant(

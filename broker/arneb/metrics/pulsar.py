@@ -6,7 +6,7 @@ the time since somebody looked last. What it says of the broker are the sums ove
 Source: Pulsar's documentation of its metrics, and ``TopicStats`` and ``NamespaceStatsAggregator``.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,6 @@ import trio
 
 from arneb.metrics.text import Columns, Metric, labelled, samples
 from arneb.observed import ObservedCore
-from arneb_core.api.consumers import Consumer
 from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
@@ -88,9 +87,6 @@ SUBSCRIPTION: Final = (
     Metric("subscription_last_expire_timestamp", "When something expired, ms; 0 = never"),
     Metric("subscription_last_mark_delete_advanced_timestamp", "When the cursor moved; 0 = never"),
 )
-
-MORE: Final = 8
-"""Metrics of a subscription that :meth:`PulsarMetrics._of_subscription_only` tells."""
 
 COORDINATOR: Final = (
     Metric("txn_active_count", "Transactions that are open"),
@@ -257,18 +253,13 @@ class PulsarMetrics:
             found.acknowledged_entries_total,
         )  # fmt: skip
         out, again, acknowledged = self._rates((topic.id, found.name), counters)
-        subscription = topic.subscriptions.get(found.name)
-        consumers: Sequence[Consumer] = ()
-        more: tuple[float, ...] = (0.0,) * MORE
-        if subscription is not None:
-            consumers = subscription.consumers
-            more = self._of_subscription_only(topic, subscription)
+        subscription = topic.subscriptions[found.name]  # looked at in the same turn
         return (
             found.backlog_entries, found.backlog_entries - found.delayed_entries,
             found.delayed_entries, found.in_flight_messages,
-            any(each.is_shut_off for each in consumers), out, out * average, again, acknowledged,
-            found.consumers,
-            *more,
+            any(each.is_shut_off for each in subscription.consumers),
+            out, out * average, again, acknowledged, found.consumers,
+            *self._of_subscription_only(topic, subscription),
         )  # fmt: skip
 
     def _rates(self, key: tuple[int, str], counters: tuple[int, ...]) -> tuple[float, ...]:

@@ -186,18 +186,20 @@ class Committer:
                     break
                 # Cursors that nobody waits for are the store's, and take along what it lacks.
                 settle = is_lazy or self._settle_due
-                if settle:
-                    first = not (self._stood_back or self._receipts or self._cursors_first)
-                    first = first and self.unsettled and is_little(self._waiting)
-                    if first:
-                        take_cursors = settle = False
-                    self._stood_back = first
+                if settle and self._stand_back():
+                    take_cursors = settle = False
                 if (report := self._start(take_cursors, settle=settle)) is not None:
                     self._stored(report)
         except Exception as error:
             self.breakage.happened(error)
         if self.breakage.error is not None:
             self._refuse_waiting()
+
+    def _stand_back(self) -> bool:
+        """Whether what nobody waits for lets little go first now: not twice in a row."""
+        goes_now = self._stood_back or self._receipts or self._cursors_first
+        self._stood_back = not goes_now and self.unsettled and is_little(self._waiting)
+        return self._stood_back
 
     def _start(self, take_cursors: bool, *, settle: bool) -> CommitReport | None:
         """Start a commit; the report if it is stored on the spot."""

@@ -16,6 +16,9 @@ REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 LOWEST: Final = -(1 << 63)
 HIGHEST: Final = (1 << 63) - 1
 
+LOWEST_INT: Final = -(1 << 31)
+HIGHEST_INT: Final = (1 << 31) - 1
+
 TRUTHS: Final = {
     "true": True,
     "True": True,
@@ -24,10 +27,6 @@ TRUTHS: Final = {
     "False": False,
     "FALSE": False,
 }
-
-
-LOWEST_INT: Final = -(1 << 31)
-HIGHEST_INT: Final = (1 << 31) - 1
 
 
 class WrongKind(ValueError):

@@ -6,6 +6,7 @@ last whole interval, as in Pulsar.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -32,14 +33,6 @@ class Meter:
         self._totals = totals
 
 
-def _meter() -> Meter:
-    return Meter(3)
-
-
-def _meter_of_four() -> Meter:
-    return Meter(4)
-
-
 @dataclass(slots=True)
 class ProducerCounts:
     """What one producer sent."""
@@ -47,7 +40,7 @@ class ProducerCounts:
     messages: int = 0
     bytes: int = 0
     chunks: int = 0
-    meter: Meter = field(default_factory=_meter)
+    meter: Meter = field(default_factory=partial(Meter, 3))
     """Of these, in this order."""
 
     def __repr__(self) -> str:
@@ -67,7 +60,7 @@ class ConsumerCounts:
     flowed_at: float = NEVER
     delivered_at: float = NEVER
     acked_at: float = NEVER
-    meter: Meter = field(default_factory=_meter_of_four)
+    meter: Meter = field(default_factory=partial(Meter, 4))
     """Of messages, bytes, acknowledgements and messages asked for again, in this order."""
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from operator import is_
 from typing import Final
 
 from arneb_core.api.checksum import crc32c
+from arneb_core.api.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
 from arneb_core.api.entry import (
     ENTRY_FORMAT,
     HEADER,
@@ -39,8 +40,8 @@ GROUPS_MAX: Final = 0xFFFF
 
 FIELD_PRODUCER_NAME: Final = b"\x0a"
 
-DELIVER_AT: Final = slice(16, 24)
-AT_ONCE: Final = bytes(8)
+DELIVER_AT: Final = slice(DELIVER_AT_OFFSET, DELIVER_AT_OFFSET + STAMP_BYTES)
+AT_ONCE: Final = bytes(STAMP_BYTES)
 """The deliver-at time in an entry's header."""
 
 _VARINT: Final = rb"[\x80-\xff]{0,%d}[\x00-\x7f]"

@@ -31,9 +31,6 @@ from arneb_core.store.overlay import can_be_laid_over
 
 logger = logging.getLogger(__name__)
 
-RUNS_MAX: Final = SMALL_RUNS_MAX
-ROWS_MAX: Final = SMALL_ROWS_MAX
-
 SMALL_COMMITS_MIN: Final = 4
 """So many small commits in a row before the next is for the journal: what publishers with large
 windows begin with is small, too."""
@@ -80,7 +77,7 @@ class InlineCommits:
             entries = blocks[0][2]
             is_small = is_for_one_write(len(entries), sum(map(len, entries)))
         else:
-            is_small = len(blocks) <= RUNS_MAX and _are_few([each[2] for each in blocks])
+            is_small = len(blocks) <= SMALL_RUNS_MAX and _are_few([each[2] for each in blocks])
         if not is_small:
             self._small = 0
             return False
@@ -101,7 +98,7 @@ class InlineCommits:
     @staticmethod
     def _has_few_rows(changes: Changes) -> bool:
         rows = len(changes.puts) + len(changes.deletes)
-        return rows <= ROWS_MAX and not changes.shared and can_be_laid_over(changes)
+        return rows <= SMALL_ROWS_MAX and not changes.shared and can_be_laid_over(changes)
 
     def commit(self, changes: Changes) -> CommitReport | None:
         """Commit here and now; blocks for as long as one write takes. None: it was not to be, and
