@@ -26,8 +26,7 @@ from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
-from arneb_core.store.commit.commit_log import SMALL_ENTRIES_MAX, CommitLog
-from arneb_core.store.commit.inline import RUNS_MAX
+from arneb_core.store.commit.commit_log import SMALL_ENTRIES_MAX, SMALL_RUNS_MAX, CommitLog
 from arneb_core.store.schema import FRONTEND_PREFIX, Table
 
 
@@ -130,7 +129,7 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
         while chosen := chooser.choose(waiting, [commit]):
             assert sum(each.entries for each in chosen) <= SMALL_ENTRIES_MAX
             assert sum(each.size for each in chosen) <= BESIDE_BYTES_MAX
-            assert len({name for each in chosen for name in topics_of(each)}) <= RUNS_MAX
+            assert len({name for each in chosen for name in topics_of(each)}) <= SMALL_RUNS_MAX
             passed += chosen
     left = list(map(id, waiting))
     assert left == [id(each) for each in order if id(each) in left], "who stays keeps its place"

@@ -24,6 +24,8 @@ from arneb_core.store.commit.commit_log import (
     LARGE_ENTRY_BYTES,
     SMALL_BYTES_MAX,
     SMALL_ENTRIES_MAX,
+    SMALL_ROWS_MAX,
+    SMALL_RUNS_MAX,
     Ending,
     Lent,
 )
@@ -80,11 +82,11 @@ LITTLE = {
         *[bytes(LARGE_ENTRY_BYTES + 1)] * (LARGE_BYTES_MAX // LARGE_ENTRY_BYTES - 1)
     ),
     "one large entry": tiny(bytes(LARGE_BYTES_MAX)),
-    "many topics": runs(inline.RUNS_MAX),
+    "many topics": runs(SMALL_RUNS_MAX),
     "many entries in two topics": runs(2, *[b""] * (SMALL_ENTRIES_MAX // 2)),
     "many bytes in two topics": runs(2, *[bytes(SMALL_BYTES_MAX // 256)] * 128),
     "large entries in two topics": runs(2, bytes(LARGE_BYTES_MAX // 2)),
-    "many rows": Changes(tiny().blocks, puts=[CURSOR] * inline.ROWS_MAX),
+    "many rows": Changes(tiny().blocks, puts=[CURSOR] * SMALL_ROWS_MAX),
     "a row that goes": Changes(deletes=[(Table.CURSORS, b"k")]),
     "a row of a frontend's": Changes(puts=[(Table.CATALOG, b"frontend/k", None)]),
 }
@@ -93,7 +95,7 @@ MUCH = {
     "many bytes": tiny(b"x", *[bytes(SMALL_BYTES_MAX // 256)] * 256),
     "large entries": tiny(*[bytes(LARGE_ENTRY_BYTES + 1)] * (LARGE_BYTES_MAX // LARGE_ENTRY_BYTES)),
     "one large entry": tiny(bytes(LARGE_BYTES_MAX + 1)),
-    "many topics": runs(inline.RUNS_MAX + 1),
+    "many topics": runs(SMALL_RUNS_MAX + 1),
     "many entries in two topics": runs(2, *[b""] * (SMALL_ENTRIES_MAX // 2 + 1)),
     "many bytes in two topics": runs(2, b"x", *[bytes(SMALL_BYTES_MAX // 256)] * 128),
     "large entries in two topics": runs(2, bytes(LARGE_BYTES_MAX // 2 + 1)),
@@ -105,7 +107,7 @@ OTHERS = {
     "a prefix": Changes(tiny().blocks, prefixes=[(Table.META, b"k")]),
     "a trim": Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)]),  # type: ignore[list-item]
     "an entry that is kept once": Changes(runs(2).blocks, puts=[CURSOR], shared=[b""]),
-    "too many rows": Changes(tiny().blocks, puts=[CURSOR] * (inline.ROWS_MAX + 1)),
+    "too many rows": Changes(tiny().blocks, puts=[CURSOR] * (SMALL_ROWS_MAX + 1)),
 }
 
 
