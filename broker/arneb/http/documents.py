@@ -25,6 +25,7 @@ def topic_document(topic: TopicStatistics) -> Document:
         "appended_messages_total": topic.appended_messages_total,
         "appended_bytes_total": topic.appended_bytes_total,
         "appended_entries_total": topic.appended_entries_total,
+        "departed_messages_total": topic.departed_messages_total,
         "subscriptions": [subscription_document(each) for each in topic.subscriptions],
     }
 
