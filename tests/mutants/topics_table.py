@@ -157,6 +157,13 @@ TOPIC_MUTANTS: Final = (
         ENFORCER_TESTS,
     ),
     Mutant(
+        "producers hear why, and are not closed, while the end of their topic becomes durable",
+        PULSAR + "server/publishing.py",
+        "        self.disconnect_all(topic)\n        ended = ",
+        "        ended = ",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
         "messages of non-persistent topics wait",
         "core/arneb_core/subscription/dispatch_loop.py",
         "        if last is not None and last > self._state.acks.mark_delete:\n",

@@ -144,8 +144,7 @@ class Publishing:
             return
         topic = opened[0]
         if topic.id in context.namespaces.ended:
-            ended = TopicTerminated("Topic was already terminated")
-            self._connection.tell(events.Appended(run, ended, Position(0)))
+            self._end(run, topic)
             return
         if (onlooker := context.onlooking.onlooker) is not None:
             onlooker.sent(client_of(self._connection), topic.name, run.entries)
@@ -229,6 +228,15 @@ class Publishing:
         # Others in the run opened a new topic of the same name; they send it all again.
         gone = TopicNotFound("The topic was deleted")
         self._connection.tell(events.Appended(run, gone, Position(0)))
+
+    def _end(self, run: effects.AppendRun, topic: Topic) -> None:
+        """The topic is being terminated: its producers are closed, and told why when they return.
+
+        A SEND_ERROR before would leave the client in Go waiting until its send times out.
+        """
+        self.disconnect_all(topic)
+        ended = TopicTerminated("Topic was already terminated")
+        self._connection.tell(events.Appended(run, ended, Position(0)))
 
     def _keep_limits(self, limits: PublishLimits, run: effects.AppendRun) -> None:
         """Refuse those messages of a run that are too large, or are to be delivered too late."""

@@ -12,7 +12,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetLastMessageId,
     CommandProducerSuccess,
     CommandReachedEndOfTopic,
-    CommandSendError,
     CommandSendReceipt,
     CommandSubscribe,
     CommandSuccess,
@@ -77,12 +76,16 @@ async def test_nothing_is_added_while_the_end_becomes_durable(open_broker: OpenB
         await publish(client, b"a")
         running.context.namespaces.ended.add(topic_of(running).id)
         await client.publish(b"b", first=1)
-        assert (await client.expect(CommandSendError)).error == pb.TopicTerminatedError
+        await client.expect(CommandCloseProducer)
+        assert await client.silent()
+        assert (await client.producer("t", 2)).error == pb.TopicTerminatedError
         running.context.namespaces.ended.clear()
         running.store.fail_until_healed()
         assert (await Admin(running)("POST", "/t/terminate"))[0] == 500
         running.store.heal()
-        await publish(client, b"c", first=2)
+        assert isinstance(await client.producer("t", 3), CommandProducerSuccess)
+        await client.publish(b"c", producer_id=3, first=2)
+        await client.expect(CommandSendReceipt)
 
 
 async def test_partitions_end_together(open_broker: OpenBroker) -> None:
