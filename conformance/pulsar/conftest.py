@@ -91,6 +91,7 @@ def broker_urls(
             tmp_path_factory.mktemp("pulsar"),
             backlogQuotaCheckIntervalInSeconds=1,
             brokerDeleteInactiveTopicsFrequencySeconds=1,
+            subscriptionExpiryCheckIntervalInMinutes=1,
             statsUpdateFrequencyInSecs=1,
             statsUpdateInitialDelayInSecs=1,
             forceDeleteNamespaceAllowed="true",

@@ -6,7 +6,7 @@ from typing import Any
 import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, Refused, local
-from conformance.pulsar.conftest import Named
+from conformance.pulsar.conftest import BrokerUrls, Named
 from conformance.pulsar.helpers import WITHIN_MS, send
 
 ROUND_ROBIN = pulsar.PartitionsRoutingMode.RoundRobinDistribution
@@ -51,6 +51,41 @@ def test_bundles_are_named_and_split(client: pulsar.Client, admin: Admin, name: 
     assert status(admin.put, f"{path}/{mine}/split", splitAlgorithmName="nope") == 412
     admin.put(f"{path}/{mine}/split")
     assert admin.get(f"{path}/bundles")["numBundles"] == 3
+    admin.delete(path, force="true")
+
+
+def test_a_namespace_is_unsubscribed_cleared_and_unloaded(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    namespace = name("ns")
+    path = f"/admin/v2/namespaces/public/{namespace}"
+    admin.put(path, {})
+    topics = [f"persistent://public/{namespace}/{each}" for each in ("one", "two")]
+    for topic in topics:
+        for subscription in ("s", "t", "u"):
+            client.subscribe(topic, subscription).close()
+        send(client.create_producer(topic), [b"x"])
+
+    def backlogs() -> list[dict[str, int]]:
+        documents = [
+            admin.get(f"/admin/v2/persistent/public/{namespace}/{local(topic)}/stats")
+            for topic in topics
+        ]
+        return [
+            {key: found["msgBacklog"] for key, found in each["subscriptions"].items()}
+            for each in documents
+        ]
+
+    assert backlogs() == [{"s": 1, "t": 1, "u": 1}] * 2
+    assert status(admin.post, f"{path}/unsubscribe/u") == 200
+    assert backlogs() == [{"s": 1, "t": 1}] * 2
+    assert status(admin.post, f"{path}/clearBacklog/s") == 200
+    assert backlogs() == [{"s": 0, "t": 1}] * 2
+    assert status(admin.put, f"{path}/unload") == 200
+    assert status(admin.post, f"{path}/clearBacklog") == 200
+    used = client.subscribe(topics[0], "t")
+    assert status(admin.post, f"{path}/unsubscribe/t") == 412
+    used.close()
     admin.delete(path, force="true")
 
 
@@ -123,6 +158,44 @@ def test_where_a_namespace_is(admin: Admin, name: Named, given: list[str]) -> No
     )
     assert admin.get(f"{path}/replication") == ["standalone"]
     admin.delete(path, force="true")
+
+
+@pytest.mark.arneb_only
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("GET", "/admin/v3/functions/public/default", "jobs of Spark, see docs/guide/spark.md"),
+        ("GET", "/admin/v3/sinks/public/default", "jobs of Spark, see docs/guide/spark.md"),
+        ("GET", "/admin/v3/sources/public/default", "jobs of Spark, see docs/guide/spark.md"),
+        ("GET", "/admin/v3/packages/function/public/default", "see docs/guide/spark.md"),
+        ("PUT", "t/offload", "arneb offload"),
+        ("POST", "/admin/v2/namespaces/public/default/offloadPolicies", "arneb offload"),
+        ("POST", "/admin/v2/namespaces/public/default/replicatorDispatchRate", "Geo-replication"),
+        ("PUT", "t/shadowTopics", "Geo-replication"),
+        ("GET", "/admin/v2/resource-quotas", "one broker"),
+    ],
+)
+def test_what_is_not_done_here_is_refused_with_one_sentence(
+    admin: Admin, broker_urls: BrokerUrls, method: str, path: str, words: str
+) -> None:
+    assert not broker_urls.is_pulsar
+    with pytest.raises(Refused) as refused:
+        admin.call(method, path, {})
+    assert refused.value.status == 501
+    assert words in refused.value.reason
+
+
+def test_geo_replication_is_refused(admin: Admin, broker_urls: BrokerUrls, name: Named) -> None:
+    """Of a cluster that nobody wrote down, as in Pulsar; of one that somebody did, because there
+    is none."""
+    namespace, cluster = f"/admin/v2/namespaces/public/{name('ns')}", name("c")
+    admin.put(namespace, {})
+    assert status(admin.post, f"{namespace}/replication", ["standalone", cluster]) == 403
+    admin.put(f"{CLUSTERS}/{cluster}", {"serviceUrl": "http://127.0.0.1:1"})
+    found = status(admin.post, f"{namespace}/replication", ["standalone", cluster])
+    assert found == (403 if broker_urls.is_pulsar else 501)
+    admin.delete(namespace)
+    admin.delete(f"{CLUSTERS}/{cluster}")
 
 
 def test_settings_are_changed_while_the_broker_runs(admin: Admin) -> None:

@@ -19,6 +19,7 @@ from conformance.pulsar.helpers import (
 
 EARLIEST = pulsar.InitialPosition.Earliest
 WITHIN_S = 60.0
+EXPIRES_WITHIN_S = 180.0
 
 
 def wait_for(condition: object, what: str) -> None:
@@ -189,6 +190,24 @@ def test_messages_live_as_long_as_they_should(
     consumer.close()
     wait_for(lambda: backlog(admin, topic) == 0, "an empty backlog")
     assert_silent(client.subscribe(topic, "s"))
+
+
+def test_a_subscription_that_nobody_uses_goes(
+    client: pulsar.Client, admin: Admin, namespace: str
+) -> None:
+    """Both count in minutes, and Apache Pulsar looks once in one."""
+    topic = f"persistent://public/{namespace.rpartition('/')[2]}/t"
+    path = f"/admin/v2/{topic.replace('://', '/')}"
+    used = client.subscribe(topic, "used")
+    client.subscribe(topic, "left").close()
+    admin.put(f"{path}/subscription/never", "latest")
+    admin.post(f"{namespace}/subscriptionExpirationTime", 1)
+    end = time.monotonic() + EXPIRES_WITHIN_S
+    while len(found := admin.get(f"{path}/subscriptions")) > 1 and time.monotonic() < end:
+        time.sleep(1)
+    assert found == ["used"]
+    send(client.create_producer(topic), numbers(1))
+    assert_gets(used, numbers(1))
 
 
 def test_topics_that_nobody_uses_go(client: pulsar.Client, admin: Admin, namespace: str) -> None:

@@ -17,7 +17,44 @@ DYING_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/test_policy_bodies.py",)
 
+CREATION_TESTS: Final = ("tests/pulsar_frontend/admin/test_creation.py",)
+
 POLICY_MUTANTS: Final = (
+    Mutant(
+        "a namespace forgets the values that it is made with",
+        PULSAR + "admin/creation.py",
+        "        if not is_nothing(value := table.get(name)):\n",
+        "        if value := None:\n",
+        CREATION_TESTS,
+    ),
+    Mutant(
+        "what cannot be set is lost when it is given at the beginning",
+        PULSAR + "admin/creation.py",
+        "        if table.get(name) not in (None, {}):\n",
+        "        if False:\n",
+        CREATION_TESTS,
+    ),
+    Mutant(
+        "a value that cannot be is malformed when it is given at the beginning",
+        PULSAR + "admin/creation.py",
+        "        raise AdminError(kind.invalid, str(error)) from error\n",
+        "        raise AdminError(MALFORMED, str(error)) from error\n",
+        CREATION_TESTS,
+    ),
+    Mutant(
+        "a rate that is empty is 0",
+        PULSAR + "namespaces/resource_groups.py",
+        "            if not is_nothing(table.get(name))\n",
+        "            if table.get(name) is not None\n",
+        ("tests/pulsar_frontend/admin/test_resource_groups.py",),
+    ),
+    Mutant(
+        "a schema of another kind is one that cannot be",
+        PULSAR + "admin/schemas.py",
+        "        raise AdminError(MALFORMED, str(error)) from error\n",
+        "        raise AdminError(INVALID, str(error)) from error\n",
+        ("tests/pulsar_frontend/services/test_schemas.py",),
+    ),
     Mutant(
         "a value of another kind is one that cannot be",
         PULSAR + "admin/policies.py",
@@ -28,9 +65,30 @@ POLICY_MUTANTS: Final = (
     Mutant(
         "null is no document, and refused",
         PULSAR + "admin/policies.py",
-        "        if wanted is None and kind.boxed:\n",
+        "        if kind.boxed and (wanted is None or (kind.is_value and is_nothing(wanted))):\n",
         "        if False:\n",
         BODIES_TESTS,
+    ),
+    Mutant(
+        "empty text is a value",
+        PULSAR + "admin/policies.py",
+        "(wanted is None or (kind.is_value and is_nothing(wanted)))",
+        "(wanted is None)",
+        BODIES_TESTS,
+    ),
+    Mutant(
+        "null is no quota of a topic, and refused",
+        PULSAR + "admin/policies.py",
+        "    if wanted is None and target.topic is not None:\n",
+        "    if False:\n",
+        BODIES_TESTS,
+    ),
+    Mutant(
+        "an address of a cluster is any text",
+        PULSAR + "admin/clusters.py",
+        ' and not address.startswith(f"{scheme}//"):',
+        " and False:",
+        ("tests/pulsar_frontend/admin/test_clusters.py",),
     ),
     Mutant(
         "a body that was forgotten sets a number to 0",

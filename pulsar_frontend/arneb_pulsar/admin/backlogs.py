@@ -40,7 +40,8 @@ async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """How much is in a backlog, counted."""
     topic = plain(context, topic_of(context, request))
     subscription = subscription_of(topic, request.names["subscription"])
-    start = place_of(request.json()) if request.body.strip() else None
+    wanted = request.given()
+    start = None if wanted is None else place_of(wanted)
     counted = await _count(topic, subscription, start)
     entries, messages = counted.entries, counted.messages
     ends: dict[str, str] = {}
@@ -127,7 +128,7 @@ async def get_properties(context: BrokerContext, request: AdminRequest) -> Admin
 
 async def put_properties(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Have these and no others, in every partition."""
-    name, properties = topic_of(context, request), properties_of(request.json())
+    name, properties = topic_of(context, request), properties_of(request.given())
     topics = [context.core.topic(part.core_name) for part in parts(context, name)]
     wanted = request.names["subscription"]
     found = [each.subscriptions[wanted] for each in topics if wanted in each.subscriptions]

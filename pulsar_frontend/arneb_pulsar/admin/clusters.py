@@ -20,6 +20,8 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import SUPER_USER, anybody, on_policy, on_tenant
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import ENTITY
+from arneb_pulsar.namespaces.coercion import WrongKind
+from arneb_pulsar.namespaces.fields import read_table, read_text, read_texts
 from arneb_pulsar.services.context import BrokerContext
 
 
@@ -37,6 +39,7 @@ async def get_cluster(context: BrokerContext, request: AdminRequest) -> AdminRep
         }
         found = {"serviceUrl": f"http://{request.host}"}
         found |= {key: url for key, url in urls.items() if url}
+        found |= NO_STORES
     return document(found | dict(context.namespaces.clusters.get(name, {})) | NO_TLS)
 
 
@@ -44,13 +47,27 @@ NO_TLS: Final = {
     "brokerClientTlsEnabled": False,
     "tlsAllowInsecureConnection": False,
     "brokerClientTlsEnabledWithKeyStore": False,
+}
+NO_STORES: Final = {
     "brokerClientTlsTrustStoreType": "JKS",
     "brokerClientTlsKeyStoreType": "JKS",
     "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
 }
 """This broker is no client of other clusters."""
 
-URLS: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
+URLS: Final = {
+    "serviceUrl": ("service url", "http://pulsar.example.com:8080"),
+    "serviceUrlTls": ("service tls url", "https://pulsar.example.com:8443"),
+    "brokerServiceUrl": ("broker service url", "pulsar://pulsar.example.com:6650"),
+    "brokerServiceUrlTls": ("broker service tls url", "pulsar+ssl://pulsar.example.com:6651"),
+}
+"""Addresses, each with what it is called and an example, whose scheme it has."""
+
+STORES: Final = (
+    "brokerClientTlsTrustStoreType",
+    "brokerClientTlsKeyStoreType",
+    "brokerClientSslFactoryPlugin",
+)
 
 
 def _cluster(context: BrokerContext, request: AdminRequest) -> str:
@@ -60,14 +77,22 @@ def _cluster(context: BrokerContext, request: AdminRequest) -> str:
     return name
 
 
-def _urls(request: AdminRequest) -> dict[str, str]:
+def _said(request: AdminRequest) -> dict[str, str]:
     """What is said of a cluster. Raises :class:`AdminError`."""
-    given = request.json() if request.body.strip() else {}
-    if not isinstance(given, dict):
-        raise AdminError(400, "expected a JSON object")
-    found = {name: given[name] for name in URLS if given.get(name) is not None}
-    if not all(isinstance(each, str) for each in found.values()):
-        raise AdminError(400, "expected addresses")
+    given = request.given()
+    if given is None:
+        raise AdminError(400, "cluster data is required")
+    try:
+        table = read_table(given)
+        found = {
+            name: read_text(table[name]) for name in (*URLS, *STORES) if table.get(name) is not None
+        }
+    except WrongKind as error:
+        raise AdminError(400, str(error)) from error
+    for name, (what, example) in URLS.items():
+        scheme = example.partition("//")[0]
+        if (address := found.get(name, "")).strip() and not address.startswith(f"{scheme}//"):
+            raise AdminError(400, f"Illegal {what}, example: {example}")
     return found
 
 
@@ -79,12 +104,12 @@ async def make_cluster(context: BrokerContext, request: AdminRequest) -> AdminRe
         raise AdminError(412, "Cluster name is not valid")
     if name == context.config.cluster or name in context.namespaces.clusters:
         raise AdminError(409, "Cluster already exists")
-    await context.namespaces.put_cluster(name, _urls(request))
+    await context.namespaces.put_cluster(name, _said(request))
     return AdminReply(200)
 
 
 async def change_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    await context.namespaces.put_cluster(_cluster(context, request), _urls(request))
+    await context.namespaces.put_cluster(_cluster(context, request), _said(request))
     return AdminReply(200)
 
 
@@ -112,7 +137,7 @@ async def get_replication(context: BrokerContext, request: AdminRequest) -> Admi
 
 async def put_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """In this cluster, and in no other."""
-    wanted = request.json() if request.body else None
+    wanted = request.given()
     of_topic = "topic" in request.names
     if of_topic:
         topic_of(context, request)
@@ -206,15 +231,17 @@ def _tenant(context: BrokerContext, request: AdminRequest) -> str:
 
 
 def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any]:
-    info = request.json() if request.body else {}
-    if not isinstance(info, dict):
-        raise AdminError(400, "expected a JSON object")
-    clusters = info.get("allowedClusters") or [context.config.cluster]
-    if clusters != [context.config.cluster]:
+    wanted = request.given()
+    try:
+        info = {} if wanted is None else read_table(wanted)
+        clusters, roles = (
+            [] if (given := info.get(field)) is None else read_texts(given)
+            for field in ("allowedClusters", "adminRoles")
+        )
+    except WrongKind as error:
+        raise AdminError(400, str(error)) from error
+    if clusters not in ([], [context.config.cluster]):
         raise AdminError(412, "Clusters do not exist")
-    roles = info.get("adminRoles") or []
-    if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
-        raise AdminError(412, "adminRoles: expected a list of names")
     return {"adminRoles": roles}
 
 

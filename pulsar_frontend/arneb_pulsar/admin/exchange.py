@@ -54,6 +54,10 @@ class AdminRequest:
         except InvalidJson as error:
             raise AdminError(400, str(error)) from error
 
+    def given(self) -> Any:
+        """The body; what is empty is ``null``, as for Pulsar. Raises :class:`AdminError`."""
+        return self.json() if self.body.strip() else None
+
     def number(self, name: str) -> int:
         """A part of the path that is a number. Raises :class:`AdminError`."""
         text = self.names[name]

@@ -1,8 +1,8 @@
 """Namespaces: made, listed, removed, and asked for their topics."""
 
-from dataclasses import replace
 from typing import Any, Final
 
+from arneb_pulsar.admin.creation import policies_of
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.paths import namespace_in
 from arneb_pulsar.admin.router import Route
@@ -13,10 +13,8 @@ from arneb_pulsar.namespaces.bundles import (
     DEFAULT,
     Boundaries,
     evenly,
-    read_boundaries,
     written,
 )
-from arneb_pulsar.namespaces.fields import read_number
 from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_lifecycle import drop, drop_partitioned
@@ -65,23 +63,9 @@ async def make_namespace(context: BrokerContext, request: AdminRequest) -> Admin
         raise AdminError(404, "Tenant does not exist")
     if context.namespaces.has_namespace(name):
         raise AdminError(409, "Namespace already exists")
-    bundles = _bundles(request)
-    await context.namespaces.change_namespace(name, lambda own: replace(own, bundles=bundles))
+    policies = policies_of(context, request)
+    await context.namespaces.change_namespace(name, lambda _: policies)
     return DONE
-
-
-def _bundles(request: AdminRequest) -> Boundaries | None:
-    """Those that a new namespace is to have; None = as many as others. Raises
-    :class:`AdminError`."""
-    wanted = request.json() if request.body.strip() else None
-    if not isinstance(wanted, dict) or not isinstance(given := wanted.get("bundles"), dict):
-        return None
-    try:
-        if given.get("boundaries"):
-            return read_boundaries(given["boundaries"])
-        return evenly(read_number(given, "numBundles", DEFAULT))
-    except ValueError as error:
-        raise AdminError(412, str(error)) from error
 
 
 async def drop_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -16,7 +16,8 @@ from arneb_pulsar.admin.rules import ADMIN, anybody, check_admin, on_namespace, 
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import NamespaceOperation
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
-from arneb_pulsar.namespaces.fields import read_actions, read_roles
+from arneb_pulsar.namespaces.coercion import is_nothing
+from arneb_pulsar.namespaces.fields import read_actions, read_texts
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.services.context import BrokerContext
@@ -181,7 +182,7 @@ async def get_of_subscriptions(context: BrokerContext, request: AdminRequest) ->
 async def grant_on_subscription(context: BrokerContext, request: AdminRequest) -> AdminReply:
     namespace, name = namespace_of(context, request), request.names["subscription"]
     try:
-        roles = read_roles(request.json())
+        roles = read_texts(request.json())
     except ValueError as error:
         raise AdminError(MALFORMED, str(error)) from error
     return await _set_namespace(
@@ -212,9 +213,11 @@ async def get_auth_mode(context: BrokerContext, request: AdminRequest) -> AdminR
 
 
 async def set_auth_mode(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    namespace, wanted = namespace_of(context, request), request.json()
+    namespace, wanted = namespace_of(context, request), request.given()
     try:
-        mode = SubscriptionAuthMode.NONE if wanted is None else SubscriptionAuthMode.parse(wanted)
+        mode = (
+            SubscriptionAuthMode.NONE if is_nothing(wanted) else SubscriptionAuthMode.parse(wanted)
+        )
     except ValueError as error:
         raise AdminError(MALFORMED, str(error)) from error
     return await _set_namespace(

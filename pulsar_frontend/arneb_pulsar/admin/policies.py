@@ -15,7 +15,7 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_policy
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
-from arneb_pulsar.namespaces.coercion import WrongKind
+from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import DispatchRate
 from arneb_pulsar.namespaces.rules import NO_QUOTA, Quota, QuotaType, RetentionPolicy, fits
@@ -90,7 +90,7 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
             wanted = request.json()
         elif not kind.boxed and kind.empty is None:
             raise AdminError(400, "The request entity cannot be empty.")
-        if wanted is None and kind.boxed:
+        if kind.boxed and (wanted is None or (kind.is_value and is_nothing(wanted))):
             return await drop(context, request)
         try:
             value = kind.read(wanted)
@@ -172,9 +172,11 @@ async def get_quotas(context: BrokerContext, request: AdminRequest) -> AdminRepl
 
 
 async def put_quota(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    target, kind = target_of(context, request), _quota_type(request)
+    target, kind, wanted = target_of(context, request), _quota_type(request), request.given()
+    if wanted is None and target.topic is not None:
+        return await drop_quota(context, request)
     try:
-        quota = Quota.parse(request.json())
+        quota = Quota.parse(wanted)
     except ValueError as error:
         raise AdminError(400, str(error)) from error
     _check_quota(target, kind, quota)
@@ -218,8 +220,10 @@ async def get_rate(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def put_rate(context: BrokerContext, request: AdminRequest) -> AdminReply:
     target, name = target_of(context, request), request.names["subscription"]
+    if (wanted := request.given()) is None:
+        return DONE  # as in Pulsar, which changes nothing then
     try:
-        rate = DispatchRate.parse(request.json())
+        rate = DispatchRate.parse(wanted)
     except ValueError as error:
         raise AdminError(400, str(error)) from error
     await target.change(

@@ -75,6 +75,8 @@ class Kind:
     boxed: bool = False
     """No value, or ``null``, takes it back; of others ``null`` is 0 or false, and no value is
     refused. (In Pulsar, whether a call takes an object or one of Java's primitives.)"""
+    is_value: bool = False
+    """It is one value and no object, of which text without a character is ``null``, too."""
     check: Callable[[BrokerContext, Any], None] | None = None
     """Raises :class:`AdminError` for values that this broker cannot have."""
 
@@ -89,7 +91,8 @@ def _written_subscription(value: bool) -> Any:
 
 def _limit(path: str, field: str, name: str, text: str = "", *, boxed: bool = False) -> Kind:
     """A bound, of which 0 is none."""
-    return Kind(path, field, limit_reader(path, text), name=name, default=0, boxed=boxed)
+    read = limit_reader(path, text)
+    return Kind(path, field, read, name=name, default=0, boxed=boxed, is_value=True)
 
 
 def _fits(context: BrokerContext, size: int) -> None:
@@ -203,6 +206,7 @@ SNAPSHOTS: Final = Kind(
     limit_reader("interval"),
     name="DEDUPLICATION_SNAPSHOT",
     boxed=True,
+    is_value=True,
     applies=False,
 )
 PER_SUBSCRIPTION: Final = _limit(
@@ -259,6 +263,7 @@ OF_NAMESPACES: Final = (
         name="SCHEMA_COMPATIBILITY_STRATEGY",
         absent=SILENT,
         boxed=True,
+        is_value=True,
         may_go=False,
     ),
     Kind(
@@ -298,6 +303,7 @@ OF_NAMESPACES: Final = (
         default="UNDEFINED",
         default_shown=True,
         boxed=True,
+        is_value=True,
     ),
 )
 
@@ -346,13 +352,15 @@ OF_TOPICS: Final = (
     VALIDATION,
     SNAPSHOTS,
     PAUSES,
-    Kind("deduplicationEnabled", "deduplication", read_truth),
+    Kind("deduplicationEnabled", "deduplication", read_truth, boxed=True, is_value=True),
     Kind(
         "schemaCompatibilityStrategy",
         "schema_compatibility",
         read_compatibility,
         "PUT",
         name="SCHEMA_COMPATIBILITY_STRATEGY",
+        boxed=True,
+        is_value=True,
         effective=lambda context, topic: context.schemas.strategy(topic).value,
     ),
 )

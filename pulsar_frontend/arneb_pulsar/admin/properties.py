@@ -35,7 +35,7 @@ async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def add(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    topic, more = _there(context, request), properties_of(request.json())
+    topic, more = _there(context, request), properties_of(request.given())
     await context.namespaces.change_properties(topic, lambda own: {**own, **more})
     return DONE
 

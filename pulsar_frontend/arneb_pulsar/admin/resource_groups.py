@@ -4,7 +4,7 @@ The rule: a group that a namespace uses stays.
 """
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document, text
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
@@ -32,9 +32,8 @@ async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = request.names["group"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, f"ResourceGroup name {name} is not valid")
-    wanted: Any = request.json() if request.body.strip() else {}
     try:
-        await context.resource_groups.put(name, {} if wanted is None else wanted)
+        await context.resource_groups.put(name, request.given())
     except ValueError as error:
         raise AdminError(400, str(error)) from error
     return DONE

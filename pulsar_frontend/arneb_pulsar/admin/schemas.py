@@ -20,11 +20,14 @@ from arneb_pulsar.admin.rules import ADMIN, on_topic
 from arneb_pulsar.admin.topics import topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.namespaces.coercion import WrongKind
+from arneb_pulsar.namespaces.fields import read_properties, read_table, read_text
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema, check_valid, split_key_value
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
 from arneb_pulsar.services.context import BrokerContext
 
 INCOMPATIBLE: Final = 409
+MALFORMED: Final = 400
 INVALID: Final = 422
 ACCEPTED: Final = 202
 
@@ -61,7 +64,7 @@ async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Attach a schema; its version."""
-    topic, schema = topic_of(context, request), _read(request)
+    topic, schema = topic_of(context, request), _read_valid(request)
     try:
         version = await context.schemas.attach(topic, schema)
     except IncompatibleSchema as error:
@@ -80,7 +83,7 @@ async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Could this be attached?"""
-    topic, schema = topic_of(context, request), _read(request)
+    topic, schema = topic_of(context, request), _read_valid(request)
     fits = True
     try:
         await context.schemas.check(topic, schema)
@@ -92,9 +95,14 @@ async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def find_version(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The version that a schema has; -1 if it is not attached."""
+    """The version that a schema has; -1 if it is not attached, as none is that cannot be."""
     topic: TopicName = topic_of(context, request)
-    version = await context.schemas.version_of(topic, _read(request))
+    schema = _read(request)
+    try:
+        check_valid(schema)
+    except IncompatibleSchema:
+        return document({"version": NO_VERSION})
+    version = await context.schemas.version_of(topic, schema)
     return document({"version": NO_VERSION if version is None else version.number})
 
 
@@ -117,26 +125,40 @@ def _shown(schema: Schema) -> str:
     return json.dumps(dict(zip(("key", "value"), parts, strict=True)))
 
 
-def _read(request: AdminRequest) -> Schema:
-    """The schema in a call's body."""
-    body = request.json()
-    try:
-        name, data = body["type"], body["schema"]
-        kind = SchemaType.NONE if name == BYTES else SchemaType[name]
-        properties = body.get("properties") or {}
-        assert isinstance(properties, dict), "properties: expected an object"
-        texts = {str(key): str(value) for key, value in properties.items()}
-        schema = Schema(kind, data.encode(), texts)
-    except (KeyError, TypeError, AttributeError, AssertionError) as error:
-        text = f"expected type, schema and properties: {error}"
-        raise AdminError(INVALID, text) from error
-    if kind is SchemaType.KEY_VALUE:
-        schema = Schema(kind, _joined(data), texts)
+def _read_valid(request: AdminRequest) -> Schema:
+    """The schema in a call's body, which one can have."""
+    schema = _read(request)
     try:
         check_valid(schema)
     except IncompatibleSchema as error:
         raise AdminError(INVALID, str(error)) from error
     return schema
+
+
+def _read(request: AdminRequest) -> Schema:
+    """The schema in a call's body."""
+    try:
+        body = read_table(request.json())
+        name, data = (_text(body.get(field)) for field in ("type", "schema"))
+        given = body.get("properties")
+        properties = {} if given is None else read_properties(given)
+    except WrongKind as error:
+        raise AdminError(MALFORMED, str(error)) from error
+    if name != BYTES and name not in SchemaType.__members__:
+        known = ", ".join(SchemaType.__members__)
+        raise AdminError(INVALID, f"type: expected one of {known}, got {name!r:.40}")
+    kind = SchemaType.NONE if name == BYTES else SchemaType[name]
+    schema = Schema(kind, data.encode(), properties)
+    if kind is SchemaType.KEY_VALUE:
+        schema = Schema(kind, _joined(data), properties)
+    return schema
+
+
+def _text(value: Any) -> str:
+    """Of a field that must be there."""
+    if value is None:
+        raise AdminError(INVALID, "expected type and schema")
+    return read_text(value)
 
 
 def _joined(data: str) -> bytes:

@@ -51,7 +51,7 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         if not await context.topics.partitions(name, create=True):
             await context.topics.make(name)
     initial, start = _beginning(request)
-    wanted = request.json() if request.body else None
+    wanted = request.given()
     properties = properties_of(wanted.get("properties") if isinstance(wanted, dict) else None)
     topics = [context.core.topic(part.core_name) for part in parts(context, name)]
     if all(subscription in topic.subscriptions for topic in topics):
@@ -71,7 +71,7 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]:
-    wanted = request.json() if request.body else None
+    wanted = request.given()
     wanted = "latest" if wanted is None else wanted
     if wanted in ("latest", "earliest"):
         return InitialPosition(wanted), None

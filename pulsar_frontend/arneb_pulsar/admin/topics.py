@@ -90,7 +90,7 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         raise AdminError(400, INTERNAL)
     if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")
-    properties = properties_of(request.json() if request.body.strip() else None)
+    properties = properties_of(request.given())
     await context.topics.make(name)
     if properties:
         await context.namespaces.change_properties(name, lambda _: properties)

@@ -164,22 +164,23 @@ def read_auto_update(document: Any) -> str | None:
     return named(document, tuple(AUTO_UPDATES))
 
 
-def read_properties(document: Any) -> dict[str, str]:
-    """Text by name; numbers and truths are text as they are written."""
-    found = read_table(document)
-    if not all(isinstance(value, (str, int, float)) for value in found.values()):
-        raise WrongKind("properties: expected text")
-    return {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in found.items()
-    }
-
-
 def read_text(document: Any) -> str:
-    """A name."""
-    if not isinstance(document, str):
-        raise ValueError(f"expected text, got {document!r:.40}")
-    return document
+    """Text; numbers and truths are text as they are written."""
+    if not isinstance(document, (str, int, float)):
+        raise WrongKind(f"expected text, got {document!r:.40}")
+    return document if isinstance(document, str) else json.dumps(document)
+
+
+def read_texts(document: Any) -> list[str]:
+    """A set of texts, in order."""
+    if not isinstance(document, list):
+        raise WrongKind(f"expected a list, got {document!r:.40}")
+    return sorted({read_text(each) for each in document})
+
+
+def read_properties(document: Any) -> dict[str, str]:
+    """Text by name."""
+    return {name: read_text(value) for name, value in read_table(document).items()}
 
 
 def read_actions(document: Any) -> list[str]:
@@ -187,11 +188,3 @@ def read_actions(document: Any) -> list[str]:
     if (found := _all_named(document, ACTIONS)) is None:
         raise ValueError(f"expected some of {', '.join(sorted(ACTIONS))}, got {document!r:.40}")
     return found
-
-
-def read_roles(document: Any) -> list[str]:
-    """Names of roles, each once; numbers and truths are text as they are written."""
-    kinds = (str, int, float)
-    if not isinstance(document, list) or not all(isinstance(each, kinds) for each in document):
-        raise ValueError(f"expected a list of roles, got {document!r:.40}")
-    return sorted({each if isinstance(each, str) else json.dumps(each) for each in document})

@@ -16,10 +16,10 @@ from arneb_pulsar.namespaces.fields import (
     read_auto_update,
     read_compatibility,
     read_properties,
-    read_roles,
     read_subscription_types,
     read_table,
     read_text,
+    read_texts,
     read_threshold,
     read_truth,
     read_ttl,
@@ -148,7 +148,7 @@ def _read_permissions(document: Any) -> dict[str, Sequence[str]]:
 
 
 def _read_subscription_roles(document: Any) -> dict[str, Sequence[str]]:
-    return {name: read_roles(roles) for name, roles in read_table(document).items()}
+    return {name: read_texts(roles) for name, roles in read_table(document).items()}
 
 
 def _read_subscription_rates(document: Any) -> dict[str, DispatchRate]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from arneb_pulsar.namespaces.coercion import is_nothing
 from arneb_pulsar.namespaces.fields import read_number, read_table
 from arneb_pulsar.namespaces.rates import RATE_MAX, UNLIMITED, PublishRate
 
@@ -28,14 +29,14 @@ class ResourceGroup:
         said = {
             name: min(read_number(table, name, UNLIMITED), RATE_MAX)
             for name in RATES
-            if table.get(name) is not None
+            if not is_nothing(table.get(name))
         }
         return type(self)({**self.rates, **said})
 
     @property
-    def document(self) -> dict[str, int | None]:
+    def document(self) -> dict[str, int]:
         """What :meth:`changed` reads."""
-        return {name: self.rates.get(name) for name in RATES}
+        return {name: self.rates.get(name, UNLIMITED) for name in RATES}
 
     @property
     def publish_rate(self) -> PublishRate:

@@ -28,3 +28,31 @@ async def test_settings_are_told_by_their_names_in_pulsar(open_broker: OpenBroke
         assert found["brokerDeduplicationEnabled"] == "true"
         status, found = await admin("GET", f"{ROOT}brokers/internal-configuration")
         assert (status, found["metadataStoreUrl"]) == (200, "")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (None, "cluster data is required"),
+        ([], "expected a JSON object"),
+        ({"serviceUrl": "x"}, "Illegal service url"),
+        ({"serviceUrlTls": "http://127.0.0.1:1"}, "Illegal service tls url"),
+        ({"brokerServiceUrl": "PULSAR://127.0.0.1:1"}, "Illegal broker service url"),
+        ({"brokerServiceUrlTls": 7}, "Illegal broker service tls url"),
+        ({"serviceUrl": []}, "expected text"),
+    ],
+)
+async def test_a_cluster_has_addresses(open_broker: OpenBroker, body: Any, words: str) -> None:
+    async with open_broker() as running:
+        status, answer = await Admin(running)("PUT", f"{ROOT}clusters/c", body)
+        assert (status, words in answer["reason"]) == (400, True)
+
+
+async def test_what_was_said_of_a_cluster_is_shown(open_broker: OpenBroker) -> None:
+    said = {"serviceUrl": "", "brokerServiceUrl": "pulsar://h:1"}
+    said |= {"brokerClientTlsKeyStoreType": "PKCS12"}
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert (await admin("PUT", f"{ROOT}clusters/c", said))[0] == 200
+        _, shown = await admin("GET", f"{ROOT}clusters/c")
+        assert {name: it for name, it in shown.items() if it is not False} == said

@@ -161,3 +161,55 @@ async def test_a_place_is_a_place_though_its_fields_are_nothing(open_broker: Ope
         for index in ("x", True, [], 1 << 31):
             body = {"ledgerId": 0, "partitionIndex": index}
             assert (await admin("PUT", "/t/subscription/s", body))[0] == 400
+
+
+@pytest.mark.parametrize("nothing", [None, NULL, ""])
+@pytest.mark.parametrize(
+    ("method", "path", "value"),
+    [
+        ("PUT", "/t/schemaCompatibilityStrategy", "FORWARD"),
+        ("POST", "/t/deduplicationEnabled", True),
+        ("POST", "/t/deduplicationSnapshotInterval", 5),
+        ("POST", "/t/maxUnackedMessagesOnConsumer", 5),
+    ],
+)
+async def test_a_value_is_taken_back_by_nothing(
+    open_broker: OpenBroker, method: str, path: str, value: Any, nothing: Any
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t", {})
+        assert (await admin(method, path, value))[0] == 204
+        assert await admin("GET", path) == (200, value)
+        assert (await admin(method, path, nothing))[0] == 204
+        assert (await admin("GET", path))[1] == b""
+
+
+@pytest.mark.parametrize("nothing", [None, NULL])
+async def test_no_body_is_null(open_broker: OpenBroker, nothing: Any) -> None:
+    """Which takes back a quota, changes no rate of a subscription, and no property of a topic."""
+    quota = {"limitSize": 1, "policy": "producer_exception"}
+    rate = {"dispatchThrottlingRateInMsg": 10}
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t", {"k": "v"})
+        await admin("PUT", "/t/subscription/s")
+        await admin("POST", "/t/backlogQuota", quota)
+        await admin("POST", "/t/s/dispatchRate", rate)
+        await admin("PUT", "/t/subscription/s/properties", {"k": "v"})
+        for method, path in (
+            ("POST", "/t/backlogQuota"),
+            ("POST", "/t/s/dispatchRate"),
+            ("PUT", "/t/properties"),
+            ("PUT", "/t/subscription/s/properties"),
+        ):
+            assert await admin(method, path, nothing) == (204, b"")
+        assert (await admin("POST", "/t/subscription/s/analyzeBacklog", nothing))[0] == 200
+        assert await admin("GET", "/t/backlogQuotaMap") == (200, {})
+        assert (await admin("GET", "/t/s/dispatchRate"))[1]["dispatchThrottlingRateInMsg"] == 10
+        assert await admin("GET", "/t/properties") == (200, {"k": "v"})
+        assert await admin("GET", "/t/subscription/s/properties") == (200, {})
+        assert (await admin("POST", ROOT + "backlogQuota", nothing))[0] == 400
+        await admin("POST", ROOT + "subscriptionAuthMode", "Prefix")
+        assert await admin("POST", ROOT + "subscriptionAuthMode", nothing) == (204, b"")
+        assert await admin("GET", ROOT + "subscriptionAuthMode") == (200, "None")

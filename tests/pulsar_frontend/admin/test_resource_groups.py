@@ -1,7 +1,7 @@
 """Resource groups: kept, given to namespaces, and the rate that their producers share."""
 
 import pytest
-from tests.pulsar_frontend.admin_client import Admin
+from tests.pulsar_frontend.admin_client import NULL, Admin
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
@@ -13,10 +13,10 @@ pytestmark = pytest.mark.real_time
 GROUPS = "/admin/v2/resourcegroups"
 NAMESPACE = "/admin/v2/namespaces/public/default"
 NOTHING = {
-    "publishRateInMsgs": None,
-    "publishRateInBytes": None,
-    "dispatchRateInMsgs": None,
-    "dispatchRateInBytes": None,
+    "publishRateInMsgs": -1,
+    "publishRateInBytes": -1,
+    "dispatchRateInMsgs": -1,
+    "dispatchRateInBytes": -1,
 }
 
 
@@ -25,8 +25,10 @@ async def test_a_group_is_kept_and_stays_while_it_is_used(open_broker: OpenBroke
         admin = Admin(running)
         assert await admin("PUT", f"{GROUPS}/g", {"publishRateInMsgs": 10}) == (204, b"")
         assert await admin("PUT", f"{GROUPS}/g", {"dispatchRateInBytes": "7"}) == (204, b"")
-        assert await admin("PUT", f"{GROUPS}/empty", {}) == (204, b"")
-        assert (await admin("PUT", f"{GROUPS}/g", {"publishRateInMsgs": "x"}))[0] == 400
+        empty = {"publishRateInBytes": "", "dispatchRateInMsgs": None}
+        assert await admin("PUT", f"{GROUPS}/empty", empty) == (204, b"")
+        for wrong in ({"publishRateInMsgs": "x"}, [], NULL, None):
+            assert (await admin("PUT", f"{GROUPS}/g", wrong))[0] == 400
         assert (await admin("PUT", f"{GROUPS}/a%20b", {}))[0] == 412
         assert await admin("POST", f"{NAMESPACE}/resourcegroup/g") == (204, b"")
         assert (await admin("POST", f"{NAMESPACE}/resourcegroup/none"))[0] == 412

@@ -153,9 +153,12 @@ async def test_administrators_see_and_change_schemas(open_broker: OpenBroker) ->
     async with open_broker() as running, connected(running.context) as (client,):
         admin = Admin(running)
         assert await admin("GET", f"{SCHEMAS}/schema") == (404, {"reason": "Schema not found"})
-        assert await admin("POST", f"{SCHEMAS}/version", payload("a")) == (200, {"version": -1})
+        none = payload("a") | {"schema": "nonsense"}
+        for body in (payload("a"), none):
+            assert await admin("POST", f"{SCHEMAS}/version", body) == (200, {"version": -1})
         made = await admin("POST", f"{SCHEMAS}/schema", payload("a"))
         assert made == (200, {"version": {"version": 0}})
+        assert await admin("POST", f"{SCHEMAS}/version", none) == (200, {"version": -1})
         assert (await client.producer(schema=record("a"))).schema_version == version(0)
         status, found = await admin("GET", f"{SCHEMAS}/schema/0")
         assert (status, found["type"], found["properties"]) == (200, "AVRO", {"k": "v"})
@@ -196,18 +199,23 @@ async def test_pairs_are_given_and_shown_as_documents(open_broker: OpenBroker) -
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "status"),
     [
-        3,
-        {},
-        {"type": "AVRO", "schema": "nonsense"},
-        {"type": "UNHEARD", "schema": ""},
-        {"type": "STRING", "schema": "", "properties": 3},
-        {"type": "KEY_VALUE", "schema": "{}"},
+        (3, 400),
+        ([], 400),
+        ({"type": [], "schema": ""}, 400),
+        ({"type": "STRING", "schema": {}}, 400),
+        ({"type": "STRING", "schema": "", "properties": 3}, 400),
+        ({"type": "STRING", "schema": "", "properties": {"k": []}}, 400),
+        ({}, 422),
+        ({"type": 7, "schema": ""}, 422),
+        ({"type": "AVRO", "schema": "nonsense"}, 422),
+        ({"type": "UNHEARD", "schema": ""}, 422),
+        ({"type": "KEY_VALUE", "schema": "{}"}, 422),
     ],
 )
 async def test_what_is_no_schema_is_refused_over_http_too(
-    open_broker: OpenBroker, body: Any
+    open_broker: OpenBroker, body: Any, status: int
 ) -> None:
     async with open_broker() as running:
-        assert (await Admin(running)("POST", f"{SCHEMAS}/schema", body))[0] == 422
+        assert (await Admin(running)("POST", f"{SCHEMAS}/schema", body))[0] == status
