@@ -51,6 +51,19 @@ def test_what_was_deleted_is_not_found_by_its_number_either(admin: Admin, name: 
     assert admin.get(f"{path}/schemas") == {"getSchemaResponses": []}
 
 
+def test_each_version_of_a_schema_has_a_place(admin: Admin, name: Named) -> None:
+    topic = local(name("t"))
+    path = f"{SCHEMAS}{topic}"
+    admin.put(topic)
+    assert admin.get(f"{path}/metadata") is None
+    for fields in (["a"], ["a", "b"]):
+        admin.post(f"{path}/schema", schema(*fields))
+    found = admin.get(f"{path}/metadata")
+    assert [each["version"] for each in found["index"]] == [0, 1]
+    assert found["info"]["version"] == 1
+    assert {"ledgerId", "entryId"} <= found["info"].keys()
+
+
 def test_the_schema_of_bytes_is_none(admin: Admin, name: Named) -> None:
     topic = local(name("t"))
     admin.put(topic)
