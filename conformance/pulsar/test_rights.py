@@ -193,6 +193,23 @@ def test_a_call_is_for_those_who_have_the_right(guarded: Guarded, call: tuple[st
             assert status == refused, (role, status)
 
 
+OF_A_TENANT = [each for each in CALLS if "/t" in each[1] and not each[1].startswith("tenants")]
+
+
+@pytest.mark.parametrize("call", [*OF_A_TENANT, ("PUT", N), ("DELETE", N)], ids=" ".join)
+def test_whoever_may_not_ask_hears_that_there_is_no_such_tenant(
+    guarded: Guarded, call: tuple[str, str]
+) -> None:
+    method, path = call
+    assert guarded.call("nobody", method, path.replace("/t", "/nowhere", 1)) == 404
+
+
+def test_whoever_asks_about_a_tenant_itself_needs_the_right_first(guarded: Guarded) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        body = {"allowedClusters": ["standalone"]} if method == "POST" else None
+        assert guarded.call("nobody", method, "tenants/nowhere", body) == 401
+
+
 def test_whoever_loses_a_right_is_cut_off(guarded: Guarded) -> None:
     permission = f"{N}/permissions/leaving"
     assert guarded.call("root", "POST", permission, ["produce"]) == 204

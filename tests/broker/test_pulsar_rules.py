@@ -18,7 +18,7 @@ from arneb.http.server import serve_http
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.admin.api import ROUTER
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import Rule, Scope
+from arneb_pulsar.admin.rules import INSIDE, TENANT_ITSELF, Rule, Scope
 from arneb_pulsar.authorization.operations import ACTIONS
 from arneb_pulsar.config import AuthenticationConfig, AuthorizationConfig, PulsarConfig
 from arneb_pulsar.names import parse_topic
@@ -190,6 +190,24 @@ async def test_whoever_lacks_just_the_right_is_refused_on_every_route(tmp_path: 
         assert context.namespaces.tenant("public") == {"adminRoles": ["admin"]}
         assert not context.core.topics
         assert refused > 2 * len(routes)
+
+
+async def test_whoever_may_nothing_hears_of_a_tenant_that_is_not_there(tmp_path: Path) -> None:
+    async with served(tmp_path) as port:
+        asked = 0
+        for route in ROUTER.routes:
+            if route.rule.scope not in INSIDE or route.rule.name in TENANT_ITSELF:
+                continue
+            path = path_of(route).replace("/public/default", "/nowhere/at-all")
+            path = path.replace("namespaces/public", "namespaces/nowhere")
+            assert await port.ask(route.method, path, "lacking") == (404, "Tenant does not exist")
+            asked += 1
+        assert asked > len(ROUTER.routes) / 2
+        for method in ("GET", "POST", "DELETE"):
+            assert (await port.ask(method, "/admin/v2/tenants/nowhere", "lacking"))[0] == 401
+        path = "/admin/v2/namespaces/nowhere/at-all/topics"
+        assert (await port.ask("GET", path, "lacking", x_original_principal="me"))[0] == 403
+        assert (await port.ask("GET", path, "root"))[0] == 404
 
 
 async def test_whoever_has_just_the_right_may(tmp_path: Path) -> None:

@@ -32,6 +32,13 @@ AUTHORIZATION_MUTANTS: Final = (
         MODEL,
     ),
     Mutant(
+        "who has no right on a tenant hears whether there is one",
+        PULSAR + "admin/rules.py",
+        "    if rule.scope in INSIDE and rule.name not in TENANT_ITSELF:\n",
+        "    if rule.scope in INSIDE:\n",
+        ROUTES,
+    ),
+    Mutant(
         "a grant on a namespace reaches the whole tenant",
         AUTHORIZER,
         "        permissions = [of_namespace.permissions, self._of(topic)]\n",

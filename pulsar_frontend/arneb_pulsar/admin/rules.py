@@ -30,6 +30,19 @@ class Scope(Enum):
     TOPIC_POLICY = "a policy of the topic"
 
 
+INSIDE: Final = (
+    Scope.TENANT,
+    Scope.NAMESPACE,
+    Scope.NAMESPACE_POLICY,
+    Scope.TOPIC,
+    Scope.TOPIC_POLICY,
+)
+"""Asked of a tenant that is there."""
+
+TENANT_ITSELF: Final = ("GET_TENANT", "UPDATE_TENANT", "DELETE_TENANT")
+"""Of which somebody without the right hears nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Who may make a call; for everybody, with the reason."""
@@ -81,6 +94,8 @@ def check(rule: Rule, context: BrokerContext, request: AdminRequest) -> None:
     authorizer, caller = context.authorizer, request.caller
     if not authorizer.enabled:
         return
+    if rule.scope in INSIDE and rule.name not in TENANT_ITSELF:
+        _check_tenant(context, request)
     match rule.scope:
         case Scope.NOTHING:
             return
@@ -124,6 +139,16 @@ def check_admin(context: BrokerContext, request: AdminRequest, tenant: str) -> N
     if not authorizer.is_admin(caller, tenant):
         text = "Don't have permission to administrate resources on this tenant"
         raise AdminError(401, text)
+
+
+def _check_tenant(context: BrokerContext, request: AdminRequest) -> None:
+    """Raise :class:`AdminError` where there is no such tenant. Super users are not asked for it:
+    what they ask answers that by itself."""
+    authorizer, caller = context.authorizer, request.caller
+    if authorizer.has_tenant(request.names["tenant"]) or authorizer.flaw(caller):
+        return
+    if not authorizer.is_super(caller):
+        raise AdminError(404, "Tenant does not exist")
 
 
 def _check_namespace(rule: Rule, context: BrokerContext, request: AdminRequest) -> None:
