@@ -28,6 +28,8 @@ from conformance.toolbox import PLAYED  # noqa: E402
 
 ORIGINALS = frozenset({"rabbitmq", "pulsar"})
 RERUNS_MAX = 2
+OWN_BOUNDS = frozenset({"suites", "clients"})
+"""Folders whose scenarios build and play programs of others, each within a time of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what a lane played before it crashed, and play what fails on an original up to
     twice more. The originals have races of their own, which a busy machine brings out, and which
     Arneb can do nothing about; what fails on Arneb has failed. The clients' own suites do this
-    themselves, for each of their tests."""
+    themselves, for each of their tests. A whole suite is one test to pytest, and has its time."""
     if path := os.environ.get(PLAYED):
         played = set(Path(path).read_text().splitlines())
         items[:] = [item for item in items if item.nodeid not in played]
     for item in items:
+        if OWN_BOUNDS.intersection(item.path.parts):
+            item.add_marker(pytest.mark.timeout(0))
         if "suites" in item.path.parts:
             continue
         chosen: Mapping[str, object] = item.callspec.params if hasattr(item, "callspec") else {}

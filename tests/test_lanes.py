@@ -41,6 +41,23 @@ def test_a_failure_is_told_when_it_happens_and_counts(tmp_path: Path) -> None:
     assert ran.returncode not in (0, NOTHING_CHOSEN)
 
 
+@pytest.mark.parametrize("folder", ["suites", "clients"])
+def test_what_plays_programs_of_others_has_their_time(tmp_path: Path, folder: str) -> None:
+    """A whole suite is one scenario, and a client may have to be built first: neither is cut off
+    by what bounds a test."""
+    (tmp_path / folder).mkdir()
+    for place, bounds in ((tmp_path / folder, "[(0,)]"), (tmp_path, "[]")):
+        (place / f"test_{place.name}.py").write_text(
+            "def test_it(request):\n"
+            "    marks = request.node.iter_markers('timeout')\n"
+            f"    assert [mark.args for mark in marks] == {bounds}\n"
+        )
+    plugins = ["-p", "conformance.conftest", "--rootdir", str(tmp_path)]
+    lane = Lane("bounds", [str(tmp_path)], plugins)
+    lane.follow(Lock())
+    assert lane.is_good and "2 passed" in lane.last
+
+
 def test_a_lane_that_a_library_kills_goes_on_where_it_was(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
