@@ -15,6 +15,7 @@ PAGE_ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
 FIELD_TESTS: Final = ("tests/broker/management/test_queue_fields.py",)
 DATA_TESTS: Final = ("tests/broker/data/test_rights.py",)
 HOSTILE_TESTS: Final = ("tests/broker/logins/test_hostile.py",)
+BACKENDS_TESTS: Final = ("tests/broker/logins/test_backends.py",)
 
 MANAGEMENT_MUTANTS: Final = (
     Mutant(
@@ -271,6 +272,13 @@ MANAGEMENT_MUTANTS: Final = (
         "is_last, self._owner(query) or rights.name)",
         "is_last)",
         DATA_TESTS,
+    ),
+    Mutant(
+        "the log has what servers are asked, passwords and all",
+        LOGINS + "fetching.py",
+        'logging.getLogger("httpx").setLevel(logging.WARNING)',
+        'logging.getLogger("httpx").setLevel(logging.INFO)',
+        BACKENDS_TESTS,
     ),
     Mutant(
         "answers are unpacked",

@@ -1,9 +1,10 @@
 """Fetching: small answers of other servers over HTTP, each within its time.
 
 The rule: whatever goes wrong is a :class:`Unanswered` with one line that says what was asked for
-and never with what.
+and never with what; nor does any line of a log.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,10 @@ AS_IT_IS: Final = {"accept-encoding": "identity"}
 
 REQUESTS_AT_ONCE: Final = 32
 """Of one backend."""
+
+
+# At INFO it writes each URL, and passwords stand in queries.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Unanswered(Exception):

@@ -2,6 +2,7 @@
 nothing is allowed when they do not answer."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -129,6 +130,18 @@ async def test_the_server_is_asked_as_rabbitmq_asks_and_its_answers_are_remember
                     "variable_map.username": "u", "variable_map.vhost": "/"}),
     ]  # fmt: skip
     await backend.close()
+
+
+@pytest.mark.real_time
+async def test_what_a_server_is_asked_stands_in_no_log(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    backend = HttpBackend(table(server))
+    await backend.log_in(Credentials("u", "unspeakable"))
+    await backend.close()
+    assert [fields["password"] for _, _, fields in server.asked] == ["unspeakable"]
+    assert "unspeakable" not in caplog.text
 
 
 @pytest.mark.real_time
