@@ -7,7 +7,6 @@ arneb``, which tests can afford, Arneb stands in Pulsar's place.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -26,35 +25,23 @@ import pulsar
 from conformance.brokers.pulsar_service import KINDS, pulsar_service
 from conformance.cluster_demo.__main__ import expect, say
 from conformance.cluster_demo.nodes import DemoFailed, NodeProcess, until
+from conformance.cluster_demo.shard_nodes import (
+    AUDIT,
+    MAIN,
+    QUEUE,
+    RIGHTS,
+    VHOSTS,
+    ShardNodes,
+    connect,
+)
 
 from arneb_core.store.check import check
 
-AUDIT: Final = "audit"
-MAIN: Final = "main"
-FIRST: Final = 'prefer = ["n1", "n3", "n2"]\n'
-SHARDS: Final = """[[cluster.shards]]
-name = "audit"
-vhosts = ["audit"]
-tenants = ["books"]
-prefer = ["n2", "n3", "n1"]
-"""
-RIGHTS: Final = {"configure": ".*", "write": ".*", "read": ".*"}
-VHOSTS: Final = {MAIN: "/", AUDIT: "audit"}
-QUEUE: Final = "orders"
 TOPICS: Final = {
     MAIN: "persistent://public/default/orders",
     AUDIT: "persistent://public/audit/orders",
 }
 PARTITIONED: Final = "persistent://books/old/parts"
-DEFINITIONS: Final = {
-    "users": [{"name": "carl", "password": "c", "tags": "", "limits": {}}],
-    "vhosts": [{"name": "/"}, {"name": "audit"}],
-    "permissions": [{"user": "carl", "vhost": each, **RIGHTS} for each in VHOSTS.values()],
-    "queues": [
-        {"name": QUEUE, "vhost": each, "durable": True, "auto_delete": False, "arguments": {}}
-        for each in VHOSTS.values()
-    ],
-}
 
 UNDISTURBED_S: Final = 2.0
 """A client of a shard of which nothing was lost waits no longer than on a busy machine."""
@@ -121,47 +108,20 @@ class Client(threading.Thread):
         self.join()
 
 
-def connect(
-    node: NodeProcess, vhost: str, user: str = "carl", password: str = "c"
-) -> pika.BlockingConnection:
-    """A client of AMQP's."""
-    login = pika.PlainCredentials(user, password)
-    return pika.BlockingConnection(
-        pika.ConnectionParameters(
-            "127.0.0.1", node.ports["amqp"], vhost, credentials=login, heartbeat=5,
-            blocked_connection_timeout=10, socket_timeout=5,
-        )
-    )  # fmt: skip
-
-
-class Story:
+class Story(ShardNodes):
     """The nodes, and what is done to them."""
 
     def __init__(self, directory: Path, url: str, http: str) -> None:
-        file = directory / "definitions.json"
-        file.write_text(json.dumps(DEFINITIONS))
-        self.directory = directory
-        self.nodes = [
-            NodeProcess(
-                name, directory, url, http, before=f'load_definitions = "{file}"\n', own=FIRST,
-                after=SHARDS, with_pulsar=True,
-            )
-            for name in ("n1", "n2", "n3")
-        ]  # fmt: skip
+        super().__init__(directory, url, http)
         self.http = httpx.Client(auth=("guest", "guest"), timeout=30, follow_redirects=True)
 
     def run(self, seconds: float, *, spark: bool) -> None:
         """All of it. Raises :class:`DemoFailed`."""
         began = time.monotonic()
-        for each in self.nodes:
-            each.start()
-        for each in self.nodes:
-            each.wait_ready()
+        self.start()
         n1, n2, n3 = self.nodes
-        self.led_by(MAIN, n1)
-        self.led_by(AUDIT, n2)
         say(f"three nodes after {time.monotonic() - began:.1f} s: n1 leads main, n2 leads audit")
-        self.definitions_are_everywhere()
+        say("the file of definitions is there in both shards, at every node")
         self.pulsar_clients()
         self.users()
         clients = {shard: Client(shard, [n3, n1, n2]) for shard in VHOSTS}
@@ -184,58 +144,12 @@ class Story:
 
     # What is there
 
-    def serves(self, node: NodeProcess, shard: str) -> bool:
-        """It leads that shard, and answers."""
-        return node.is_running and node.figure("serves", f'shard="{shard}"') == 1
-
-    def leader(self, shard: str, other_than: NodeProcess | None = None) -> NodeProcess:
-        """Who serves a shard."""
-        found: list[NodeProcess] = []
-
-        def look() -> bool:
-            found[:] = [
-                each for each in self.nodes if each is not other_than and self.serves(each, shard)
-            ]
-            return bool(found)
-
-        until(look, f"a leader of {shard}")
-        return found[0]
-
-    def led_by(self, shard: str, node: NodeProcess) -> None:
-        """Have that node lead: at the start another may have been asked first."""
-        if self.leader(shard) is not node:
-            self.ask_to_hand_over(shard, node)
-        until(lambda: self.serves(node, shard), f"{node.name} to lead {shard}")
-
-    def ask_to_hand_over(self, shard: str, node: NodeProcess) -> str:
-        """As an operator does, at a node that need not lead."""
-        command = [
-            sys.executable, "-m", "arneb", "ctl", "--data-dir", str(self.nodes[0].data_dir),
-            "cluster", "hand-over", shard, "--to", node.name,
-        ]  # fmt: skip
-        done: list[subprocess.CompletedProcess[str]] = []
-
-        def ask() -> bool:
-            # Members may not have been heard of yet.
-            done[:] = [subprocess.run(command, capture_output=True, text=True, check=False)]
-            return not done[0].returncode
-
-        until(ask, f"{shard} to be handed over to {node.name}", 60)
-        return done[0].stdout.splitlines()[-1]
-
     def get(self, node: NodeProcess, path: str) -> Any:
         """What a node answers."""
         answer = self.http.get(f"http://127.0.0.1:{node.ports['http']}{path}")
         if answer.status_code != 200:
             raise DemoFailed(f"{path} at {node.name}: {answer.status_code} {answer.text[:300]}")
         return answer.json()
-
-    def definitions_are_everywhere(self) -> None:
-        """Each shard's leader has taken in its part of the file, and grants what it says."""
-        for node in self.nodes:
-            for vhost in VHOSTS.values():
-                until(lambda node=node, vhost=vhost: admits(node, vhost), "carl to be let in")
-        say("the file of definitions is there in both shards, at every node")
 
     def pulsar_clients(self) -> None:
         """The official client, by the service URL of each node."""
@@ -404,18 +318,8 @@ class Story:
         say(f"{shard}: {len(confirmed):,} confirmed, all there once; {more} that nobody confirmed")
 
     def stop(self) -> None:
-        """End all nodes. Idempotent."""
         self.http.close()
-        for each in self.nodes:
-            each.stop()
-
-
-def admits(node: NodeProcess, vhost: str) -> bool:
-    try:
-        connect(node, vhost).close()
-    except (pika.exceptions.AMQPError, OSError):
-        return False
-    return True
+        super().stop()
 
 
 def directory_of(node: NodeProcess, shard: str) -> Path:
