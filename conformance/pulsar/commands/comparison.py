@@ -65,6 +65,9 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "transactions pending-ack-internal-stats": NO_MANAGED_LEDGER,
     "transactions buffer-snapshot-internal-stats": "no reader has to know who was aborted",
     "transactions abort-transaction -m {most} -l 999999": "Pulsar fails with one that is not there",
+    "namespaces clear-backlog -force -s sub": (
+        "Pulsar fails while a topic without that subscription is in memory, as chance has it"
+    ),
     "namespaces policies": "Pulsar shows what was set and has no effect here",
     "namespaces get-backlog-quotas": (
         "Pulsar shows defaults there as if they were set, once somebody has asked which quotas "
