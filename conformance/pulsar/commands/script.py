@@ -144,7 +144,7 @@ topics get-schema-validation-enforce -ap {TOPIC}
 topics set-schema-validation-enforce -e {TOPIC}
 topics set-schema-validation-enforce {TOPIC}
 topics compact {TOPIC}
-topics compaction-status {TOPIC}
+topics compaction-status -w {TOPIC}
 topics offload -s 10M {TOPIC}
 topics offload-status {TOPIC}
 topics unload {TOPIC}
