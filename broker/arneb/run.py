@@ -21,6 +21,7 @@ from arneb.tls import NO_FILE
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.errors import AccessError
+from arneb_core.api.codec import name_codecs
 from arneb_core.api.errors import CoreError, StoreUnusable, describe
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import Engine
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arneb.handed import HandedOver
+
+
+CODECS: Final = ("arneb_amqp.codec", "arneb_pulsar.codec")
+"""What the project's metadata calls the entry points of ``arneb.codecs``."""
 
 
 async def serve_all(
@@ -41,6 +46,7 @@ async def serve_all(
 ) -> None:
     """Serve the clients of every listener until cancelled, or those that are handed over. Raises
     :class:`StoreUnusable`."""
+    name_codecs(*CODECS)
     try:
         catalogue = await _open_catalogue(core, config, handed)
     except (ValueError, AccessError) as error:

@@ -5,8 +5,13 @@ The rule: start-up time and memory are for what is used.
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
+
+from arneb.run import CODECS
+from arneb_core.api.codec import CODEC_GROUP
+from arneb_core.api.entry import Origin
 
 HEAVY: Final = (
     "starlette", "asyncio", "h11", "anyio", "httpx", "fastavro", "avro", "prometheus_client",
@@ -26,9 +31,12 @@ import sys, trio
 from pathlib import Path
 from arneb.config import load_config
 from arneb.process import run_broker
+from arneb_core.api.codec import codecs
 
 def say(line):
     if line.startswith("Server startup complete"):
+        if sys.argv[2:]:
+            print(*(each.name for each in codecs()))
         print(*sys.modules, sep="\\n", flush=True)
         raise SystemExit(0)
 
@@ -38,10 +46,9 @@ trio.run(run_broker, config, say)
 """
 
 
-def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
-    """Each module costs start-up time and memory for as long as the broker runs."""
+def modules_of_a_started_broker(data_dir: Path, *and_then: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", STARTED, str(tmp_path / "data")],
+        [sys.executable, "-c", STARTED, str(data_dir), *and_then],
         capture_output=True,
         text=True,
         check=False,
@@ -49,5 +56,24 @@ def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
     found = done.stdout.split()
     # Its end is an exception out of a nursery; what counts is that it came so far.
     assert "arneb_pulsar.server.listener" in found, done.stderr
+    return found
+
+
+def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
+    """Each module costs start-up time and memory for as long as the broker runs."""
+    found = modules_of_a_started_broker(tmp_path)
     assert not set(HEAVY) & set(found)
     assert len(found) <= MODULES_MAX
+
+
+def test_a_broker_knows_its_codecs_without_looking_for_what_is_installed(tmp_path: Path) -> None:
+    """The first entry of another frontend would hold the event loop up for that long."""
+    found = modules_of_a_started_broker(tmp_path, "with codecs")
+    assert set(found[: len(Origin)]) == set(Origin.__members__)
+    assert "arneb_amqp.codec" in found
+    assert not {"importlib.metadata", "email", "zipfile"} & set(found)
+
+
+def test_the_codecs_that_a_broker_names_are_those_that_are_installed() -> None:
+    installed = {each.value for each in entry_points(group=CODEC_GROUP)}
+    assert {f"{module}:CODEC" for module in CODECS} == installed

@@ -3,12 +3,15 @@
 The rule: only an origin's own frontend knows its wire form, and frontends never
 import one another. So each frontend publishes one :class:`Codec` under the entry
 point group ``arneb.codecs``, and whoever meets a foreign entry (the other
-frontend, Spark) finds the codec by the origin in the entry's header.
+frontend, Spark) finds the codec by the origin in the entry's header. A broker
+names its frontends' codecs by itself, for it must not read files when the first such
+entry comes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from itertools import repeat
 from typing import Final, Protocol, runtime_checkable
 
@@ -175,14 +178,37 @@ class BrokerCodec:
         return [Message(entry[HEADER_BYTES:], publish_time_ms=header.publish_time_ms)]
 
 
+_named: list[str] = []
+
+
+def name_codecs(*modules: str) -> None:
+    """Have :func:`codecs` load these modules' ``CODEC`` instead of what is installed.
+
+    To look for that imports :mod:`importlib.metadata` and reads a file of every installed package:
+    tens of milliseconds in which an event loop serves nobody. A broker's modules are hardly ever
+    not imported yet when they are asked for; where one frontend alone is served they are not, and
+    their two MiB are not spent.
+    """
+    _named[:] = modules
+    codecs.cache_clear()
+
+
 @cache
 def codecs() -> Mapping[Origin, Codec]:
-    """Every installed codec by origin, loaded once a process."""
-    # Two MiB that a broker needs only where one frontend meets what came by another.
-    from importlib.metadata import entry_points
-
+    """Every codec by origin, loaded once a process."""
     found: dict[Origin, Codec] = {Origin.BROKER: BrokerCodec()}
-    for point in entry_points(group=CODEC_GROUP):
-        codec: Codec = point.load()
+    for codec in map(_codec_of, _named) if _named else _installed():
         found[codec.origin] = codec
     return found
+
+
+def _codec_of(module: str) -> Codec:
+    codec: Codec = import_module(module).CODEC
+    return codec
+
+
+def _installed() -> Iterator[Codec]:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=CODEC_GROUP):
+        yield point.load()

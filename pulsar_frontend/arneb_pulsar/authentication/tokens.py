@@ -5,6 +5,7 @@ passed off as a secret.
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 from arneb_pulsar.authentication.grants import Grant, Unauthentic
@@ -23,6 +24,11 @@ class TokenKey:
 
     key: Any
     algorithms: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        # Only whoever uses tokens pays for it, and with the key: with the first token that comes,
+        # it would hold the event loop up for tens of milliseconds.
+        import_module("jwt")
 
 
 def secret_key(data: bytes) -> TokenKey:

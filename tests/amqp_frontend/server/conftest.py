@@ -1,10 +1,12 @@
 """A real server on a free loopback port, in a thread of its own, for blocking clients."""
 
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pika
 import pytest
@@ -17,6 +19,7 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.api.resource_alarms import Resource, ResourceAlarms
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.store.commit import inline as inline_commits
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
 from arneb_core.testing.leases import GivenLease
@@ -68,7 +71,8 @@ def serve_in_thread(
     path: Path, config: AmqpConfig | None = None, *, inline: bool = False
 ) -> Iterator[Broker]:
     """Run a server over ``path`` while the caller holds the iterator open; one that commits in the
-    event loop when it may, if it is to be ``inline``, and whose store cannot fail then."""
+    event loop when it may, however slow the disk is, if it is to be ``inline``, and whose store
+    cannot fail then."""
     broker, ready, stop = Broker(), Event(), []
     failures: list[BaseException] = []
 
@@ -116,18 +120,20 @@ def serve_in_thread(
             ready.set()
 
     thread = Thread(target=main)
-    thread.start()
-    ready.wait(10)
-    try:
-        if not failures:
-            yield broker
-    finally:
-        if broker.token is not None and stop:
-            broker.token.run_sync_soon(stop[0])
-        thread.join(10)
-        assert not thread.is_alive(), "the server did not stop"
-        if failures:
-            raise failures[0]
+    patient = patch.multiple(inline_commits, FAST_S=60.0, STALL_S=60.0)
+    with patient if inline else nullcontext():
+        thread.start()
+        ready.wait(10)
+        try:
+            if not failures:
+                yield broker
+        finally:
+            if broker.token is not None and stop:
+                broker.token.run_sync_soon(stop[0])
+            thread.join(10)
+            assert not thread.is_alive(), "the server did not stop"
+            if failures:
+                raise failures[0]
 
 
 @pytest.fixture(scope="module")
