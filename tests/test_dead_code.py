@@ -96,7 +96,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "broker/arneb/commands/backup.py: backup": "a command, found by its name",
     "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",
-    "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
     "pulsar_frontend/arneb_pulsar/namespaces/rules.py: CAUGHT_UP": BY_VALUE,
     "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
     "spark_connector/pyspark_arneb/source.py: streamWriter": OVERRIDDEN,
