@@ -88,7 +88,6 @@ LIBRARY: Final = "pulsar_frontend/arneb_pulsar/client/"
 
 SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
-    "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: content_type": BY_FIELD,
     "broker/arneb/commands/ctl.py: ctl": "a command, found by its name",
