@@ -16,7 +16,6 @@ CONFIDENCE_MIN: Final = 60
 
 BY_VALUE: Final = "an enum whose members are found by their values"
 BY_FIELD: Final = "its fields are read by name, by dataclasses or by its class"
-BY_NAME: Final = "found by the name of its module, as all codecs are"
 OVERRIDDEN: Final = "called, or read, by the library whose class it extends"
 
 SEEN_BY_NOBODY: Final[dict[str, str]] = {
