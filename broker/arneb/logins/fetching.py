@@ -6,12 +6,13 @@ and never with what; nor does any line of a log.
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+# Read at the start, by a broker whose settings name a server: with the first login, it would hold
+# the event loop up for some tenth of a second.
+import httpx
 import trio
-
-if TYPE_CHECKING:
-    from httpx import AsyncClient, Response
+from httpx import AsyncClient, Response
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Of one answer; a set of keys has some kilobytes, and ``allow`` has five bytes."""
@@ -47,10 +48,8 @@ class Fetcher:
     ) -> bytes:
         """What ``url`` answers to ``fields``, with status 200 or 201. Raises
         :class:`Unanswered`."""
-        import httpx
-
         if self._made is None:
-            self._made = httpx.AsyncClient(
+            self._made = AsyncClient(
                 follow_redirects=False, timeout=self._timeout_s, headers=AS_IT_IS
             )
         client = self._made
@@ -78,7 +77,7 @@ class Fetcher:
             await self._made.aclose()
 
 
-async def _body(url: str, answer: "Response") -> bytes:
+async def _body(url: str, answer: Response) -> bytes:
     if answer.status_code not in (200, 201):
         raise Unanswered(f"{url} answered with status {answer.status_code}")
     body = bytearray()

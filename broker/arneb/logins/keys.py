@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
+from jwt import PyJWK, PyJWTError
 
 from arneb.logins.fetching import Fetcher, Unanswered
 from arneb.logins.settings import NO_FILE, OAuthTable
@@ -129,8 +130,6 @@ def _of_file(settings: OAuthTable) -> SigningKey | None:
 
 def _published(data: bytes) -> dict[str, SigningKey]:
     """Raises :class:`ValueError` for what is no set of keys."""
-    from jwt import PyJWK, PyJWTError
-
     document = parse_json(data)
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):

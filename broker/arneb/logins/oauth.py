@@ -8,6 +8,8 @@ beside it says nothing.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import jwt
+
 from arneb.logins.keys import Keys, NoKey
 from arneb.logins.scopes import Scopes, parse_scopes
 from arneb.logins.settings import OAuthTable
@@ -85,8 +87,6 @@ class OAuthBackend:
 
     async def read(self, token: str) -> tuple[str, Scopes, float]:
         """User, scopes and end of a token. Raises :class:`.LoginRefused`."""
-        import jwt
-
         if len(token) > TOKEN_CHARACTERS_MAX:
             raise LoginRefused(f"expected a token of at most {TOKEN_CHARACTERS_MAX} characters")
         try:
