@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from arneb_pulsar.admin.elsewhere import FILTERS, GEO_REPLICATION, OFFLOADING
 from arneb_pulsar.admin.exchange import AdminError, AdminRequest
 from arneb_pulsar.admin.policy_kinds import INVALID, MALFORMED, OF_NAMESPACES
-from arneb_pulsar.namespaces.bundles import Boundaries, evenly, read_boundaries
+from arneb_pulsar.namespaces.bundles import Boundaries, evenly, read_asked
 from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing
 from arneb_pulsar.namespaces.fields import (
     read_actions,
@@ -162,7 +162,7 @@ def _bundles(document: Any) -> Boundaries | None:
         read_texts(given)
     if count <= 0:
         return None
-    return read_boundaries(given) if given else evenly(count)
+    return read_asked(given) if given else evenly(count)
 
 
 def _check_places(context: BrokerContext, tenant: str, table: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ Source: ``NamespaceBundleFactory``, ``NamespaceBundles``.
 import itertools
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -29,9 +30,20 @@ class InvalidBundle(ValueError):
 
 def evenly(count: int) -> Boundaries:
     """So many bundles of the same size."""
+    _check_number(count)
+    return [*(index * (1 << 32) // count for index in range(count)), HIGHEST]
+
+
+def read_asked(document: Any) -> Boundaries:
+    """What somebody asks for. Raises :class:`ValueError`."""
+    if isinstance(document, list):
+        _check_number(len(document) - 1)
+    return read_boundaries(document)
+
+
+def _check_number(count: int) -> None:
     if not 0 < count <= BUNDLES_MAX:
         raise ValueError(f"Invalid number of bundles, expected 1 to {BUNDLES_MAX}, got {count}")
-    return [*(index * (1 << 32) // count for index in range(count)), HIGHEST]
 
 
 def read_boundaries(document: Any) -> Boundaries:
@@ -61,9 +73,8 @@ def hash_of(topic: str) -> int:
 
 def bundle_of(boundaries: Boundaries, topic: str) -> tuple[int, int]:
     """The bundle that a topic is in."""
-    place = hash_of(topic)
-    index = max(index for index, each in enumerate(boundaries[:-1]) if each <= place)
-    return boundaries[index], boundaries[index + 1]
+    index = bisect_right(boundaries, hash_of(topic), hi=len(boundaries) - 1)
+    return boundaries[index - 1], boundaries[index]
 
 
 def find(boundaries: Boundaries, name: str, namespace: str) -> tuple[int, int]:

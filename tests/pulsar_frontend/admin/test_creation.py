@@ -8,6 +8,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 
 NAMESPACES = "/admin/v2/namespaces/public"
 MADE = f"{NAMESPACES}/made"
+TOO_MANY = [f"0x{each:08x}" for each in (*range(4097), 0xFFFFFFFF)]
 RATE = {
     "dispatchThrottlingRateInMsg": 10,
     "dispatchThrottlingRateInByte": 11,
@@ -125,6 +126,7 @@ async def test_what_is_nothing_sets_nothing(open_broker: OpenBroker) -> None:
         ({"bundles": {"numBundles": 1 << 20}}, 400),
         ({"bundles": {"numBundles": 2, "boundaries": ["0x1", "0xffffffff"]}}, 400),
         ({"bundles": {"boundaries": 3}}, 400),
+        ({"bundles": {"numBundles": 2, "boundaries": TOO_MANY}}, 400),
         ({"replication_clusters": "standalone"}, 400),
         ({"replication_clusters": ["elsewhere"]}, 403),
         ({"message_ttl_in_seconds": []}, 400),

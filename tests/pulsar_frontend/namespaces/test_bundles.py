@@ -55,6 +55,18 @@ def test_what_is_too_small_is_not_split() -> None:
         bundles.split([0, 1, bundles.HIGHEST], (0, 1))
 
 
+def test_boundaries_are_bounded_as_their_number_is() -> None:
+    """Where somebody asks for them: what is kept is read, however many there are."""
+    most = bundles.written(bundles.evenly(bundles.BUNDLES_MAX))
+    assert len(bundles.read_asked(most)) == bundles.BUNDLES_MAX + 1
+    more = sorted([*most, "0x00000001"])
+    with pytest.raises(ValueError, match="expected 1 to 4096, got 4097"):
+        bundles.read_asked(more)
+    with pytest.raises(ValueError, match="expected 1 to 4096, got 4097"):
+        bundles.evenly(bundles.BUNDLES_MAX + 1)
+    assert len(bundles.read_boundaries(more)) == bundles.BUNDLES_MAX + 2
+
+
 @pytest.mark.parametrize("document", [None, [], ["0x0"], ["0x1", "0xffffffff"], ["x", "y"]])
 def test_boundaries_that_are_none_are_refused(document: object) -> None:
     with pytest.raises(ValueError, match="."):
