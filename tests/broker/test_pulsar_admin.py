@@ -46,5 +46,21 @@ def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
         for path, expected in (("/admin/v2/nothing", 404), ("/", 404), (f"{default}/t", 405)):
             status, document = call("GET", path)
             assert (status, bool(json.loads(document)["reason"])) == (expected, True)
+        for method, path, expected in (
+            ("PUT", f"{default}/a%0Ab", 412),
+            ("PUT", f"{default}/t/subscription/a%0Ab", 204),
+            ("GET", "*", 404),
+            ("POST", "/metrics", 405),
+        ):
+            status, document = call(method, path)
+            assert (status, bool(document and json.loads(document)["reason"])) == (
+                expected,
+                expected >= 400,
+            )
+        path = f"{default}/t/partitions?checkAllowAutoCreation="
+        assert call("GET", path.replace("/t/", "/new/") + "false&checkAllowAutoCreation=true")[
+            0
+        ] == (404)
+        assert call("OPTIONS", f"{default}/t")[1] == b"DELETE, OPTIONS, PUT"
         status, document = call("POST", f"{default}/t/terminate", b"x" * (1 << 20 | 1))
         assert (status, bool(json.loads(document)["reason"])) == (413, True)

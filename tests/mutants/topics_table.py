@@ -7,6 +7,7 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 TESTS: Final = "tests/pulsar_frontend/"
 ADMIN_TESTS: Final = (TESTS + "admin/test_admin.py",)
+CALLS_TESTS: Final = (TESTS + "admin/test_calls.py",)
 ENFORCER_TESTS: Final = (
     TESTS + "services/test_policy_enforcer.py",
     TESTS + "services/test_topic_policies.py",
@@ -72,10 +73,37 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "a percent-encoded slash parts a name",
         PULSAR + "admin/router.py",
-        '        parts = [unquote(part) for part in raw_path.strip("/").split("/")]\n'
-        "        found = list(",
-        '        parts = unquote(raw_path).strip("/").split("/")\n        found = list(',
+        '    return raw_path.removeprefix("/").removesuffix("/").split("/")\n',
+        '    return unquote(raw_path).removeprefix("/").removesuffix("/").split("/")\n',
         ("tests/pulsar_frontend/admin/test_router.py",),
+    ),
+    Mutant(
+        "a path with an empty part is the one above it",
+        PULSAR + "admin/router.py",
+        '    return raw_path.removeprefix("/").removesuffix("/").split("/")\n',
+        '    return raw_path.strip("/").split("/")\n',
+        ("tests/pulsar_frontend/admin/test_router.py",),
+    ),
+    Mutant(
+        "a plus in a topic's name is a plus, as Java's client does not send it",
+        PULSAR + "admin/router.py",
+        '    free = FREE if "topic" in names else ()\n',
+        "    free: frozenset[str] = frozenset()\n",
+        CALLS_TESTS,
+    ),
+    Mutant(
+        "a flag without a value is false, whatever holds without it",
+        PULSAR + "admin/exchange.py",
+        '        return value.lower() == "true" if value else default\n',
+        '        return default if value is None else value.lower() == "true"\n',
+        CALLS_TESTS,
+    ),
+    Mutant(
+        "who asks for the boundaries of bundles may name any number of them",
+        PULSAR + "namespaces/bundles.py",
+        "    if isinstance(document, list):\n        _check_number(len(document) - 1)\n",
+        "",
+        ("tests/pulsar_frontend/namespaces/test_bundles.py",),
     ),
     Mutant(
         "the namespace wins over the topic",

@@ -47,7 +47,7 @@ def http_app(
             RuledRoute("/api/topics", _topics(core), MONITORING),
             *more,
         ],
-        exception_handlers={HTTPException: _refuse},
+        exception_handlers={HTTPException: refuse},
     )
 
 
@@ -80,7 +80,8 @@ def _topics(core: Core) -> Endpoint:
     return Pages(make, "application/json").answer
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
+async def refuse(request: Request, error: Exception) -> Response:
+    """Say as JSON why no route answers."""
     assert isinstance(error, HTTPException)
     return JSONResponse(
         {"reason": f"{error.detail}: {request.method} {request.url.path}"},

@@ -9,12 +9,13 @@ from typing import Final
 
 import trio
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.alarms import Alarms
+from arneb.http.app import refuse
 from arneb.http.connection import HOLD
 from arneb.http.guarded import CALLER, METRICS, Guarded
 from arneb.http.pages import Pages
@@ -51,12 +52,14 @@ def pulsar_admin_app(
         response = await _respond(context, Request(scope, receive))
         await response(scope, receive, send)
 
-    # Everything goes to the API's own router; Starlette sees to the life of the application.
+    # Starlette sees to the life of the application, and to figures. Everything else goes to the
+    # API's own router, whatever stands in its path.
     pages = Pages(partial(_metrics, PulsarMetrics(context, core), core, alarms), CONTENT_TYPE)
     metrics = [RuledRoute(path, pages.answer, MONITORING) for path in METRICS_PATHS]
-    routes = [*metrics, Mount("/", app=app)]
+    served = Starlette(routes=metrics, exception_handlers={HTTPException: refuse})
+    served.router.default = app
     return Guarded(
-        Starlette(routes=routes),
+        served,
         context.authenticator,
         METRICS_PATHS if open_metrics else (),
         is_super=context.authorizer.is_super,
@@ -85,7 +88,8 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
             break
     else:
         path = raw_path.partition(b"?")[0].decode("latin-1")
-        query = dict(request.query_params)
+        # Of a parameter that comes more than once the first counts, as in Pulsar.
+        query = dict(reversed(request.query_params.multi_items()))
         host = request.headers.get("host", "localhost")
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
         caller = request.scope[CALLER]

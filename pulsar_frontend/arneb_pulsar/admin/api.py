@@ -6,6 +6,7 @@ of ours is a 500 in one place.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from arneb_core.api.errors import (
@@ -42,8 +43,15 @@ from arneb_pulsar.admin import (
     transactions,
     unset,
 )
-from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
-from arneb_pulsar.admin.router import Route, Router
+from arneb_pulsar.admin.exchange import (
+    AdminError,
+    AdminReply,
+    AdminRequest,
+    no_need,
+    refusal,
+    text,
+)
+from arneb_pulsar.admin.router import NoSuchMethod, Route, Router
 from arneb_pulsar.admin.rules import check
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.context import BrokerContext
@@ -101,16 +109,16 @@ async def answer(
     """Answer one call. ``raw_path`` is still percent-encoded; ``hold`` is told what a large answer
     will take. Never raises but to be cancelled."""
     try:
+        if method == "OPTIONS" and (allowed := ", ".join(ROUTER.methods(raw_path))):
+            return replace(text(allowed), headers={"Allow": allowed})
         route, names = _found(method, raw_path)
         request = AdminRequest(names, query, body, host, caller, hold)
         check(route.rule, context, request)
         return await route.handle(context, request)
+    except NoSuchMethod as error:
+        return replace(refusal(error), headers={"Allow": ", ".join(ROUTER.methods(raw_path))})
     except AdminError as error:
-        reply = refusal(error)
-        if error.status == 405:
-            allowed = ", ".join(ROUTER.methods(raw_path))
-            return AdminReply(reply.status, reply.body, reply.kind, {"Allow": allowed})
-        return reply
+        return refusal(error)
     except CoreError as error:
         return refusal(AdminError(status_of(error), str(error)))
     except Exception:

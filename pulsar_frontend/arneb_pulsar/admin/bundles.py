@@ -78,7 +78,7 @@ async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def split(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Have two bundles for one."""
     namespace = namespace_of(context, request)
-    algorithm = request.query.get("splitAlgorithmName", ALGORITHMS[0])
+    algorithm = request.query.get("splitAlgorithmName") or ALGORITHMS[0]
     if algorithm not in ALGORITHMS:
         if algorithm in OTHERS:
             text = f"{algorithm} balances load among brokers, of which there is one"

@@ -26,11 +26,11 @@ from arneb_pulsar.services.context import BrokerContext
 
 
 async def list_clusters(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return document(sorted({context.config.cluster, *context.namespaces.clusters}))
+    return document(sorted(clusters_of(context)))
 
 
 async def get_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = _cluster(context, request)
+    name = cluster_of(context, request)
     found: dict[str, Any] = {}
     if name == context.config.cluster:
         urls = {
@@ -70,9 +70,15 @@ STORES: Final = (
 )
 
 
-def _cluster(context: BrokerContext, request: AdminRequest) -> str:
+def clusters_of(context: BrokerContext) -> set[str]:
+    """Those that are known: this one, and whatever was written down."""
+    return {context.config.cluster, *context.namespaces.clusters}
+
+
+def cluster_of(context: BrokerContext, request: AdminRequest) -> str:
+    """The cluster that a path names, which must be known. Raises :class:`AdminError`."""
     name = request.names["cluster"]
-    if name != context.config.cluster and name not in context.namespaces.clusters:
+    if name not in clusters_of(context):
         raise AdminError(404, "Cluster does not exist")
     return name
 
@@ -102,19 +108,19 @@ async def make_cluster(context: BrokerContext, request: AdminRequest) -> AdminRe
     name = request.names["cluster"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, "Cluster name is not valid")
-    if name == context.config.cluster or name in context.namespaces.clusters:
+    if name in clusters_of(context):
         raise AdminError(409, "Cluster already exists")
     await context.namespaces.put_cluster(name, _said(request))
     return AdminReply(200)
 
 
 async def change_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    await context.namespaces.put_cluster(_cluster(context, request), _said(request))
+    await context.namespaces.put_cluster(cluster_of(context, request), _said(request))
     return AdminReply(200)
 
 
 async def drop_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = _cluster(context, request)
+    name = cluster_of(context, request)
     if name == context.config.cluster:
         raise AdminError(412, "Cluster not empty")
     await context.namespaces.put_cluster(name, None)
@@ -149,7 +155,7 @@ async def put_replication(context: BrokerContext, request: AdminRequest) -> Admi
         raise AdminError(400, "expected a list of clusters")
     wanted = list(dict.fromkeys(e if isinstance(e, str) else json.dumps(e) for e in wanted))
     local = context.config.cluster
-    unknown = [each for each in wanted if each not in (local, *context.namespaces.clusters)]
+    unknown = [each for each in wanted if each not in clusters_of(context)]
     if of_topic and local not in wanted:
         text = "Can not remove local cluster from the local topic-level replication clusters policy"
         raise AdminError(412, text)
@@ -215,7 +221,7 @@ async def change_tenant(context: BrokerContext, request: AdminRequest) -> AdminR
 
 
 async def drop_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = _tenant(context, request)
+    name = _tenant(context, request, "Tenant doesn't exist")
     if context.namespaces.namespaces(name):
         raise AdminError(409, "The tenant still has active namespaces")
     await context.namespaces.drop_tenant(name)
@@ -223,10 +229,12 @@ async def drop_tenant(context: BrokerContext, request: AdminRequest) -> AdminRep
     return DONE
 
 
-def _tenant(context: BrokerContext, request: AdminRequest) -> str:
+def _tenant(
+    context: BrokerContext, request: AdminRequest, otherwise: str = "Tenant does not exist"
+) -> str:
     name = request.names["tenant"]
     if name not in context.namespaces.tenants:
-        raise AdminError(404, "Tenant does not exist")
+        raise AdminError(404, otherwise)
     return name
 
 
@@ -245,6 +253,8 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
     return {"adminRoles": roles}
 
 
+CLUSTER: Final = "/admin/v2/clusters/{cluster}"
+
 READ_PLACES: Final = on_policy("REPLICATION", writes=False, of_topic=False)
 READ_TOPIC_PLACES: Final = on_policy("REPLICATION", writes=False, of_topic=True)
 
@@ -255,10 +265,10 @@ ROUTES: Final[list[Route]] = [
         anybody("it is one name, which clients are told anyway"),
         list_clusters,
     ),
-    Route("GET", "/admin/v2/clusters/{cluster}", SUPER_USER, get_cluster),
-    Route("PUT", "/admin/v2/clusters/{cluster}", SUPER_USER, make_cluster),
-    Route("POST", "/admin/v2/clusters/{cluster}", SUPER_USER, change_cluster),
-    Route("DELETE", "/admin/v2/clusters/{cluster}", SUPER_USER, drop_cluster),
+    Route("GET", CLUSTER, SUPER_USER, get_cluster),
+    Route("PUT", CLUSTER, SUPER_USER, make_cluster),
+    Route("POST", CLUSTER, SUPER_USER, change_cluster),
+    Route("DELETE", CLUSTER, SUPER_USER, drop_cluster),
     Route("GET", PATH + "/replication", READ_PLACES, get_replication),
     Route("POST", PATH + "/replication", SUPER_USER, put_replication),
     Route("GET", PATH + "/allowedClusters", READ_PLACES, get_allowed),

@@ -22,6 +22,17 @@ GEO_REPLICATION: Final = "Geo-replication does not exist here: this cluster is a
 ONE_BROKER: Final = "There is one broker, and nothing to balance or to place"
 NO_JAVA: Final = "There is no Java virtual machine here: /metrics has the figures of the broker"
 FILTERS: Final = "Entry filters are classes of Java, which this broker does not load"
+VERSION_1: Final = (
+    "Names with a cluster in them, of version 1, are not served: ask below /admin/v2 and "
+    "/lookup/v2/topic, by tenant/namespace"
+)
+OF_VERSION_1: Final = (
+    "brokers", "broker-stats", "clusters", "namespaces", "non-persistent", "persistent",
+    "properties", "resource-quotas", "schemas",
+)  # fmt: skip
+OVER_HTTP: Final = (
+    "Producers and consumers of Pulsar come by its binary protocol, not over HTTP or WebSocket"
+)
 
 BELOW: Final[Mapping[str, str]] = {
     "/admin/v3/functions": JOBS,
@@ -38,6 +49,10 @@ BELOW: Final[Mapping[str, str]] = {
     "/admin/v2/broker-stats/mbeans": NO_JAVA,
     "/admin/v2/broker-stats/allocator-stats": NO_JAVA,
     "/admin/v2/broker-stats/broker-resource-availability": ONE_BROKER,
+    "/lookup/v2/destination": VERSION_1,
+    "/topics": OVER_HTTP,
+    "/ws": OVER_HTTP,
+    **{f"/admin/{kind}": VERSION_1 for kind in OF_VERSION_1},
 }
 """By the beginning of their paths."""
 

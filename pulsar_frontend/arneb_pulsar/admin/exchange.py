@@ -43,9 +43,10 @@ class AdminRequest:
     hold: Callable[[int], Awaitable[None]] = no_need
     """Says how many bytes a large answer will take, and waits until there is room for them."""
 
-    def flag(self, name: str) -> bool:
-        """A query parameter that is true or false."""
-        return self.query.get(name, "false").lower() == "true"
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A query parameter that is true or false; empty, it says nothing."""
+        value = self.query.get(name)
+        return value.lower() == "true" if value else default
 
     def json(self) -> Any:
         """The body. Raises :class:`AdminError`."""

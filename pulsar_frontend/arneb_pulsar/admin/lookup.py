@@ -25,8 +25,10 @@ async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
     secured = as_reached(context.urls.tls, request.host)
     if not (url or secured):
         raise AdminError(503, "Pulsar clients are not served here")
-    found = {"brokerUrl": url, "nativeUrl": url, "httpUrl": f"http://{request.host}"}
-    return document(found | {"brokerUrlSsl": secured, "brokerUrlTls": secured})
+    found = {"brokerUrl": url, "httpUrl": f"http://{request.host}", "nativeUrl": url}
+    return document(
+        found | {"brokerUrlSsl": secured} | ({"brokerUrlTls": secured} if secured else {})
+    )
 
 
 def as_reached(url: str, host: str) -> str:

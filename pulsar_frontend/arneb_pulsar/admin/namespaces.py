@@ -8,7 +8,14 @@ from arneb_pulsar.admin.paths import namespace_in
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_namespace, on_policy, on_tenant
 from arneb_pulsar.authorization.operations import NamespaceOperation
-from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT, SYSTEM_NAMESPACE, parse_topic
+from arneb_pulsar.names import (
+    DOMAINS,
+    ENTITY,
+    NON_PERSISTENT,
+    PERSISTENT,
+    SYSTEM_NAMESPACE,
+    parse_topic,
+)
 from arneb_pulsar.namespaces.bundles import (
     DEFAULT,
     Boundaries,
@@ -38,16 +45,20 @@ NOT_HERE: Final[dict[str, Any]] = {
 """Of a namespace's policies, what cannot be set here: as Pulsar shows it where nobody has."""
 
 
-def namespace_of(context: BrokerContext, request: AdminRequest) -> str:
+def namespace_of(
+    context: BrokerContext, request: AdminRequest, otherwise: str = "Namespace does not exist"
+) -> str:
     """The namespace that a path names, which must be there. Raises :class:`AdminError`."""
     name = namespace_in(request)
     if not context.namespaces.has_namespace(name):
-        raise AdminError(404, "Namespace does not exist")
+        raise AdminError(404, otherwise)
     return name
 
 
 async def list_namespaces(context: BrokerContext, request: AdminRequest) -> AdminReply:
     tenant = request.names["tenant"]
+    if not ENTITY.fullmatch(tenant):
+        raise AdminError(412, "Tenant name is not valid")
     if tenant not in context.namespaces.tenants:
         raise AdminError(404, "Tenant not found")
     return document(context.namespaces.namespaces(tenant))
@@ -69,7 +80,9 @@ async def make_namespace(context: BrokerContext, request: AdminRequest) -> Admin
 
 
 async def drop_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = namespace_of(context, request)
+    name = namespace_of(
+        context, request, "Namespace {tenant}/{namespace} does not exist.".format(**request.names)
+    )
     topics = context.topics.named(name)
     partitioned = [
         each for domain in DOMAINS for each in context.namespaces.partitioned_in(domain, name)
@@ -90,7 +103,7 @@ async def drop_namespace(context: BrokerContext, request: AdminRequest) -> Admin
 
 async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = namespace_of(context, request)
-    mode = request.query.get("mode", "PERSISTENT")
+    mode = request.query.get("mode") or "PERSISTENT"
     if mode not in MODES:
         raise AdminError(400, f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
     topics = context.topics

@@ -28,6 +28,7 @@ from arneb_pulsar.transactions.states import PROVISIONAL, TransactionId
 
 NOT_FOUND: Final = "Message not found"
 ID_NOT_FOUND: Final = "Message id not found"
+NO_MESSAGES: Final = "Could not examine messages due to the total message is zero"
 
 LOOKED_PER_TURN: Final = 100
 """Open transactions: a fraction of a millisecond."""
@@ -86,11 +87,13 @@ def _marks(transaction: TransactionId) -> Mapping[str, str]:
 async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The nth entry from either end of the log, counted from 1."""
     topic = plain(context, topic_of(context, request))
+    asked = {"messagePosition": request.query.get("messagePosition") or "1"}
+    number = AdminRequest(asked).number("messagePosition")
+    if not any(each.entries for each in topic.ledgers()):
+        raise AdminError(412, NO_MESSAGES)
     end = request.query.get("initialPosition", "latest")
     if end not in ("earliest", "latest"):
         raise AdminError(412, f"initialPosition: expected earliest or latest, got {end!r}")
-    asked = {"number": request.query.get("messagePosition", "1")}
-    number = AdminRequest(asked).number("number")
     place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
     return await _message(context, request, topic, place)
 

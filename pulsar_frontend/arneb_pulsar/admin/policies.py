@@ -84,12 +84,16 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
     async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
         target = target_of(context, request)
         wanted = kind.empty
-        if not request.body and kind.query in request.query:
-            wanted = AdminRequest(body=request.query[kind.query].encode()).json()
+        if kind.query in request.query and not request.body:
+            if not (said := request.query[kind.query]):
+                return await drop(context, request)
+            wanted = AdminRequest(body=said.encode()).json()
         elif request.body.strip():
             wanted = request.json()
         elif not kind.boxed and kind.empty is None:
             raise AdminError(400, "The request entity cannot be empty.")
+        if kind.empty is not None and is_nothing(wanted):
+            wanted = kind.empty
         if kind.boxed and (wanted is None or (kind.is_value and is_nothing(wanted))):
             return await drop(context, request)
         try:
@@ -155,7 +159,7 @@ def _check_quota(target: PolicyTarget, kind: QuotaType, quota: Quota) -> None:
 
 
 def _quota_type(request: AdminRequest) -> QuotaType:
-    name = request.query.get("backlogQuotaType", QuotaType.SIZE.value)
+    name = request.query.get("backlogQuotaType") or QuotaType.SIZE.value
     try:
         return QuotaType(name)
     except ValueError as error:

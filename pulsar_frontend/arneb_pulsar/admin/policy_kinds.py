@@ -71,7 +71,7 @@ class Kind:
     effective: Callable[[BrokerContext, TopicName], Any] | None = None
     """What holds of a topic in the end, where more than policies decides."""
     empty: Any = None
-    """What no body at all sets."""
+    """What no body at all sets, and one of ``null`` too."""
     boxed: bool = False
     """No value, or ``null``, takes it back; of others ``null`` is 0 or false, and no value is
     refused. (In Pulsar, whether a call takes an object or one of Java's primitives.)"""

@@ -1,19 +1,25 @@
 """The router: which handler answers which method and path.
 
 The rule: pure. A path is matched part by part, each decoded by itself, so that a name may hold
-a slash; a path that nobody knows is 404, a method that it does not have 405.
+a slash; a path that nobody knows is 404, a method that it does not have 405. A slash at the end
+is passed over; an empty part is none that a variable could be.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest
 from arneb_pulsar.admin.rules import Rule
 from arneb_pulsar.services.context import BrokerContext
 
 Handler = Callable[[BrokerContext, AdminRequest], Awaitable[AdminReply]]
+
+
+class NoSuchMethod(AdminError):
+    """The path is known, and not by that method."""
 
 
 class Route(NamedTuple):
@@ -27,6 +33,12 @@ class Route(NamedTuple):
 
 
 VARIABLE: Final = "{}"
+
+FREE: Final = frozenset({"topic", "subscription"})
+"""Names of any characters, below a topic's path: Pulsar's clients encode them as forms are, and a
+plus is a space there. Elsewhere it is a plus."""
+
+BROKEN: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(slots=True)
@@ -70,21 +82,38 @@ class Router:
 
     def find(self, method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
         """The route and the variables of a path as it was sent. Raises :class:`AdminError`."""
-        parts = [unquote(part) for part in raw_path.strip("/").split("/")]
-        found = list(_matches(self._root, parts, ()))
+        if BROKEN.search(raw_path):
+            raise AdminError(400, f"expected two hexadecimal digits behind %, got {raw_path!r:.80}")
+        found = list(_matches(self._root, _parts(raw_path), ()))
         method = "GET" if method == "HEAD" else method  # the body is left out where it is sent
         for node, values in found:
             if method in node.routes:
                 route, names = node.routes[method]
-                return route, dict(zip(names, values, strict=True))
+                return route, _decoded(names, values)
         if not found:
             raise AdminError(404, f"Not found: {method} {raw_path}")
-        raise AdminError(405, f"Method not allowed: {method} {raw_path}")
+        raise NoSuchMethod(405, f"Method not allowed: {method} {raw_path}")
 
     def methods(self, raw_path: str) -> list[str]:
-        """The methods that a path has, sorted."""
-        parts = [unquote(part) for part in raw_path.strip("/").split("/")]
-        return sorted({each for node, _ in _matches(self._root, parts, ()) for each in node.routes})
+        """What a path may be asked by, sorted; nothing for one that is not known."""
+        nodes = [node for node, _ in _matches(self._root, _parts(raw_path), ())]
+        found = {method for node in nodes for method in node.routes}
+        if not found:
+            return []
+        return sorted(found | ({"HEAD", "OPTIONS"} if "GET" in found else {"OPTIONS"}))
+
+
+def _parts(raw_path: str) -> list[str]:
+    return raw_path.removeprefix("/").removesuffix("/").split("/")
+
+
+def _decoded(names: Sequence[str], values: Sequence[str]) -> Mapping[str, str]:
+    """The variables of a path, of which ``values`` are as they were sent."""
+    free = FREE if "topic" in names else ()
+    return {
+        name: unquote_plus(value) if name in free else unquote(value)
+        for name, value in zip(names, values, strict=True)
+    }
 
 
 def _matches(
@@ -95,7 +124,7 @@ def _matches(
         if node.routes:
             yield node, values
         return
-    if (fixed := node.below.get(parts[0])) is not None:
+    if (fixed := node.below.get(unquote(parts[0]))) is not None:
         yield from _matches(fixed, parts[1:], (*values, parts[0]) if fixed.told else values)
     if parts[0] and (variable := node.below.get(VARIABLE)) is not None:
         yield from _matches(variable, parts[1:], (*values, parts[0]))

@@ -55,7 +55,7 @@ async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminRep
     if name.partition >= 0:
         raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
     _check_partitioned(context, name)
-    each = request.query.get("perPartition", "true").lower() == "true"
+    each = request.flag("perPartition", default=True)
     detail = await _detail(context, request, context.topics.parts(name))
     return document(partitioned_document(context, name, detail, request.host, each=each))
 
@@ -107,7 +107,7 @@ async def _detail(
     return Detail(
         publishers=not request.flag("excludePublishers"),
         consumers=not request.flag("excludeConsumers"),
-        backlog_bytes=request.query.get("subscriptionBacklogSize", "true").lower() == "true",
+        backlog_bytes=request.flag("subscriptionBacklogSize", default=True),
         earliest_ms=earliest,
     )
 

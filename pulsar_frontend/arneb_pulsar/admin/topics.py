@@ -6,11 +6,13 @@ from typing import Any, Final
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.namespaces import boundaries_of
 from arneb_pulsar.admin.paths import namespace_in, topic_in
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_namespace, on_policy, on_topic
 from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
 from arneb_pulsar.names import TopicName, is_system_name
+from arneb_pulsar.namespaces.bundles import bundle_of, named
 from arneb_pulsar.namespaces.coercion import is_nothing, whole_number
 from arneb_pulsar.namespaces.fields import read_properties
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
@@ -58,7 +60,12 @@ def _why_not_there(context: BrokerContext, name: TopicName) -> str:
 
 
 async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    return document(_listed(context, request, partitioned=False))
+    """Those of a bundle, if one is named; of a name that is none's there are none."""
+    found = _listed(context, request, partitioned=False)
+    if (bundle := request.query.get("bundle")) is not None:
+        boundaries = boundaries_of(context, namespace_in(request))
+        found = [each for each in found if named(*bundle_of(boundaries, each)) == bundle]
+    return document(found)
 
 
 async def list_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -119,7 +126,8 @@ async def terminate(context: BrokerContext, request: AdminRequest) -> AdminReply
 async def terminate_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
     if not context.namespaces.partitions(name):
-        raise AdminError(405, "Termination of a non-partitioned topic is not allowed")
+        text = "Termination of a non-partitioned topic is not allowed using partitioned-terminate"
+        raise AdminError(405, f"{text}, please use terminate commands")
     ended: dict[str, dict[str, int]] = {}
     for part in context.topics.parts(name):
         topic = context.core.topic(part.core_name)

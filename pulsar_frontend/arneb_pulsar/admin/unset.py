@@ -6,9 +6,11 @@ or a topic go on. Setting it is refused, with the reason (:mod:`.elsewhere`).
 
 from typing import Final
 
+from arneb_pulsar.admin.clusters import CLUSTER, cluster_of, clusters_of
 from arneb_pulsar.admin.exchange import (
     DONE,
     NOTHING_SET,
+    AdminError,
     AdminReply,
     AdminRequest,
     document,
@@ -51,8 +53,30 @@ async def replicated(context: BrokerContext, request: AdminRequest) -> AdminRepl
     return document({str(part): False for part in parts})
 
 
-async def racks(context: BrokerContext, request: AdminRequest) -> AdminReply:
+async def nothing_known(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Of racks, and of failure domains."""
     return document({})
+
+
+async def peers(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    cluster_of(context, request)
+    return NOTHING_SET
+
+
+async def isolated(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """No namespace is, from any broker."""
+    name = request.names["cluster"]
+    if name not in clusters_of(context):
+        raise AdminError(404, f"Cluster {name} does not exist.")
+    raise AdminError(404, f"NamespaceIsolationPolicies for cluster {name} does not exist")
+
+
+async def domain(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = request.names["cluster"]
+    if name not in clusters_of(context):
+        raise AdminError(412, f"Cluster {name} does not exist.")
+    text = f"Domain {request.names['name']} for cluster {name} does not exist"
+    raise AdminError(404, text)
 
 
 def _asked(path: str, policy: str, reply: AdminReply = NOTHING_SET) -> Route:
@@ -75,7 +99,14 @@ ROUTES: Final[list[Route]] = [
     _asked("offloadThresholdInSeconds", "OFFLOAD", NOTHING_OFFLOADED),
     _asked("offloadDeletionLagMs", "OFFLOAD"),
     _asked("entryFilters", "ENTRY_FILTERS"),
-    Route("GET", "/admin/v2/bookies/racks-info", SUPER_USER, racks),
+    Route("GET", "/admin/v2/bookies/racks-info", SUPER_USER, nothing_known),
+    Route("GET", CLUSTER + "/peers", SUPER_USER, peers),
+    Route("GET", CLUSTER + "/failureDomains", SUPER_USER, nothing_known),
+    Route("GET", CLUSTER + "/failureDomains/{name}", SUPER_USER, domain),
+    *(
+        Route("GET", f"{CLUSTER}/namespaceIsolationPolicies{below}", SUPER_USER, isolated)
+        for below in ("", "/{name}", "/brokers", "/brokers/{name}")
+    ),
     *routes_of_topics(
         _asked_of_topic("offloadPolicies", "OFFLOAD"),
         _asked_of_topic(
