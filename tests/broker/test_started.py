@@ -35,20 +35,34 @@ from arneb_core.api.codec import codecs
 
 def say(line):
     if line.startswith("Server startup complete"):
-        if sys.argv[2:]:
+        if "codecs" in sys.argv[3:]:
             print(*(each.name for each in codecs()))
         print(*sys.modules, sep="\\n", flush=True)
         raise SystemExit(0)
 
-config = load_config(None, data_dir=Path(sys.argv[1]), amqp="off", pulsar="127.0.0.1:0",
+file = Path(sys.argv[2])
+config = load_config(file if file.exists() else None, data_dir=Path(sys.argv[1]),
+                     amqp="127.0.0.1:0" if file.exists() else "off", pulsar="127.0.0.1:0",
                      http="off", http_pulsar="off")
 trio.run(run_broker, config, say)
 """
 
 
-def modules_of_a_started_broker(data_dir: Path, *and_then: str) -> list[str]:
+FILE: Final = "arneb.toml"
+"""Its settings, if it has any; then it serves AMQP's clients too."""
+
+OAUTH_SETTINGS: Final = """
+[logins]
+backends = ["oauth"]
+[logins.oauth]
+resource_server_id = "arneb"
+jwks_url = "http://127.0.0.1:1/keys"
+"""
+
+
+def modules_of_a_started_broker(tmp_path: Path, *and_then: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", STARTED, str(data_dir), *and_then],
+        [sys.executable, "-c", STARTED, str(tmp_path / "data"), str(tmp_path / FILE), *and_then],
         capture_output=True,
         text=True,
         check=False,
@@ -68,7 +82,7 @@ def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
 
 def test_a_broker_knows_its_codecs_without_looking_for_what_is_installed(tmp_path: Path) -> None:
     """The first entry of another frontend would hold the event loop up for that long."""
-    found = modules_of_a_started_broker(tmp_path, "with codecs")
+    found = modules_of_a_started_broker(tmp_path, "codecs")
     assert set(found[: len(Origin)]) == set(Origin.__members__)
     assert "arneb_amqp.codec" in found
     assert not {"importlib.metadata", "email", "zipfile"} & set(found)
@@ -77,3 +91,9 @@ def test_a_broker_knows_its_codecs_without_looking_for_what_is_installed(tmp_pat
 def test_the_codecs_that_a_broker_names_are_those_that_are_installed() -> None:
     installed = {each.value for each in entry_points(group=CODEC_GROUP)}
     assert {f"{module}:CODEC" for module in CODECS} == installed
+
+
+def test_a_broker_reads_at_its_start_what_it_asks_login_servers_with(tmp_path: Path) -> None:
+    """The first login would hold the event loop up for that long."""
+    (tmp_path / FILE).write_text(OAUTH_SETTINGS)
+    assert {"httpx", "jwt"} <= set(modules_of_a_started_broker(tmp_path))

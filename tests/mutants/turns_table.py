@@ -14,6 +14,7 @@ SERVER_TESTS: Final = ("tests/amqp_frontend/server/test_turns.py",)
 HASH_TESTS: Final = ("tests/amqp_frontend/routing/test_consistent_hash.py",)
 
 TRANSLATING_TESTS: Final = ("tests/pulsar_frontend/session/test_translation.py",)
+STARTED_TESTS: Final = ("tests/broker/test_started.py",)
 
 TURNS_MUTANTS: Final = (
     Mutant(
@@ -555,5 +556,12 @@ TURNS_MUTANTS: Final = (
         "            self.is_alone = core.turn_ends(may_be_called=is_all)\n",
         "            self.is_alone = core.turn_ends(may_be_called=True)\n",
         ("tests/amqp_frontend/server/test_effects.py",),
+    ),
+    Mutant(
+        "a broker looks for installed codecs when the first foreign entry comes",
+        "broker/arneb/run.py",
+        "    name_codecs(*CODECS)\n",
+        "",
+        STARTED_TESTS,
     ),
 )
