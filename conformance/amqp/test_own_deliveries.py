@@ -12,6 +12,8 @@ TIMES = 300
 MOST = 0.9
 """RabbitMQ's processes race: of two hundred confirms one is the first."""
 
+CANCELS = 20
+
 Piece = tuple[str, ...]
 
 
@@ -46,16 +48,61 @@ def test_a_message_comes_before_the_answer_to_its_publish(
         assert heard[whole] >= MOST * TIMES, heard
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_was_published_before_a_cancel_still_comes(
+    broker: Target, name: Named, durable: bool
+) -> None:
+    queue = name("cancelled")
+    with WireClient(broker) as raw:
+        raw.open()
+        raw.open_channel()
+        raw.send(commands.Queue.Declare(queue=queue, durable=durable), 1)
+        raw.read()
+        for _ in range(CANCELS):
+            raw.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True), 1)
+            assert isinstance(raw.read(), commands.Basic.ConsumeOk)
+            cancel = frame.marshal(commands.Basic.Cancel(consumer_tag="c"), 1)
+            raw.socket.sendall(_publish(queue) * 10 + cancel)
+            heard = [raw.read() for _ in range(31)]
+            assert [type(each) for each in heard[:30:3]] == [commands.Basic.Deliver] * 10
+            assert isinstance(heard[30], commands.Basic.CancelOk)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_was_published_before_another_consumer_came_goes_to_the_first(
+    broker: Target, name: Named, durable: bool
+) -> None:
+    queue = name("shared")
+    with WireClient(broker) as raw:
+        raw.open()
+        raw.open_channel()
+        raw.send(commands.Queue.Declare(queue=queue, durable=durable), 1)
+        raw.read()
+        raw.send(commands.Basic.Consume(queue=queue, consumer_tag="first", no_ack=True), 1)
+        assert isinstance(raw.read(), commands.Basic.ConsumeOk)
+        comes = commands.Basic.Consume(queue=queue, consumer_tag="second", no_ack=True)
+        raw.socket.sendall(_publish(queue) * 10 + frame.marshal(comes, 1))
+        heard = [raw.read() for _ in range(31)]
+        tags = [each.consumer_tag for each in heard if isinstance(each, commands.Basic.Deliver)]
+        assert tags == ["first"] * 10
+
+
+def _publish(queue: str) -> bytes:
+    """The frames of a persistent message."""
+    properties = commands.Basic.Properties(delivery_mode=2)
+    frames = (
+        commands.Basic.Publish(routing_key=queue),
+        header.ContentHeader(0, 1, properties),
+        body.ContentBody(b"x"),
+    )
+    return b"".join(frame.marshal(each, 1) for each in frames)
+
+
 def _heard(
     raw: WireClient, queue: str, commit: base.Frame | None, answer: str
 ) -> tuple[Piece, ...]:
     """Publish one message; the methods that come, piece by piece."""
-    properties = commands.Basic.Properties(delivery_mode=2)
-    frames = [
-        frame.marshal(commands.Basic.Publish(routing_key=queue), 1),
-        frame.marshal(header.ContentHeader(0, 1, properties), 1),
-        frame.marshal(body.ContentBody(b"x"), 1),
-    ]
+    frames = [_publish(queue)]
     if commit is not None:
         frames.append(frame.marshal(commit, 1))
     raw.socket.sendall(b"".join(frames))

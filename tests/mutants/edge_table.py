@@ -9,6 +9,7 @@ from tests.mutants.table import Mutant
 
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
+EFFECTS: Final = ("tests/amqp_frontend/server/test_effects.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
 PROXY_HEADERS: Final = ("tests/core/api/test_proxy_protocol.py",)
@@ -42,6 +43,34 @@ EDGE_MUTANTS: Final = (
         AMQP + "server/effects.py",
         "        await self._connection.deliveries_made()\n",
         "",
+        OWN_DELIVERIES,
+    ),
+    Mutant(
+        "a cancel and a consumer that comes overtake deliveries that are ready",
+        AMQP + "server/effects.py",
+        "    return isinstance(effect, Consume | Cancel)\n",
+        "    return False\n",
+        EFFECTS,
+    ),
+    Mutant(
+        "a cancel does not wait until what was published before it is in its queue",
+        AMQP + "server/effects.py",
+        "(Perform, Get, Consume, Cancel, Leave, EndConnection)",
+        "(Perform, Get, Consume, Leave, EndConnection)",
+        OWN_DELIVERIES,
+    ),
+    Mutant(
+        "a purge takes what is about to be delivered",
+        AMQP + "server/effects.py",
+        "        return isinstance(effect.command, Queue.Purge | Queue.Delete)\n",
+        "        return False\n",
+        EFFECTS,
+    ),
+    Mutant(
+        "who empties a queue waits for no deliveries but its own",
+        AMQP + "server/connection.py",
+        "        if to_anybody and not self._behind_deliveries:\n",
+        "        if False:\n",
         OWN_DELIVERIES,
     ),
     Mutant(

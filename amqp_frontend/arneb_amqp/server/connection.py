@@ -180,9 +180,12 @@ class Connection:
         """Write nothing before the answer to a transaction."""
         self._answer_follows = True
 
-    async def deliveries_made(self) -> None:
-        """Wait for the deliveries that a commit brings about; the answer to it goes behind them."""
+    async def deliveries_made(self, *, to_anybody: bool = False) -> None:
+        """Wait for the deliveries that are ready, so that an answer goes behind them; not if they
+        are all to others, unless those count."""
         self._answer_follows = False
+        if to_anybody and not self._behind_deliveries:
+            self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         if self._goes_behind_deliveries():
             self._delivered = delivered = trio.Event()
             await delivered.wait()

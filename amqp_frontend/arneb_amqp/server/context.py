@@ -67,8 +67,9 @@ class CoreEvents(Protocol):
         """A transaction is on disk, and :meth:`deliveries_made` will be called."""
         ...
 
-    async def deliveries_made(self) -> None:
-        """Wait for the deliveries that a commit brings about."""
+    async def deliveries_made(self, *, to_anybody: bool = False) -> None:
+        """Wait for the deliveries that are ready, if any may be for this connection, or
+        ``to_anybody``."""
         ...
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
@@ -89,7 +90,7 @@ class Nobody:
     def answer_follows(self) -> None:
         """Nothing is written."""
 
-    async def deliveries_made(self) -> None:
+    async def deliveries_made(self, *, to_anybody: bool = False) -> None:
         """Nobody waits for them."""
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:

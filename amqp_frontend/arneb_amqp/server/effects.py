@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeGuard, assert_never
 
 import trio
+from pamqp.commands import Queue
 
 from arneb_amqp.errors import AmqpError, precondition_failed
 from arneb_amqp.routing.search import Search
@@ -51,9 +52,17 @@ from arneb_core.api.errors import CoreError
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.supervision import contain
 
-_AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
+_AFTER_PUBLISHES: Final = (Perform, Get, Consume, Cancel, Leave, EndConnection)
 """Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
 client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
+
+
+def _after_deliveries(effect: Awaited) -> bool:
+    """Whether it waits also until those that stand before a queue have been given what is in it:
+    RabbitMQ's queues hear of a publish before they hear of the method behind it."""
+    if isinstance(effect, Perform):
+        return isinstance(effect.command, Queue.Purge | Queue.Delete)
+    return isinstance(effect, Consume | Cancel)
 
 
 POSITIONS_PER_TURN: Final = 8_192
@@ -189,6 +198,8 @@ class EffectRunner:
                             await self._connection.room()
                         if isinstance(effect, _AFTER_PUBLISHES):
                             await self._wait_until_published()
+                        if _after_deliveries(effect):
+                            await self._connection.deliveries_made(to_anybody=True)
                         event = await self._answer(effect)
                         self._session.handle(event, *self._instants())
                         if self._session.discarded:

@@ -68,8 +68,11 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Authorize: (Authorize(Question(Right.READ, Kind.QUEUE, "q")), ["authorize"]),
     Find: (Find(FoundAtOnce()), []),  # type: ignore[arg-type]
     Perform: (Perform(Queue.Declare()), ["perform"]),
-    Consume: (Consume(ONE, Consumption("q", "t", False, False, {}, ())), ["consume"]),
-    Cancel: (Cancel(ONE), ["cancel"]),
+    Consume: (
+        Consume(ONE, Consumption("q", "t", False, False, {}, ())),
+        ["deliveries_made", "consume"],
+    ),
+    Cancel: (Cancel(ONE), ["deliveries_made", "cancel"]),
     Get: (Get(ONE, "q", False), ["get"]),
     Commit: (Commit(), ["present", "commit", "answered", "deliveries_made"]),
     Leave: (Leave((ONE,)), ["leave"]),
@@ -113,7 +116,7 @@ class Recorder:
             self.calls.append(name)
             return [] if name == "present" else None
 
-        async def acall(*_: object) -> object:
+        async def acall(*_: object, **__: object) -> object:
             self.calls.append(name)
             if self._failing is not None:
                 raise self._failing
@@ -148,6 +151,14 @@ async def test_every_effect_is_carried_out(kind: type[Effect]) -> None:
     assert recorder.calls == calls
     assert len(session.events) == len(waiting)
     assert all(isinstance(each, RequestDone) for each in session.events)
+
+
+@pytest.mark.parametrize("kind", [Queue.Purge, Queue.Delete])
+async def test_a_queue_is_emptied_behind_the_deliveries_that_are_ready(kind: type[Any]) -> None:
+    recorder = Recorder()
+    made = runner(Session(Perform(kind(queue="q"))), recorder)
+    await made.run_all(made.run_orders())
+    assert recorder.calls == ["deliveries_made", "perform"]
 
 
 class TurnOf(Recorder):
@@ -219,7 +230,7 @@ async def test_what_stands_behind_a_request_waits_for_it() -> None:
     waiting = made.run_orders()
     assert recorder.calls == ["wake"]
     await made.run_all(waiting)
-    assert recorder.calls == ["wake", "cancel", "append"]
+    assert recorder.calls == ["wake", "deliveries_made", "cancel", "append"]
 
 
 async def test_a_queue_is_not_counted_before_what_was_published_is_in_it() -> None:

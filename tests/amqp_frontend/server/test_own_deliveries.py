@@ -1,6 +1,7 @@
 """A client that consumes what it publishes: the message first, then its confirm, in one write."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from arneb_amqp.wire.constants import FRAME_METHOD
 from arneb_amqp.wire.frames import ChannelId, cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method
 from arneb_core.engine import maintenance
+from arneb_core.engine.steps import Steps
 
 TIMES = 40
 """Whichever task the event loop happens to serve first."""
@@ -158,6 +160,78 @@ def commit_again_and_again(broker: Broker, written: Written, bodies: list[bytes]
             client.expect(Tx.CommitOk)
     wanted = ["Basic.Deliver on 1"] * len(bodies) + ["Tx.CommitOk on 1"]
     assert [kinds(each) for each in written] == [wanted] * TIMES
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_was_published_before_a_cancel_still_comes(broker: Broker, durable: bool) -> None:
+    """As from RabbitMQ, where the queue hears of both in the order in which they were sent."""
+    with RawClient(broker.port) as client:
+        queue = f"cancelled-{durable}"
+        client.open()
+        client.send(Queue.Declare, 1, queue=queue, durable=durable)
+        client.expect(Queue.DeclareOk)
+        cancelling = encode_method(ChannelId(1), Basic.Cancel(consumer_tag="c"))
+        for _ in range(TIMES):
+            client.send(Basic.Consume, 1, queue=queue, consumer_tag="c", no_ack=True)
+            client.expect(Basic.ConsumeOk)
+            client.socket.sendall(publishes(*[b"x"] * 10, key=queue).data + cancelling)
+            for _ in range(10):
+                client.expect(Basic.Deliver)
+                client.skip_delivery(frames=2)
+            client.expect(Basic.CancelOk)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_was_published_before_another_consumer_came_goes_to_the_first(
+    broker: Broker, durable: bool
+) -> None:
+    with RawClient(broker.port) as client:
+        queue = f"came-later-{durable}"
+        client.open()
+        client.send(Queue.Declare, 1, queue=queue, durable=durable)
+        client.expect(Queue.DeclareOk)
+        client.send(Basic.Consume, 1, queue=queue, consumer_tag="first", no_ack=True)
+        client.expect(Basic.ConsumeOk)
+        coming = encode_method(
+            ChannelId(1), Basic.Consume(queue=queue, consumer_tag="second", no_ack=True)
+        )
+        for _ in range(TIMES):
+            client.socket.sendall(publishes(*[b"x"] * 10, key=queue).data + coming)
+            for _ in range(10):
+                assert client.expect(Basic.Deliver).consumer_tag == "first"
+                client.skip_delivery(frames=2)
+            client.expect(Basic.ConsumeOk)
+            client.send(Basic.Cancel, 1, consumer_tag="second")
+            client.expect(Basic.CancelOk)
+
+
+def test_a_purge_leaves_what_was_published_before_it_to_whoever_waits(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for the deliveries that are ready each time, though its connection consumes nothing:
+    mostly they are made before it comes."""
+    asked, after_dispatch = list[bool](), Steps.after_dispatch
+
+    def record(steps: Steps, back: Callable[[], None]) -> bool:
+        asked.append(after_dispatch(steps, back))
+        return asked[-1]
+
+    monkeypatch.setattr(Steps, "after_dispatch", record)
+    with RawClient(broker.port) as client, RawClient(broker.port) as consumer:
+        client.open()
+        client.send(Queue.Declare, 1, queue="purged", durable=True)
+        client.expect(Queue.DeclareOk)
+        consumer.open()
+        consumer.send(Basic.Consume, 1, queue="purged", consumer_tag="c", no_ack=True)
+        consumer.expect(Basic.ConsumeOk)
+        purging = encode_method(ChannelId(1), Queue.Purge(queue="purged"))
+        for _ in range(TIMES):
+            client.socket.sendall(publishes(*[b"x"] * 10, key="purged").data + purging)
+            assert client.expect(Queue.PurgeOk).message_count == 0
+            for _ in range(10):
+                consumer.expect(Basic.Deliver)
+                consumer.skip_delivery(frames=2)
+    assert len(asked) == 1 + TIMES
 
 
 def test_a_message_that_goes_to_nobody_is_confirmed_at_once(

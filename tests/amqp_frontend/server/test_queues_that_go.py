@@ -60,7 +60,7 @@ class Told:
     def answer_follows(self) -> None:
         """Nobody asks."""
 
-    async def deliveries_made(self) -> None:
+    async def deliveries_made(self, *, to_anybody: bool = False) -> None:
         """Nobody asks."""
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
