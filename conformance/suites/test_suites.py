@@ -31,6 +31,9 @@ TRIES: Final = 10
 """Of a test that fails. One that asks in which order a set gives up its members failed in a quarter
 of its runs on either broker; one that fails because of a broker fails in each."""
 
+MOCHA_WITHIN_MS: Final = "30000"
+"""For one test of amqplib's, which has two seconds otherwise."""
+
 PYTEST: Final = "-m pytest -q -rfE -o log_cli=false -W ignore"
 
 STAND_INS: Final = {
@@ -43,7 +46,7 @@ STAND_INS: Final = {
 def skipped(suite: str) -> list[str]:
     """The tests that ``skipped.txt`` names."""
     lines = (HERE / suite / "skipped.txt").read_text().splitlines()
-    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def passed(
@@ -154,6 +157,25 @@ def amqp091_go(broker: Target) -> str:
     return passed(command, failed, place / "source", url)
 
 
-@pytest.mark.parametrize("suite", [py_amqp, kombu, aiormq, amqp091_go])
+def amqplib(broker: Target) -> str:
+    node, npm, folder = tool("node", "nodejs"), tool("npm", "npm"), HERE / "amqplib"
+    pinned = [folder / "package.json", folder / "package-lock.json"]
+
+    def make(place: Path) -> None:
+        for each in pinned:
+            shutil.copy(each, place)
+        install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        finished(install, place, BUILD_WITHIN_S)
+
+    modules = made_once("suite-amqplib", pinned, make) / "node_modules"
+    left_out = f"^(?!.*({'|'.join(skipped('amqplib'))})$)"
+    tries = ["--retries", str(TRIES - 1), "--timeout", MOCHA_WITHIN_MS]
+    command = [node, str(modules / "mocha/bin/mocha"), "--check-leaks", "--ui=tdd", "--exit"]
+    url = {"URL": f"amqp://guest:guest@{broker.address}"}
+    where = modules / "amqplib"
+    return finished([*command, *tries, "--grep", left_out, "test"], where, RUN_WITHIN_S, url)
+
+
+@pytest.mark.parametrize("suite", [py_amqp, kombu, aiormq, amqp091_go, amqplib])
 def test_own_suite(suite: Callable[[Target], str], secured_broker: Target) -> None:
     print(suite(secured_broker)[-500:])
