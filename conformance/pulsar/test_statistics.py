@@ -112,6 +112,20 @@ def test_counters_of_topics_subscriptions_and_consumers(
     assert bare["subscriptions"]["alone"]["earliestMsgPublishTimeInBacklog"] == 0
 
 
+def test_where_nothing_waits_no_message_is_the_oldest(admin: Admin, name: Named) -> None:
+    topic = name("topic")
+    admin.put(f"{topic}/partitions", 2)
+    admin.put(f"{topic}/subscription/s", "earliest")
+    asked = {"getEarliestTimeInBacklog": "true"}
+    found = admin.get(f"{topic}/partitioned-stats", **asked)
+    parts = [*found["partitions"].values(), admin.get(f"{topic}-partition-0/stats", **asked)]
+    for stats in (found, *parts):
+        assert stats["earliestMsgPublishTimeInBacklogs"] == 0
+    shown = [each["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] for each in parts]
+    assert shown == [-1] * 3
+    assert found["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] == 0
+
+
 def test_rates_are_those_of_the_last_interval(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:

@@ -73,15 +73,15 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "a percent-encoded slash parts a name",
         PULSAR + "admin/router.py",
-        '    return raw_path.removeprefix("/").removesuffix("/").split("/")\n',
-        '    return unquote(raw_path).removeprefix("/").removesuffix("/").split("/")\n',
+        '    before, *parts = raw_path.removesuffix("/").split("/")\n',
+        '    before, *parts = unquote(raw_path).removesuffix("/").split("/")\n',
         ("tests/pulsar_frontend/admin/test_router.py",),
     ),
     Mutant(
         "a path with an empty part is the one above it",
         PULSAR + "admin/router.py",
-        '    return raw_path.removeprefix("/").removesuffix("/").split("/")\n',
-        '    return raw_path.strip("/").split("/")\n',
+        '    before, *parts = raw_path.removesuffix("/").split("/")\n',
+        '    before, parts = "", raw_path.strip("/").split("/")\n',
         ("tests/pulsar_frontend/admin/test_router.py",),
     ),
     Mutant(

@@ -97,7 +97,7 @@ def topic_document(
         "ongoingTxnCount": ended.sending.get(topic.id, 0),
         "abortedTxnCount": ended.aborted[topic.id],
         "committedTxnCount": ended.committed[topic.id],
-        "earliestMsgPublishTimeInBacklogs": min(filter(None, earliest.values()), default=0),
+        "earliestMsgPublishTimeInBacklogs": _earliest(earliest.values()),
         **NOTHING_OFFLOADED,
         "publishers": [_publisher(claim) for claim in publishers if detail.publishers],
         "waitingPublishers": len(context.producers.of(topic)) - len(publishers),
@@ -174,18 +174,23 @@ LIMITS: Final = frozenset({"backlogQuotaLimitSize", "backlogQuotaLimitTime"})
 """What is said of each partition alike."""
 
 
+def _earliest(times_ms: Iterable[int]) -> int:
+    """The earliest of those that are known; 0 for none."""
+    return min((each for each in times_ms if each > 0), default=0)
+
+
 def _sum(documents: Iterable[Mapping[str, Any]]) -> Document:
     """Numbers added up, of times the latest, lists joined, tables taken together; of the rest, the
     first."""
     total: Document = {}
     for document in documents:
         for key, value in document.items():
-            if key not in total:
+            if key in EARLIEST:
+                total[key] = _earliest((total.get(key, 0), value))
+            elif key not in total:
                 total[key] = _sum([value]) if isinstance(value, Mapping) else value
             elif isinstance(value, Mapping):
                 total[key] = _sum([total[key], value])
-            elif key in EARLIEST:
-                total[key] = min(filter(None, (total[key], value)), default=0)
             elif key.endswith(("Timestamp", "TimeStamp")):
                 total[key] = max(total[key], value)
             elif key in LIMITS:

@@ -104,7 +104,8 @@ class Router:
 
 
 def _parts(raw_path: str) -> list[str]:
-    return raw_path.removeprefix("/").removesuffix("/").split("/")
+    before, *parts = raw_path.removesuffix("/").split("/")
+    return [] if before else parts  # a path begins with a slash; nothing else is known
 
 
 def _decoded(names: Sequence[str], values: Sequence[str]) -> Mapping[str, str]:

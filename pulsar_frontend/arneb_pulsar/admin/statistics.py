@@ -37,6 +37,9 @@ async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return document(found)
 
 
+NOTHING_WAITS: Final = -1
+"""In the place of the time of a backlog's oldest message; 0 is that of who did not ask for it."""
+
 OF_LEDGERS: Final = frozenset(
     {
         "compactedLedger",
@@ -101,7 +104,7 @@ async def _detail(
         for name in topics:
             topic = context.core.topic(name.core_name)
             earliest[topic.name] = {
-                key: await oldest_ms(topic, each) or 0
+                key: NOTHING_WAITS if (ms := await oldest_ms(topic, each)) is None else ms
                 for key, each in list(topic.subscriptions.items())
             }
     return Detail(

@@ -243,7 +243,7 @@ async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
         text = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic "
         raise AdminError(409, text + "please call delete.")
     if not context.namespaces.partitions(name):
-        raise AdminError(404, f"Partitioned Topic not found: {name} has zero partitions")
+        raise AdminError(404, f"Topic {name} not found.")
     only_if = _only_if(context, request)
     if only_if is not None:
         for part in context.topics.parts(name):  # before the first of them goes

@@ -185,6 +185,7 @@ async def test_what_no_cluster_has_is_not_there(
         ("GET", "/admin/v2/tenants/none", 404, "Tenant does not exist"),
         ("GET", "/admin/v2/namespaces/a%20b", 412, "Tenant name is not valid"),
         ("DELETE", "/admin/v2/namespaces/a/b", 404, "Namespace a/b does not exist."),
+        ("DELETE", f"{TOPICS}/x/partitions", 404, "Topic persistent://public/default/x not found."),
         ("GET", "/admin/v2/clusters/none/peers", 404, "Cluster does not exist"),
         ("GET", "/admin/v2/clusters/none/failureDomains/x", 412, "Cluster none does not exist."),
         ("GET", "/admin/v2/clusters/none/namespaceIsolationPolicies", 404, "Cluster none does"),

@@ -88,6 +88,11 @@ async def test_rates_and_counters_are_those_of_who_sent_and_got(open_broker: Ope
         subscription = found["subscriptions"]["s"]
         assert subscription["bytesOutCounter"] == found["bytesInCounter"], "what left stays sent"
         assert subscription["earliestMsgPublishTimeInBacklog"] > 0
+        assert found["earliestMsgPublishTimeInBacklogs"] > 0
+        assert (await admin("POST", "/t/subscription/s/skip_all"))[0] == 204
+        found = (await admin("GET", "/t/stats", getEarliestTimeInBacklog="true"))[1]
+        assert found["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] == -1
+        assert found["earliestMsgPublishTimeInBacklogs"] == 0
         sent = found["bytesInCounter"]
         assert (await admin("DELETE", "/t/subscription/s"))[0] == 204
         for _ in range(2):
