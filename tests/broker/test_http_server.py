@@ -140,6 +140,25 @@ async def test_requests_are_answered_one_after_the_other() -> None:
         assert b"X-Case: y" in text
 
 
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("http://here/a", "/a"),
+        ("HTTPS://[::1]:8080/a/b?c=d", "/a/b"),
+        ("http://here", "/"),
+        ("http://here?a=/b", "/"),
+        ("/http://here/a", "/http://here/a"),
+        ("ftp://here/a", "ftp://here/a"),
+    ],
+)
+async def test_a_whole_address_is_asked_for_by_its_path(target: str, path: str) -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.get(target)
+        await client.take(1)
+        assert one.asked == [(path, b"")]
+
+
 async def test_a_client_that_expects_to_be_asked_for_the_body_is_asked() -> None:
     async with served() as one:
         client = one.connect()

@@ -3,6 +3,7 @@
 The rule: an application gets a body whole, and what it sends is written before it goes on.
 """
 
+import re
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
@@ -29,6 +30,15 @@ STREAMED: Final = "arneb.streamed"
 may be cut off, for the application waits as it does."""
 
 BODILESS: Final = frozenset({204, 304})
+
+ADDRESS: Final = re.compile(rb"https?://[^/?]*", re.IGNORECASE)
+
+
+def path_and_query(target: bytes) -> tuple[bytes, bytes]:
+    """What a request is about. Some proxies send the whole address (RFC 9112, 3.2.2)."""
+    address = ADDRESS.match(target)
+    path, _, query = target[address.end() if address else 0 :].partition(b"?")
+    return path or b"/", query
 
 
 class Written(Protocol):

@@ -18,7 +18,7 @@ import h11
 import trio
 from starlette.types import ASGIApp, Scope
 
-from arneb.http.asgi import VOUCHED, Answer, Body
+from arneb.http.asgi import VOUCHED, Answer, Body, path_and_query
 from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
 from arneb.http.pace import Lane, Pace
@@ -250,7 +250,7 @@ class HttpConnection:
 
     async def _read_body(self, request: h11.Request) -> bytes:
         limits = self._limits
-        path = request.target.partition(b"?")[0].decode("ascii")
+        path = path_and_query(request.target)[0].decode("ascii")
         bytes_max = max(self._larger.get(path, 0), limits.body_bytes_max)
         for name, value in request.headers:
             if name == b"content-length" and int(value) > bytes_max:
@@ -288,7 +288,7 @@ class HttpConnection:
         return bytes(body)
 
     def _scope_of(self, request: h11.Request) -> Scope:
-        raw_path, _, query = request.target.partition(b"?")
+        raw_path, query = path_and_query(request.target)
         client, server = self._addresses
         return {
             "type": "http",
