@@ -32,10 +32,7 @@ def test_a_message_comes_before_the_answer_to_its_publish(
     between the two. Mostly they come in one piece; how often depends on RabbitMQ's load."""
     queue = name("own")
     with WireClient(broker) as raw:
-        raw.open()
-        assert isinstance(raw.open_channel(), commands.Channel.OpenOk)
-        raw.send(commands.Queue.Declare(queue=queue, durable=True), 1)
-        assert isinstance(raw.read(), commands.Queue.DeclareOk)
+        _declare(raw, queue, durable=True)
         raw.send(mode, 1)
         raw.read()
         raw.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True), 1)
@@ -54,10 +51,7 @@ def test_what_was_published_before_a_cancel_still_comes(
 ) -> None:
     queue = name("cancelled")
     with WireClient(broker) as raw:
-        raw.open()
-        raw.open_channel()
-        raw.send(commands.Queue.Declare(queue=queue, durable=durable), 1)
-        raw.read()
+        _declare(raw, queue, durable=durable)
         for _ in range(CANCELS):
             raw.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True), 1)
             assert isinstance(raw.read(), commands.Basic.ConsumeOk)
@@ -74,10 +68,7 @@ def test_what_was_published_before_another_consumer_came_goes_to_the_first(
 ) -> None:
     queue = name("shared")
     with WireClient(broker) as raw:
-        raw.open()
-        raw.open_channel()
-        raw.send(commands.Queue.Declare(queue=queue, durable=durable), 1)
-        raw.read()
+        _declare(raw, queue, durable=durable)
         raw.send(commands.Basic.Consume(queue=queue, consumer_tag="first", no_ack=True), 1)
         assert isinstance(raw.read(), commands.Basic.ConsumeOk)
         comes = commands.Basic.Consume(queue=queue, consumer_tag="second", no_ack=True)
@@ -85,6 +76,14 @@ def test_what_was_published_before_another_consumer_came_goes_to_the_first(
         heard = [raw.read() for _ in range(31)]
         tags = [each.consumer_tag for each in heard if isinstance(each, commands.Basic.Deliver)]
         assert tags == ["first"] * 10
+
+
+def _declare(raw: WireClient, queue: str, *, durable: bool) -> None:
+    """Open channel 1, and have the queue there."""
+    raw.open()
+    assert isinstance(raw.open_channel(), commands.Channel.OpenOk)
+    raw.send(commands.Queue.Declare(queue=queue, durable=durable), 1)
+    assert isinstance(raw.read(), commands.Queue.DeclareOk)
 
 
 def _publish(queue: str) -> bytes:

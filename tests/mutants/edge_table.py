@@ -19,7 +19,7 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "a confirm does not wait for the delivery of its message",
         AMQP + "server/connection.py",
-        "        if not self._behind_deliveries and self.consumers.attached:\n",
+        "        if not self._behind_deliveries and (to_anybody or self.consumers.attached):\n",
         "        if False:\n",
         OWN_DELIVERIES,
     ),
@@ -69,8 +69,8 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "who empties a queue waits for no deliveries but its own",
         AMQP + "server/connection.py",
-        "        if to_anybody and not self._behind_deliveries:\n",
-        "        if False:\n",
+        "(to_anybody or self.consumers.attached)",
+        "self.consumers.attached",
         OWN_DELIVERIES,
     ),
     Mutant(

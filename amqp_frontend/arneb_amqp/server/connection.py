@@ -161,10 +161,10 @@ class Connection:
             self.break_down(error)
         self.flush()
 
-    def _goes_behind_deliveries(self) -> bool:
-        """Whether a confirm waits for deliveries that are about to be made: what a connection
-        publishes to itself comes first, in the same write, as from RabbitMQ."""
-        if not self._behind_deliveries and self.consumers.attached:
+    def _goes_behind_deliveries(self, *, to_anybody: bool = False) -> bool:
+        """Whether an answer waits for deliveries that are about to be made: what a connection
+        publishes to itself comes before its confirm, in the same write, as from RabbitMQ."""
+        if not self._behind_deliveries and (to_anybody or self.consumers.attached):
             self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         return self._behind_deliveries
 
@@ -184,9 +184,7 @@ class Connection:
         """Wait for the deliveries that are ready, so that an answer goes behind them; not if they
         are all to others, unless those count."""
         self._answer_follows = False
-        if to_anybody and not self._behind_deliveries:
-            self._behind_deliveries = self._core.after_dispatch(self._dispatched)
-        if self._goes_behind_deliveries():
+        if self._goes_behind_deliveries(to_anybody=to_anybody):
             self._delivered = delivered = trio.Event()
             await delivered.wait()
             self._server.flusher.add(self.flush)

@@ -1,18 +1,17 @@
 """Fetching: small answers of other servers over HTTP, each within its time.
 
 The rule: whatever goes wrong is a :class:`Unanswered` with one line that says what was asked for
-and never with what; nor does any line of a log.
+and never with what; nor does any line of a log. Only a broker whose settings name a server reads
+this, and at its start: with the first login, the library would hold the event loop up for some
+tenth of a second.
 """
 
 import logging
 from collections.abc import Mapping
 from typing import Final
 
-# Read at the start, by a broker whose settings name a server: with the first login, it would hold
-# the event loop up for some tenth of a second.
-import httpx
 import trio
-from httpx import AsyncClient, Response
+from httpx import AsyncClient, HTTPError, InvalidURL, Response
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Of one answer; a set of keys has some kilobytes, and ``allow`` has five bytes."""
@@ -67,7 +66,7 @@ class Fetcher:
                         await answer.aclose()
         except trio.TooSlowError:
             raise Unanswered(f"{url} did not answer within {self._timeout_s:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (HTTPError, InvalidURL, OSError) as error:
             # Its own text may hold the query.
             raise Unanswered(f"{url} did not answer: {type(error).__name__}") from None
 

@@ -80,9 +80,7 @@ async def make_namespace(context: BrokerContext, request: AdminRequest) -> Admin
 
 
 async def drop_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = namespace_of(
-        context, request, "Namespace {tenant}/{namespace} does not exist.".format(**request.names)
-    )
+    name = namespace_of(context, request, f"Namespace {namespace_in(request)} does not exist.")
     topics = context.topics.named(name)
     partitioned = [
         each for domain in DOMAINS for each in context.namespaces.partitioned_in(domain, name)
