@@ -204,8 +204,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "an answer that had to be routed is not returned",
         "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "        if item.mandatory and all(map(is_reply_queue, queues)):\n",
-        "        if item.mandatory and not queues:\n",
+        "        is_returned = item.mandatory and all(map(is_reply_queue, queues))\n",
+        "        is_returned = item.mandatory and not queues\n",
         ("tests/amqp_frontend/session/publish/test_publisher.py",),
     ),
     Mutant(

@@ -10,6 +10,7 @@ from tests.mutants.table import Mutant
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
 EFFECTS: Final = ("tests/amqp_frontend/server/test_effects.py",)
+RETURNS: Final = ("tests/amqp_frontend/session/publish/test_returns.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
 PROXY_HEADERS: Final = ("tests/core/api/test_proxy_protocol.py",)
@@ -93,6 +94,27 @@ EDGE_MUTANTS: Final = (
         "            self.transaction.end()\n",
         "",
         TRANSACTION_BYTES,
+    ),
+    Mutant(
+        "a transaction forgets the mandatory messages whose queues went",
+        AMQP + "session/publish/returns.py",
+        "            elif not any(map(self._is_there, queues)):\n",
+        "            elif False:\n",
+        RETURNS,
+    ),
+    Mutant(
+        "an answer in a transaction comes back twice",
+        AMQP + "session/publish/publisher.py",
+        "            if item.mandatory and not is_returned and self.transaction is not None:\n",
+        "            if item.mandatory and self.transaction is not None:\n",
+        RETURNS,
+    ),
+    Mutant(
+        "all that a transaction gives back is written in one turn",
+        AMQP + "session/publish/returns.py",
+        "                raise Pause\n",
+        "                pass\n",
+        RETURNS,
     ),
     Mutant(
         "answers in a transaction cost nothing",

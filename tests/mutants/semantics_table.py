@@ -148,13 +148,13 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "a return comes behind its confirm",
         AMQP + "session/publish/publisher.py",
-        "            self._return(item.route, body)\n",
+        "            self.returns.give_back(item.route, body, self.transaction)\n",
         "            if not (queues or self.transaction):\n"
         '                self._put((), [b""])\n'
         "                self.send_confirms()\n"
-        "                self._return(item.route, body)\n"
+        "                self.returns.give_back(item.route, body, self.transaction)\n"
         "                return\n"
-        "            self._return(item.route, body)\n",
+        "            self.returns.give_back(item.route, body, self.transaction)\n",
         PUBLISHING_TESTS,
     ),
     Mutant(

@@ -314,7 +314,7 @@ def _traffic(publisher: Publisher | None, deliverer: Deliverer | None) -> Channe
     consumed, sent = Consumed(), (0, 0, 0, 0)
     if publisher is not None:
         confirmed = 0 if publisher.confirms is None else publisher.confirms.confirmed
-        sent = publisher.published, confirmed, publisher.returned, publisher.dropped
+        sent = publisher.published, confirmed, publisher.returns.count, publisher.dropped
     if deliverer is not None:
         transaction = None if publisher is None else publisher.transaction
         consumed = Consumed(

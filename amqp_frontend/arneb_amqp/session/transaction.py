@@ -5,6 +5,7 @@ unit; ``tx.rollback`` forgets the publishes and puts the answers back. What the 
 connection hold has a bound.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from typing import Final
@@ -66,10 +67,10 @@ class Transaction:
         "_held",
         "_size",
         "acknowledged",
+        "mandatory",
         "pending",
         "rejected",
         "released",
-        "returned",
     )
 
     def __init__(self, held: TransactionBytes) -> None:
@@ -77,8 +78,8 @@ class Transaction:
         self._size = 0
         self._appends: list[tuple[tuple[str, ...], list[bytes]]] = []
         self._delayed: list[tuple[tuple[str, ...], list[bytes]]] = []
-        self.returned: list[bytes] = []
-        """Mandatory messages that go nowhere, as they will be sent back."""
+        self.mandatory: deque[tuple[tuple[str, ...], bytes]] = deque()
+        """Mandatory messages and the queues they are for; with none, as they are sent back."""
         self.acknowledged: list[Settled] = []
         self.released: list[Settled] = []
         self.rejected: list[Settled] = []
@@ -108,7 +109,12 @@ class Transaction:
     def give_back(self, chunks: list[bytes]) -> None:
         """Add a ``basic.return``, encoded already: not all of them at once when it is committed."""
         self._hold(sum(map(len, chunks)))
-        self.returned.append(b"".join(chunks))
+        self.mandatory.append(((), b"".join(chunks)))
+
+    def require(self, queues: tuple[str, ...], entry: bytes) -> None:
+        """Add that one of ``queues`` must be there at the commit for the message published last."""
+        self._hold(0)
+        self.mandatory.append((queues, entry))
 
     def expect(self, answers: int) -> None:
         """Make room for answers to so many deliveries."""

@@ -132,6 +132,18 @@ def test_an_unroutable_mandatory_message_comes_back(channel: Any) -> None:
     channel.basic_publish("", "nowhere at all", b"x")
 
 
+def test_a_mandatory_message_whose_queue_goes_before_the_commit_comes_back(channel: Any) -> None:
+    channel.queue_declare("e4-brief")
+    channel.tx_select()
+    came: list[bytes] = []
+    channel.add_on_return_callback(lambda *each: came.append(each[-1]))
+    channel.basic_publish("", "e4-brief", b"x", mandatory=True)
+    channel.queue_delete("e4-brief")
+    channel.tx_commit()
+    settle(channel)
+    assert came == [b"x"]
+
+
 def test_prefetch_and_rejection(channel: Any) -> None:
     channel.queue_declare("e5")
     for number in range(5):

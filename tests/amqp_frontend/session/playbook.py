@@ -119,6 +119,7 @@ class FakeVhost:
         self.router = Router("/")
         self.router.add_queue("q")
         self.routes = Routes(self.router)
+        self.queues = {"q"}
         self.foreign: set[str] = set()
         self.timeouts_s: dict[str, float] = {}
         self.is_traced = False
@@ -128,7 +129,7 @@ class FakeVhost:
         return queue in self.foreign
 
     def has_queue(self, name: str) -> bool:
-        return name == "q"
+        return name in self.queues
 
     def queue_traffic(self, queue: str) -> QueueTraffic:
         return self.traffic.setdefault(queue, QueueTraffic())

@@ -40,7 +40,7 @@ def test_publishes_are_counted_by_the_exchange_and_by_where_they_went() -> None:
         assert (traffic.exchanges["x"].published_in, traffic.exchanges["x"].published_out) == (2, 0)
         assert (traffic.dropped, traffic.returned, traffic.to_confirm) == (1, 1, 0)
         publisher, _ = halves(play)
-        assert (publisher.published, publisher.dropped, publisher.returned) == (6, 1, 1)
+        assert (publisher.published, publisher.dropped, publisher.returns.count) == (6, 1, 1)
         play.vhost.router.delete("x")
         assert traffic.published().published_in == 6, "what has gone through it has"
         play.effects.clear()

@@ -332,7 +332,7 @@ class Channel:
             self.deliverer.settle(transaction)
             self._send(Tx.CommitOk)
 
-        self.publisher.send_returns(transaction)
+        self.publisher.returns.send(transaction)
         self._context.ask(transaction.commit(self._context.now_ms), committed)
 
     def _rollback(self, _: Command) -> None:

@@ -11,7 +11,7 @@ from itertools import repeat
 from operator import add
 from typing import Final
 
-from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error, not_implemented
+from arneb_amqp.errors import AmqpError, not_implemented
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.reply_to import ReplyTo, is_reply_queue
@@ -24,12 +24,12 @@ from arneb_amqp.session.publish.delay_forms import DelayForms
 from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
 from arneb_amqp.session.publish.pieces import pieces
+from arneb_amqp.session.publish.returns import Returns
 from arneb_amqp.session.rights import Unsettled
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
-from arneb_amqp.wire.deliver import encode_return
 from arneb_amqp.wire.items import Publish, PublishRun, VariedRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
 from arneb_amqp.wire.properties import decode_properties
@@ -71,7 +71,7 @@ class Publisher:
         "confirms",
         "dropped",
         "published",
-        "returned",
+        "returns",
         "transaction",
     )
 
@@ -92,7 +92,8 @@ class Publisher:
         self._forms = DelayForms()
         self._search: Search | None = None
         self._traffic = vhost.router.traffic
-        self.published = self.returned = self.dropped = 0
+        self.published = self.dropped = 0
+        self.returns = Returns(context, vhost, channel)
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
 
@@ -157,10 +158,11 @@ class Publisher:
                 )  # fmt: skip
                 self._put_delayed(result.delayed_by, [entry], alone=bool(queues))
         self._count(route.traffic, 1, queues)
-        if item.mandatory and all(map(is_reply_queue, queues)):
+        is_returned = item.mandatory and all(map(is_reply_queue, queues))
+        if is_returned:
             # To RabbitMQ an answer is routed nowhere, though it delivers it; and so is what is
             # delayed, though it keeps it.
-            self._return(item.route, body)
+            self.returns.give_back(item.route, body, self.transaction)
         if is_delayed and not queues:
             return
         if not queues and not item.mandatory:
@@ -175,7 +177,10 @@ class Publisher:
                 expires_at_ms=expires_at_ms,
                 priority=found.priority,
             )
-            self._put(queues, [head + body], expiring=expires_at_ms > 0, joins=is_delayed)
+            entry = head + body
+            self._put(queues, [entry], expiring=expires_at_ms > 0, joins=is_delayed)
+            if item.mandatory and not is_returned and self.transaction is not None:
+                self.transaction.require(queues, entry)
         else:
             entry = b""  # that it was one is all that counts, unless somebody looks on
             if self._vhost.is_traced:
@@ -237,10 +242,6 @@ class Publisher:
             tag = DeliveryTag(confirm.tag)
             self._context.output.send_chunks((encode(self._channel, tag, confirm.multiple),))
         self._traffic.confirmed += self.confirms.confirmed - confirmed
-
-    def send_returns(self, transaction: Transaction) -> None:
-        """Queue the returns of a transaction that is being committed."""
-        self._context.output.send_chunks(transaction.returned)
 
     def _publish_varied(self, run: VariedRun) -> None:
         start = entry_start(self._context.now_ms, persistent=run.persistent)
@@ -387,14 +388,3 @@ class Publisher:
         """So many messages went to no queue, and nobody minds."""
         self.dropped += count
         self._traffic.dropped += count
-
-    def _return(self, route: bytes, body: bytes) -> None:
-        self.returned += 1
-        self._traffic.returned += 1
-        error = amqp_error(ReplyCode.NO_ROUTE)
-        said = error.reply_code, error.reply_text, route, body, self._context.frame_bytes_max
-        chunks = encode_return(self._channel, *said)
-        if self.transaction is not None:
-            self.transaction.give_back(chunks)
-        else:
-            self._context.output.send_chunks(chunks)
