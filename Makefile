@@ -2,7 +2,10 @@
 # Python >= 3.11 and, for Spark, Java >= 17). What is missing is installed first: Python
 # packages into .venv, system packages by apt, and those only if they are not there.
 
-PYTHON ?= python3
+# The distribution's Python first: it is built with profiles, which one of a version manager often
+# is not; messages of some rows then take half as much of the processor again (docs/decisions/0024).
+PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo /usr/bin/python3 || echo python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 SUDO   := $(shell test "$$(id -u)" = 0 || echo sudo)
@@ -15,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run docs test compiled pure test-compiled hunt commit-logs check graph pages demo bench bench-client bench-idle bench-pairs bench-pulsar bench-quorum bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance client-suite pulsar-cluster mutants \
-	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-shards soak-take-over soak-transactions spark-cluster clean java browser compiler tracer broker-tools client-tools
+	cluster-demo soak-administration soak-attack soak-client soak-cluster soak-copies soak-cluster-mixed soak-crash soak-damage soak-exactly-once soak-fencing soak-image soak-journal soak-lake soak-page soak-programs soak-replay soak-room soak-spark soak-staged soak-shards soak-take-over soak-transactions spark-cluster clean java browser compiler headers tracer broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -75,7 +78,7 @@ run: $(VENV)/.base
 test: $(VENV)/.dev java compiler tracer
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
 
-compiled: $(VENV)/.dev compiler
+compiled: $(VENV)/.dev headers
 	$(BIN)/python hatch_build.py
 
 pure: $(VENV)/.dev
@@ -299,6 +302,11 @@ browser:
 
 compiler:
 	@command -v cc >/dev/null || { $(APT) update && $(APT) install gcc libc6-dev >/dev/null; }
+
+# What compiles modules of Python needs its headers.
+headers: compiler $(VENV)/bin/pip
+	@$(BIN)/python -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || \
+		{ $(APT) update && $(APT) install python3-dev >/dev/null; }
 
 # What a broker does before it confirms is seen by its system calls.
 tracer:

@@ -161,12 +161,15 @@ def _measure(
 
 
 def _arneb(home: Path, certificates: Path | None, checkout: Path = REPOSITORY) -> Broker:
-    """With a listener for TLS if there are certificates."""
+    """With a listener for TLS if there are certificates. Another checkout has its own Python, if
+    it has an environment."""
+    own = checkout / ".venv" / "bin" / "arneb"
+    command = [str(own)] if checkout != REPOSITORY and own.exists() else []
     if certificates is None:
-        return Arneb(home, checkout=checkout)
+        return Arneb(home, checkout=checkout, command=command)
     settings = TLS_SETTINGS.format(certificates=certificates)
     listeners = [*PROTOCOLS, "amqp-tls"]
-    return Arneb(home, listeners=listeners, settings=settings, checkout=checkout)
+    return Arneb(home, listeners=listeners, settings=settings, checkout=checkout, command=command)
 
 
 _MAKERS: Final[Makers] = {report.BASE: RabbitMQ, report.SUBJECT: _arneb}

@@ -201,6 +201,19 @@ MANAGEMENT_MUTANTS: Final = (
         ("tests/broker/management/test_growth.py",),
     ),
     Mutant(
+        "a form is read in the event loop",
+        HTTP + "upload.py",
+        """    def in_thread() -> T:
+        return read(_file_in(kind, body))
+
+    return await trio.to_thread.run_sync(in_thread)
+""",
+        """    file = _file_in(kind, body)
+    return await trio.to_thread.run_sync(read, file)
+""",
+        ("tests/broker/management/test_upload.py",),
+    ),
+    Mutant(
         "all users of an import are put in in one turn",
         HTTP + "importing.py",
         "            while batch := list(islice(puts, PUTS_PER_TURN)):\n",

@@ -5,7 +5,6 @@ anew is never taken for the one that was meant.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 import trio
@@ -185,6 +184,8 @@ def is_public(name: str) -> bool:
 
 
 def _similar(wanted: list[str], present: list[str]) -> dict[str, list[str]]:
+    from difflib import get_close_matches
+
     return {
         name: found for name in wanted if (found := get_close_matches(name, present, SIMILAR_MAX))
     }

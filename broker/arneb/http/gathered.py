@@ -30,9 +30,9 @@ from arneb.http.gathering import (
 )
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.calls import Refused, bad_request
-from arneb.http.management.definitions import uploaded
 from arneb.http.management.definitions_file import BRACKETS_MAX
 from arneb.http.management.lists import Listing, Source, listed, listing_of
+from arneb.http.management.upload import uploaded
 from arneb.http.management.written import rendered
 from arneb.http.merging import (
     CLIENTS,
@@ -212,8 +212,8 @@ class Gathered:
     async def _take_in(self, scope: Scope, body: bytes) -> Answer:
         """Have each shard take in its part, the first one's, which has the users, first."""
         try:
-            file = uploaded(Headers(scope=scope).get("content-type", ""), body)
-            found = await trio.to_thread.run_sync(_definitions_in, file)
+            kind = Headers(scope=scope).get("content-type", "")
+            found = await uploaded(kind, body, _definitions_in)
         except InvalidJson as error:
             raise bad_request(str(error)) from error
         if not isinstance(found, dict):

@@ -7,7 +7,6 @@ The rule: a figure has the name of the statistics' field, so it has one name in 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
 
@@ -21,6 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as LibraryMetric
 from prometheus_client.registry import Collector
 
+from arneb import __version__
 from arneb.alarms import AlarmStatistics
 from arneb.metrics.text import LINES_PER_PART, Metric, labelled, page_of, samples
 from arneb_core.api.statistics import (
@@ -124,7 +124,7 @@ class BrokerCollector(Collector):
 
     def collect(self) -> Iterator[LibraryMetric]:
         """Every family, each with one sample."""
-        yield InfoMetricFamily("arneb_build", "The running broker", {"version": version("arneb")})
+        yield InfoMetricFamily("arneb_build", "The running broker", {"version": __version__})
         yield GaugeMetricFamily("arneb_topics", "Topics", value=self._topics)
         yield from _families("arneb_engine", ENGINE_FIGURES, self._engine)
         yield _histogram(

@@ -7,6 +7,7 @@ times as much of memory and of time. What there is one of is for the library.
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
@@ -92,3 +93,11 @@ def page_of(collectors: Iterable[Collector]) -> str:
         registry.register(each)
     page: bytes = _generate_latest(registry)
     return page.decode()
+
+
+@cache
+def library_version() -> str:
+    """That of the library. Looks for it in files: for a thread."""
+    from importlib.metadata import version
+
+    return version("prometheus_client")

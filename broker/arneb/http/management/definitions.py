@@ -5,11 +5,8 @@ The rule: what is exported can be imported, here and by RabbitMQ. Bodies are rea
 """
 
 from collections.abc import AsyncIterator
-from email.parser import BytesParser
-from email.policy import HTTP
+from functools import partial
 from typing import Final
-
-import trio
 
 from arneb.http.long_answers import long_answer
 from arneb.http.management.bindings import all_bindings, binding_document
@@ -26,6 +23,7 @@ from arneb.http.management.policies import policy_document
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR
 from arneb.http.management.site import RABBITMQ_VERSION, Site
+from arneb.http.management.upload import uploaded
 from arneb.http.management.users import user_document
 from arneb.http.management.vhosts import UNDEFINED, record_in
 from arneb_amqp.routing.exchange import RESERVED_PREFIX
@@ -157,24 +155,10 @@ async def _bindings(site: Site, vhost: Vhost) -> AsyncIterator[Document]:
 
 async def _import(site: Site, call: Call) -> Reply:
     vhost = site.vhost_for_change(call).name if "vhost" in call.params else None
-    file = uploaded(call.headers.get("content-type", ""), call.body)
-    definitions = await trio.to_thread.run_sync(definitions_in, file, vhost)
+    kind = call.headers.get("content-type", "")
+    definitions = await uploaded(kind, call.body, partial(definitions_in, vhost=vhost))
     await take_in(site.catalogue, site.topology, definitions, call.caller.name)
     return DONE
-
-
-def uploaded(kind: str, body: bytes) -> bytes:
-    """The file in a body of that type, which may be a form's. Raises 400."""
-    if not kind.startswith("multipart/form-data"):
-        return body
-    message = BytesParser(policy=HTTP).parsebytes(
-        b"content-type: " + kind.encode("latin-1") + b"\r\n\r\n" + body
-    )
-    for part in message.iter_parts() if message.is_multipart() else ():
-        if part.get_param("name", header="content-disposition") == "file":
-            content = part.get_payload(decode=True)
-            return content if isinstance(content, bytes) else b""
-    raise bad_request("expected a part named file")
 
 
 ROUTES: Final = (

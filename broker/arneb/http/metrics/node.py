@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.metadata import version
 from typing import Final
 
 from prometheus_client.core import (
@@ -170,9 +169,11 @@ def values_of(site: Site, family: Family) -> Values:
 class NodeCollector(Collector):
     """One page's part of what there is one of, as families of the library."""
 
-    def __init__(self, site: Site, figures: NodeFigures) -> None:
+    def __init__(self, site: Site, figures: NodeFigures, library: str) -> None:
+        """``library``: the version of the one that writes the page."""
         self._site = site
         self._figures = figures
+        self._library = library
         self._traffic = site.topology.traffic()
 
     def __repr__(self) -> str:
@@ -181,7 +182,7 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[LibraryMetric]:
         """All of them."""
         site, figures = self._site, self._figures
-        yield from _infos(site)
+        yield from _infos(site, self._library)
         yield from _alarms(site)
         for family, values in figures.summed:
             for metric, value in zip(family.metrics, values, strict=True):
@@ -246,14 +247,14 @@ def summed_of_channels(traffic: VhostTraffic) -> tuple[tuple[Family, Values], ..
     return (families.CHANNEL_EXCHANGE, sent), (families.CHANNEL_QUEUE, of_consumed(everything))
 
 
-def _infos(site: Site) -> Iterator[LibraryMetric]:
+def _infos(site: Site, library: str) -> Iterator[LibraryMetric]:
     row = site.catalogue.get(GlobalParameter, "internal_cluster_id")
     digest = sha256(f"{site.node} {site.data_dir}".encode()).digest()
     own = f"rabbitmq-cluster-id-{urlsafe_b64encode(digest)[:22].decode()}"
     build = {
         "rabbitmq_version": RABBITMQ_VERSION,
         "prometheus_plugin_version": site.version,
-        "prometheus_client_version": version("prometheus_client"),
+        "prometheus_client_version": library,
         "erlang_version": platform.python_version(),
         "product_name": "Arneb",
         "product_version": site.version,

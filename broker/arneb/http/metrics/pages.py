@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import trio
+
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.site import Site
 from arneb.http.metrics import families
@@ -27,7 +29,7 @@ from arneb.http.metrics.rows import (
     queue_labels,
     vhost_labels,
 )
-from arneb.metrics.text import Columns, page_of
+from arneb.metrics.text import Columns, library_version, page_of
 from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.roster import ConnectionStatistics
 from arneb_amqp.topology.queues.queue import Queue
@@ -74,7 +76,9 @@ class RabbitPages:
 
     async def sums(self, without: Collection[Family] = ()) -> str:
         """What there is one of, and the sums over everything but those of some families."""
-        collector = NodeCollector(self._site, await self._figures(without))
+        figures = await self._figures(without)
+        library = await trio.to_thread.run_sync(library_version)
+        collector = NodeCollector(self._site, figures, library)
         return page_of([collector])
 
     async def objects(
