@@ -17,8 +17,8 @@ from arneb_core.api.position import Position
 from arneb_core.subscription.acknowledgements import Acknowledgements
 from arneb_core.subscription.effects import Depart, TryAgain
 from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.leaving import Leaving
 from arneb_core.subscription.outstanding import OUTSTANDING_MAX, Outstanding
-from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import NO_LIMITS, SubscriptionState
 
 
@@ -36,7 +36,7 @@ class DeadLettering:
         self._new_holder = new_holder
         self.has_target = False
         """Somebody gets the dead letters; else they are acknowledged."""
-        self._waiting: dict[Departure, ReplaySet] = {}
+        self._waiting: dict[Departure, Leaving] = {}
         self._parts: dict[Position, int] = {}
         """Of the batches that wait, and of which only some messages depart: these."""
         self._handed = Outstanding()
@@ -67,7 +67,7 @@ class DeadLettering:
         log's again. Returns what the target has, or what is about to be read for it."""
         holder = self._state.holder
         known = self._handed.places | {
-            Position(each) for waiting in self._waiting.values() for each in waiting.places
+            each for waiting in self._waiting.values() for each in waiting
         }
         holder.whole &= known
         holder.masks = {place: mask for place, mask in holder.masks.items() if place in known}
@@ -112,7 +112,7 @@ class DeadLettering:
     def _read(self, reason: Departure, positions: Sequence[Position]) -> None:
         known = self._waiting.get(reason)
         if known is None:
-            known = self._waiting[reason] = self._state.replays()
+            known = self._waiting[reason] = Leaving(self._state.replays)
             self._state.is_departing = True
         known.add(positions)
         self._state.wake()
@@ -188,7 +188,7 @@ class DeadLettering:
         """Try once more to read what could not be read, and what the target could not take."""
         self._target_failed = False
         for known in self._waiting.values():
-            known.fetch.retry()
+            known.retry()
         if self._state.byte_counter is not None:
             self._state.byte_counter.fetch.retry()
 

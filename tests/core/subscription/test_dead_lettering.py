@@ -53,6 +53,18 @@ def test_a_rejected_entry_departs_at_once_and_is_read_for_it_if_need_be() -> Non
         play >> play.read(again) << HasWork() >> Turn() << Departed("rejected", (0,))
 
 
+def test_what_is_rejected_departs_in_the_order_in_which_it_was() -> None:
+    with Playbook() as play:
+        play >> Limited(Limits(), has_target=True)
+        play.attach("a", 9)
+        play << HasWork() >> play.append(*[b"x"] * 6) >> Turn() << to("a", 0, 1, 2, 3, 4, 5)
+        for rejected in ((5,), (0, 1), (4, 2, 3)):
+            play >> Rejected("a", places(*rejected))
+        play << HasWork() >> Turn()
+        for departed in ((5,), (0, 1, 4), (2, 3)):
+            play << Departed("rejected", departed)
+
+
 def test_what_came_back_once_too_often_departs() -> None:
     with Playbook() as play:
         play >> Limited(Limits(delivery_limit=1), has_target=True) << HasWork()
