@@ -211,6 +211,29 @@ def test_a_length_of_nothing(channel: BlockingChannel, name: Named) -> None:
     assert ready(channel, queue) == 0
 
 
+def test_who_comes_behind_a_confirm_gets_nothing_that_is_too_much(
+    channel: BlockingChannel, name: Named
+) -> None:
+    for number in range(20):
+        queue = declare(channel, name(f"queue-{number}"), max_length=1)
+        publish(channel, queue, b"a", b"b", b"c")
+        assert Inbox(channel, queue, auto_ack=True).wait(1) == [b"c"]
+
+
+def test_what_is_rejected_is_dead_lettered_in_that_order(
+    channel: BlockingChannel, name: Named, grave: tuple[str, str]
+) -> None:
+    queue = declare(channel, name("queue"), dead_letter_exchange=grave[0])
+    publish(channel, queue, *(b"%d" % number for number in range(6)))
+    tags = [method.delivery_tag for method, _, _ in take(channel, queue, 6)]
+    for rejected in (5, 2):
+        channel.basic_reject(tags[rejected], requeue=False)
+    channel.basic_nack(tags[1], multiple=True, requeue=False)
+    channel.basic_nack(0, multiple=True, requeue=False)
+    buried = [body for _, _, body in take(channel, grave[1], 6)]
+    assert buried == [b"5", b"2", b"0", b"1", b"3", b"4"]
+
+
 @pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
 def test_a_full_queue_may_refuse(
     channel: BlockingChannel, name: Named, grave: tuple[str, str], overflow: str

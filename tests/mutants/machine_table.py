@@ -9,6 +9,7 @@ from tests.mutants.table import CORE, Mutant
 
 MODEL_TESTS: Final = ("tests/core/subscription/test_machine_model.py",)
 SCRIPTS: Final = ("tests/core/subscription/test_machine.py",)
+LEAVING: Final = ("tests/core/subscription/test_leaving.py",)
 
 MACHINE_MUTANTS: Final = (
     Mutant(
@@ -74,5 +75,33 @@ MACHINE_MUTANTS: Final = (
         "        expired = self.count_expired(entries, is_new=not cut)\n",
         "        expired = self.count_expired(at_hand[1])\n",
         ("tests/core/subscription/test_limit_enforcer.py",),
+    ),
+    Mutant(
+        "who comes behind what is too much gets it before the turn in which it is seen",
+        CORE + "subscription/machine.py",
+        "        if self.state.may_depart and not self.delivery.has_room:\n",
+        "        if False:\n",
+        ("tests/core/subscription/test_limit_enforcer.py",),
+    ),
+    Mutant(
+        "what is rejected leaves in the order of the log",
+        CORE + "subscription/leaving.py",
+        "            if later < earlier and len(self._sets) < SETS_MAX:\n",
+        "            if False:\n",
+        LEAVING,
+    ),
+    Mutant(
+        "there may be a set for each entry that is rejected",
+        CORE + "subscription/leaving.py",
+        "            if later < earlier and len(self._sets) < SETS_MAX:\n",
+        "            if later < earlier:\n",
+        LEAVING,
+    ),
+    Mutant(
+        "a batch of which messages are rejected one by one leaves twice",
+        CORE + "subscription/leaving.py",
+        "        if not self._places.isdisjoint(coming):\n",
+        "        if False:\n",
+        LEAVING,
     ),
 )

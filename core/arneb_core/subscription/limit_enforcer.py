@@ -52,7 +52,7 @@ class LimitEnforcer:
         self.judged_through = state.log.ledgers.last or BEFORE_ALL
         """What stands up to here was there when consumers were looked at before."""
         self._has_returned = False
-        """Something came back that may be too much."""
+        """Something came back, or came when nobody had room, and may be too much."""
 
     def __repr__(self) -> str:
         return f"<LimitEnforcer of {self._state.label}: {self._state.limits!r}>"
@@ -143,9 +143,16 @@ class LimitEnforcer:
         if limits.ready_messages_max is not None or limits.ready_bytes_max is not None:
             self._has_returned = True
 
+    def nobody_waited(self) -> None:
+        """Entries came for which no consumer had room: it is the same with them, even if one has
+        room before the next turn."""
+        self.judged_through = self._state.log.ledgers.last or BEFORE_ALL
+        self.returned()
+
     def drop_returned(self) -> bool:
-        """Let what is too much go before anything is handed out, if something came back; what
-        has come only now does not count yet. False while there is more to let go."""
+        """Let what is too much go before anything is handed out, if something came back or came
+        when nobody had room; what has come since does not count yet. False while there is more to
+        let go."""
         left = LET_GO_MAX
         while self._has_returned and left > 0:
             source = self._ready.first()

@@ -188,6 +188,8 @@ class SubscriptionMachine:
         """A run was appended."""
         if counter := self.state.byte_counter:
             counter.came(first, entries)
+        if self.state.may_depart and not self.delivery.has_room:
+            self._enforcer.nobody_waited()
         self.state.wake()
 
     def log_trimmed(self) -> None:

@@ -11,6 +11,7 @@ from arneb_core.subscription.effects import (
 )
 from arneb_core.subscription.inputs import (
     Acknowledged,
+    Granted,
     Limited,
     Tick,
     Turn,
@@ -54,6 +55,27 @@ def test_what_a_consumer_takes_does_not_count_as_too_much() -> None:
         play.attach("a", 2)
         play >> play.append(*[b"x"] * 4) << HasWork() >> Turn()
         play << to("a", 0, 1) << Departed("maxlen", (2,))
+
+
+def test_what_came_before_somebody_had_room_counts_as_too_much() -> None:
+    """Even if the turn in which it is seen comes only behind that."""
+    with Playbook() as play:
+        play >> Limited(Limits(ready_messages_max=1), has_target=True) << HasWork()
+        play >> play.append(*[b"x"] * 3)
+        play.attach("a", 2)
+        play >> play.append(b"late") >> Turn()
+        play << Departed("maxlen", (0, 1)) << to("a", 2) << to("a", 3)
+        play >> play.append(*[b"x"] * 3) << HasWork() >> Granted("a", 9) >> play.append(b"late")
+        play >> Turn() << Departed("maxlen", (4, 5)) << to("a", 6) << to("a", 7)
+
+
+def test_what_lives_no_time_is_not_for_who_comes_behind_it() -> None:
+    with Playbook() as play:
+        play >> Limited(Limits(message_ttl_ms=0), has_target=True) << HasWork()
+        play >> play.append(b"missed")
+        play.attach("a", 9)
+        play >> play.append(b"x") >> Turn()
+        play.skip(WakeAt) << Departed("expired", (0,)) << to("a", 1)
 
 
 def test_the_front_says_when_it_expires_and_departs_then() -> None:
