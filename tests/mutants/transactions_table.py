@@ -27,6 +27,27 @@ MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",
 
 TRANSACTION_MUTANTS: Final = (
     Mutant(
+        "the log of open transactions is in a tenant without a name",
+        PULSAR + "services/namespaces.py",
+        "for name in self._core.topics if name.startswith(prefixes))\n        used",
+        "for name in self._core.topics)\n        used",
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "what a producer sends in two transactions by turns is sorted by them",
+        PULSAR + "session/producers.py",
+        "        if run is None or run.number < producer.latest_run:\n",
+        "        if run is None:\n",
+        (*TRANSACTION_TESTS, "tests/pulsar_frontend/session/test_producers.py"),
+    ),
+    Mutant(
+        "producers that send in transactions of their own share no run",
+        PULSAR + "session/producers.py",
+        "        if run is None or run.number < producer.latest_run:\n",
+        "        if run is None or run.number < self._last_run:\n",
+        ("tests/pulsar_frontend/session/test_producers.py",),
+    ),
+    Mutant(
         "a run that waits to be told from duplicates is not waited for by its transaction's end",
         PULSAR + "services/deduplication.py",
         "_Held(owner, run, self._expected(owner, run))",

@@ -149,7 +149,10 @@ class NamespaceRegistry:
         return any(name.startswith(prefixes) for name in self._core.topics)
 
     def _all_namespaces(self) -> set[str]:
-        used = {name.partition("://")[2].rpartition("/")[0] for name in self._core.topics}
+        # What the broker keeps for itself has names of other schemes, and stands in none.
+        prefixes = f"{PERSISTENT}://", f"{NON_PERSISTENT}://"
+        names = (name for name in self._core.topics if name.startswith(prefixes))
+        used = {name.partition("://")[2].rpartition("/")[0] for name in names}
         return used | self._namespaces.keys() | self._configured
 
     async def put_tenant(self, name: str, document: Mapping[str, Any]) -> None:

@@ -56,7 +56,8 @@ class LeaveProducer:
 class AppendRun:
     """Append entries to the topic of producer ``key``; answered by ``Appended``.
 
-    A container, not a value: one for each topic and receive, filled message by message.
+    A container, not a value: it is filled message by message with what one receive brought for a
+    topic, in one transaction or in none.
     """
 
     key: ProducerKey
@@ -70,6 +71,8 @@ class AppendRun:
     """Whose the entries are, in their order."""
     transaction: TransactionId | None = None
     """They are part of it, and stand nowhere before it is committed."""
+    number: int = field(default=0, compare=False)
+    """It counts up along a connection."""
 
     def __repr__(self) -> str:
         waiting = f"{len(self.bodies)} bodies, {len(self.entries)} entries"

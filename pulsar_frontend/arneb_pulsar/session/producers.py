@@ -1,7 +1,8 @@
 """The producers of one connection: PRODUCER, SEND, CLOSE_PRODUCER, and the receipts.
 
-SENDs are gathered into one run for each topic; :meth:`Producers.flush` hands them over when
-all that was received is read. Hot path: :meth:`Producers.send` and the settling of a run.
+SENDs are gathered into runs of a topic, which keep the order of each producer;
+:meth:`Producers.flush` hands them over when all that was received is read. Hot path:
+:meth:`Producers.send` and the settling of a run.
 """
 
 from collections import deque
@@ -55,7 +56,6 @@ IGNORE_SENDS_S: Final = 30.0
 """How long SENDs of a producer that the broker closed are ignored: its client may have sent
 them before it knew. Java's broker takes the same time."""
 
-
 UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailable")
 """A producer that is not open yet has to ask again: its topic went, or is to be opened anew."""
 
@@ -66,6 +66,7 @@ class Producer:
     __slots__ = (
         "close_request",
         "key",
+        "latest_run",
         "name_field",
         "producer_id",
         "request_id",
@@ -84,6 +85,8 @@ class Producer:
         self.state = ProducerState.OPENING
         self.sends: deque[PendingSends] = deque()
         """What it waits to hear, in send order."""
+        self.latest_run = 0
+        """The number of the last run that it is in."""
         self.name_field = b""
         """Its name as its messages have it."""
         self.close_request = 0
@@ -108,7 +111,10 @@ class Producers:
         self._ready: dict[int, Producer] = {}
         self._opened: dict[ProducerKey, ProducerOpened] = {}
         self._runs: dict[str | tuple[str, TransactionId], AppendRun] = {}
-        """By the topic, and the transaction if there is one."""
+        """The latest by the topic, and the transaction if there is one."""
+        self._gathered: list[AppendRun] = []
+        """All of them, in their order."""
+        self._last_run = 0
         self._disconnected: dict[int, float] = {}
         self._fenced_out: dict[ProducerKey, Producer] = {}
         """Those that have something to hear yet: what was sent before is stored."""
@@ -176,8 +182,13 @@ class Producers:
             transaction = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
             place = producer.topic, transaction
         run = self._runs.get(place)
-        if run is None:
-            run = self._runs[place] = AppendRun(producer.key, transaction=transaction)
+        if run is None or run.number < producer.latest_run:
+            # Deduplication takes for stored what comes behind a higher number of its producer.
+            self._last_run += 1
+            run = AppendRun(producer.key, transaction=transaction, number=self._last_run)
+            self._runs[place] = run
+            self._gathered.append(run)
+        producer.latest_run = run.number
         sends = producer.sends
         sent = sends[-1] if sends else None
         if sent is None or not run.sends or run.sends[-1] is not sent:
@@ -217,10 +228,10 @@ class Producers:
 
     def flush(self, publish_time_ms: int) -> None:
         """Hand over the runs gathered since the last call."""
-        if not self._runs:
+        if not self._gathered:
             return
-        runs, self._runs = self._runs, {}
-        for run in runs.values():
+        runs, self._gathered, self._runs = self._gathered, [], {}
+        for run in runs:
             producer = self._by_id.get(run.sends[0].producer_id)
             known = b"" if producer is None else producer.name_field
             try:

@@ -106,6 +106,16 @@ async def test_what_an_open_one_has_done(open_broker: OpenBroker) -> None:
         assert (await admin("GET", path))[1] == {"state": "MarkDelete"}
 
 
+async def test_the_log_of_open_ones_is_in_no_tenant(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        before = await admin("GET", "/admin/v2/tenants")
+        await working(client)
+        await send(client, await begin(client), b"|4", first=3)
+        assert running.context.transactions.held.is_there
+        assert await admin("GET", "/admin/v2/tenants") == before
+
+
 async def test_one_that_was_left_open_can_be_aborted(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         admin = Admin(running)

@@ -308,6 +308,28 @@ async def test_duplicates_are_told_in_transactions_too(open_broker: OpenBroker) 
         assert await messages(reader, 1) == [b"|5"]
 
 
+async def test_two_transactions_of_one_producer_lose_nothing_as_duplicates(
+    open_broker: OpenBroker,
+) -> None:
+    """It sends in one and the other by turns, and in none between, without waiting."""
+    async with open_broker(deduplication=True) as running, two(running) as (worker, reader):
+        ones, others = await begin(worker), await begin(worker)
+        data = b""
+        for number in range(9):
+            own = {} if number % 3 == 2 else named((ones, others)[number % 3])
+            command = pb.CommandSend(producer_id=1, sequence_id=number, **own)
+            data += received(command, body=body_of(b"|%d" % number, sequence_id=number)).data
+        await worker.stream.send_all(data)
+        receipts = [(await worker.reply())[0] for _ in range(9)]
+        assert [each.sequence_id for each in receipts] == [*range(9)]
+        assert (1 << 64) - 1 not in {each.message_id.ledgerId for each in receipts}
+        assert await messages(reader, 3) == [b"|2", b"|5", b"|8"]
+        await end(worker, ones, commit=True)
+        assert await messages(reader, 3) == [b"|0", b"|3", b"|6"]
+        await end(worker, others, commit=True)
+        assert await messages(reader, 3) == [b"|1", b"|4", b"|7"]
+
+
 @pytest.mark.parametrize("commit", [True, False])
 async def test_what_waits_to_be_told_from_duplicates_is_ended_too(
     open_broker: OpenBroker, *, commit: bool

@@ -23,7 +23,6 @@ from arneb_pulsar.session.events import (
 )
 from arneb_pulsar.session.producers import Producer
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
-from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandProducer, CommandSend, MessageMetadata
@@ -380,18 +379,43 @@ def test_each_producer_hears_in_the_order_in_which_it_sent(
         assert told.get(producer_id, []) == expected
 
 
+def sent_in(play: Playbook, *sent: tuple[int, int, int]) -> list[tuple[int, list[int]]]:
+    """The runs of what is sent at once, each by its transaction (0: none) and sequence ids; of
+    each message are given the producer, the sequence id and the transaction."""
+    data = b""
+    for producer_id, number, transaction in sent:
+        command = CommandSend(producer_id=producer_id, sequence_id=number)
+        if transaction:
+            command.txnid_most_bits, command.txnid_least_bits = 1, transaction
+        data += received(command, body=body()).data
+    play >> Received(data)
+    runs = [each for each in play._effects if isinstance(each, AppendRun)]
+    play._effects.clear()
+    return [
+        (
+            run.transaction.least_bits if run.transaction else 0,
+            [number for each in run.sends for number in each.sequences],
+        )
+        for run in runs
+    ]
+
+
 def test_messages_of_a_transaction_are_a_run_of_their_own() -> None:
     play = Playbook()
     open_producer(play)
-    of = {"txnid_most_bits": 1, "txnid_least_bits": 2}
-    data = received(CommandSend(producer_id=1, sequence_id=3, **of), body=body()).data
-    data += received(CommandSend(producer_id=1, sequence_id=4), body=body()).data
-    data += received(CommandSend(producer_id=1, sequence_id=5, **of), body=body()).data
-    play >> Received(data)
-    runs = [play.take(AppendRun), play.take(AppendRun)]
-    found = {each.transaction: [s for sent in each.sends for s in sent.sequences] for each in runs}
-    assert found == {TransactionId(1, 2): [3, 5], None: [4]}
-    play.over()
+    open_producer(play, 2, name="other")
+    found = sent_in(play, (1, 3, 7), (2, 3, 0), (1, 4, 7), (2, 4, 0), (1, 5, 7))
+    assert found == [(7, [3, 4, 5]), (0, [3, 4])]
+    assert sent_in(play, (1, 6, 0), (2, 5, 0)) == [(0, [6, 5])]
+
+
+def test_a_producer_that_changes_between_transactions_keeps_its_order() -> None:
+    """Or deduplication takes what is behind for stored already."""
+    play = Playbook()
+    open_producer(play)
+    open_producer(play, 2, name="other")
+    found = sent_in(play, (1, 3, 7), (1, 4, 8), (1, 5, 7), (1, 6, 0), (2, 0, 8), (1, 7, 8))
+    assert found == [(7, [3]), (8, [4, 0]), (7, [5]), (0, [6]), (8, [7])]
 
 
 def test_a_message_of_no_producer_ends_the_connection() -> None:
