@@ -18,9 +18,24 @@ UNIT_TESTS: Final = (
     "tests/core/engine/test_engine_units.py",
     "tests/core/engine/test_engine_model.py",
 )
+HELD_BACK_TESTS: Final = ("tests/core/subscription/test_held_back.py",)
 FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
+    Mutant(
+        "what was purged before its time is counted until then",
+        CORE + "subscription/held_back.py",
+        "            self._held, self._counted_from = 0, place\n",
+        "            pass\n",
+        HELD_BACK_TESTS,
+    ),
+    Mutant(
+        "what was purged before its time is taken off a second time",
+        CORE + "subscription/held_back.py",
+        "            self._held, self._counted_from = 0, place\n",
+        "            self._held = 0\n",
+        HELD_BACK_TESTS,
+    ),
     Mutant(
         "of what is collected by time, what was there first goes out at once",
         CORE + "subscription/sources/due.py",

@@ -182,6 +182,11 @@ class DelayedIndex:
             self._last = _Read(place, until_ms, reading)
         return reading
 
+    def behind(self, place: Position) -> int:
+        """How many of its entries stand behind ``place`` in the log."""
+        members = self.tracker.members
+        return len(members) - members.rank(max(place, 0))
+
     def places_of(self, reading: Reading) -> Sequence[Position]:
         """Where the entries of what was read stand, in log order; once for all who read it."""
         if self._sorted is None or self._sorted[0] is not reading:

@@ -215,10 +215,13 @@ class HeldBack:
     def discard_through(self, place: Position) -> None:
         """Everything up to ``place`` was acknowledged."""
         self._due.discard_through(place)
+        if self._held and not self._index.behind(place):
+            self._held, self._counted_from = 0, place
 
-    def clear(self) -> None:
-        """All that is ready was acknowledged."""
+    def clear(self, place: Position) -> None:
+        """All that is ready, or not due yet, was acknowledged, which is up to ``place``."""
         self._due.clear()
+        self.discard_through(place)
 
     def let_go(self) -> None:
         """Hold no entries."""
@@ -288,7 +291,7 @@ class HeldBack:
 
     @property
     def _is_by_urgency(self) -> bool:
-        """Priorities or keys decide what goes next, and look at it as at what came back."""
+        """Priorities or keys decide what goes next, as among what came back."""
         kind = self._state.type
         by_key = kind is not None and kind.traits.by_key
         return by_key or not isinstance(self._state.replay, ReplaySet)
@@ -360,8 +363,7 @@ class HeldBack:
                 self._put_run(places_in(tick), tick[0], is_vouched=is_vouched)
 
     def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
-        """What of ``places``, which ascend, is wanted is due next; ``first`` is the key that comes
-        due the earliest."""
+        """What is wanted of ``places``, which ascend, is due next; ``first``: the first key."""
         state = self._state
         self._held -= len(places) - bisect_right(places, self._counted_from)
         run = wanted_of(state, places, self._out_by(first))
@@ -376,8 +378,7 @@ class HeldBack:
             self._due.add(array("Q", run))
 
     def _free(self) -> bool:
-        """Set more of what was held back, and the reader is past, free. True when that was not
-        all."""
+        """Set more free of what the reader is past. True when that was not all."""
         assert self._freed is not None, "there is something to set free"
         members = self._tracker.members
         self._freed = set_free(self._state, members, self._freed, self._free_through)
@@ -394,6 +395,5 @@ class HeldBack:
         return out | state.replay.places | self._due.places
 
     def _count_anew(self) -> None:
-        members = self._tracker.members
         self._counted_from = self._state.acks.mark_delete
-        self._held = len(members) - members.rank(max(self._counted_from, 0))
+        self._held = self._index.behind(self._counted_from)

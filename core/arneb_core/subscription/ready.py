@@ -93,7 +93,7 @@ class Ready:
     def clear(self, after: Position) -> None:
         """Nothing up to ``after`` is ready."""
         self._state.replay.clear()
-        self.held_back.clear()
+        self.held_back.clear(after)
         self._reader.rewind(after)
 
     def reset(self) -> None:

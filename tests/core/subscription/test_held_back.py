@@ -2,7 +2,7 @@
 
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.subscription.effects import HasWork, WakeAt, WriteCursor
-from arneb_core.subscription.inputs import Acknowledged, Released, Sought, Tick, Turn
+from arneb_core.subscription.inputs import Acknowledged, Purged, Released, Sought, Tick, Turn
 from arneb_core.testing.playbook import NOW_MS, Playbook, place, places, to
 
 TICK_MS = 10
@@ -80,3 +80,28 @@ def test_a_seek_has_it_wait_for_its_time_again() -> None:
         play >> Turn() << WakeAt(later(50))
         play.now_ms += 40
         play >> Tick() << HasWork() >> Turn() << to("a", 0)
+
+
+def test_what_was_purged_before_its_time_is_counted_no_more() -> None:
+    with Playbook(holds_back=True) as play:
+        play.attach("a", 9)
+        play >> play.append(b"0", deliver_at_ms=later(500))
+        play >> play.append(b"1", deliver_at_ms=later(600))
+        play.effects.clear()
+        play >> Purged()
+        play.effects.clear()
+        play >> play.append(b"2") >> play.append(b"3", deliver_at_ms=later(700))
+        figures = play.machine.statistics()
+        assert (figures.backlog_entries, figures.delayed_entries) == (2, 1)
+        assert figures.ready_entries == 1
+        play.effects.clear()
+        play >> Turn()
+        play.effects.clear()
+        play.now_ms += 650
+        play >> Tick() >> Turn()
+        play.effects.clear()
+        assert play.machine.statistics().delayed_entries == 1, "those two are not taken off again"
+        play.now_ms += 50
+        play >> Tick() >> Turn()
+        play.effects.clear()
+        assert play.machine.statistics().delayed_entries == 0
