@@ -319,6 +319,18 @@ def test_an_unused_queue_expires(connect: Connect, name: Named) -> None:
     assert caught.value.reply_code == 404
 
 
+def test_a_queue_that_is_only_purged_expires(channel: BlockingChannel, name: Named) -> None:
+    queue = declare(channel, name("queue"), expires=1500)
+    for _ in range(4):
+        settle(channel.connection, 1)
+        try:
+            channel.queue_purge(queue)
+        except ChannelClosedByBroker as closed:
+            assert closed.reply_code == 404
+            return
+    raise AssertionError("a purge is a use")
+
+
 def test_a_transaction_rejects_when_it_is_committed(
     channel: BlockingChannel, name: Named, grave: tuple[str, str]
 ) -> None:

@@ -124,6 +124,7 @@ class Methods:
             return QueueDeclared(method.queue, 0, 1)
         if method.passive:
             queue = await queues.access(method.queue, self._owner)
+            queue.used()
         else:
             queue = await queues.declare(self._wanted)
             self._made_exclusive = self._made_exclusive or method.exclusive

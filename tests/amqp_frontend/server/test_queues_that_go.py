@@ -45,6 +45,21 @@ def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: A
         channel.basic_publish("amq.topic", "gone.x", b"x", mandatory=True)
 
 
+def test_a_purge_and_an_unbinding_are_no_use_of_a_queue(broker: Any, channel: Any) -> None:
+    """It expires as if nobody had been there."""
+    channel.queue_declare("expires", arguments={"x-expires": 3_600_000})
+    channel.queue_bind("expires", "amq.fanout")
+    queue = broker.topology.vhost("/").queues.get("expires")
+    queue.used_at_ms = 0
+    channel.queue_purge("expires")
+    channel.queue_unbind("expires", "amq.fanout")
+    assert queue.used_at_ms == 0
+    for use in (channel.basic_get, lambda name: channel.queue_declare(name, passive=True)):
+        use("expires")
+        assert queue.used_at_ms > 0
+        queue.used_at_ms = 0
+
+
 @dataclass
 class Told:
     """A connection that remembers how publishes ended."""

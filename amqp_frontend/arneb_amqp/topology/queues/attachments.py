@@ -75,6 +75,7 @@ class Attachments:
     async def attach(self, wanted: Consumption, owner: ConnectionId, sink: Sink) -> Attachment:
         """Begin to consume. Raises RabbitMQ's errors."""
         queue = await self._queues.access(wanted.queue, owner)
+        queue.used()
         check_consumer_arguments(wanted.arguments, str(queue), queue.type)
         if queue.type is QueueType.STREAM:
             return await self._attach_to_stream(queue, wanted, sink)
@@ -126,6 +127,7 @@ class Attachments:
     ) -> Attachment:
         """A consumer to pull single messages with. Raises RabbitMQ's errors."""
         queue = await self._queues.access(name, owner)
+        queue.used()
         if queue.type is QueueType.STREAM:
             raise not_implemented(f"basic.get not supported by stream queues {queue}")
         single = queue.options.single_active_consumer

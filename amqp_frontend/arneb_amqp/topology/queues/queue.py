@@ -160,6 +160,10 @@ class Queue:
         self.arguments, self.auto_delete = wanted.arguments, wanted.auto_delete
         self.adopted = False
 
+    def used(self) -> None:
+        """It does not expire so soon."""
+        self.used_at_ms = monotonic_ms()
+
     def hold(self, applied: Applied, at_ms: int) -> bool:
         """From ``at_ms`` on that policy holds for it; True if its record is another one now."""
         options, ttl = effective_options(self.arguments, applied.definition), self.ttl

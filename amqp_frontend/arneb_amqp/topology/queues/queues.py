@@ -35,7 +35,7 @@ from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.time_to_live import as_held, as_stored
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
-from arneb_core.api.clock import monotonic_ms, wall_clock_ms
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.settings import TopicSettings
@@ -149,7 +149,6 @@ class Queues:
             raise not_found(f"no {queue_in_words(name, self.vhost)}")
         queue = await self.find(name)
         queue.check_access(owner)
-        queue.used_at_ms = monotonic_ms()
         return queue
 
     async def declare(self, wanted: Declaration) -> Queue:
@@ -164,7 +163,7 @@ class Queues:
             return await self._make(wanted, name)
         queue.check_equivalent(wanted)
         self._router.traffic.queues_declared += 1
-        queue.used_at_ms = monotonic_ms()
+        queue.used()
         if queue.adopted:
             wanted.check(queue_in_words(name, self.vhost))
             if queue_type(wanted.arguments) is QueueType.STREAM:
@@ -310,7 +309,7 @@ class Queues:
                 await self._core.committed(unit)
         await self.govern(self)
         for queue in self:
-            queue.used_at_ms = monotonic_ms()
+            queue.used()
             try:
                 await self._keep_history(queue)
             except CommitFailed as error:
@@ -371,7 +370,7 @@ class Queues:
         self._put_in(queue)
         self._lost_lately.pop(queue.name, None)
         if begin:
-            queue.used_at_ms = monotonic_ms()
+            queue.used()
             self._enforcing.enforce(queue, anew=True)
         self._router.add_queue(queue.name)
 
