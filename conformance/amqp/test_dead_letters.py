@@ -331,6 +331,16 @@ def test_a_queue_that_is_only_purged_expires(channel: BlockingChannel, name: Nam
     raise AssertionError("a purge is a use")
 
 
+def test_who_polled_once_keeps_no_queue(channel: BlockingChannel, name: Named) -> None:
+    queue = declare(channel, name("queue"), expires=500)
+    publish(channel, queue, b"a")
+    take(channel, queue, 1)
+    settle(channel.connection, 3)
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        ready(channel, queue)
+    assert caught.value.reply_code == 404
+
+
 def test_a_transaction_rejects_when_it_is_committed(
     channel: BlockingChannel, name: Named, grave: tuple[str, str]
 ) -> None:

@@ -20,6 +20,13 @@ SUPERVISION_MUTANTS: Final = (
         SUPERVISION_TESTS,
     ),
     Mutant(
+        "who polled a queue once keeps it for ever",
+        TOPOLOGY + "queues/maintenance.py",
+        "    return any(each not in queue.unseen for each in there)\n",
+        "    return any(True for each in there)\n",
+        ("tests/amqp_frontend/topology/queues/test_limits.py",),
+    ),
+    Mutant(
         "maintenance ends when the store takes nothing",
         TOPOLOGY + "queues/maintenance.py",
         "    except CoreError as error:\n",

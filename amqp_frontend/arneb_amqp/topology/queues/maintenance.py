@@ -15,7 +15,6 @@ from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_core.api.errors import CoreError, TopicBusy
-from arneb_core.api.topics import Topic
 
 QUEUES_PER_TURN: Final = 2_000
 """Looked at before others have their turn: some 2 ms."""
@@ -33,7 +32,7 @@ async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
         expires_ms = queue.options.expires_ms
         if expires_ms is None:
             continue
-        if _consumers_of(queue.topic):
+        if _is_consumed(queue):
             queue.used_at_ms = now_ms
         left_ms = queue.used_at_ms + expires_ms - now_ms
         if left_ms > 0:
@@ -52,16 +51,18 @@ async def retry_dead_letters(queues: Queues) -> None:
             queue.dead_lettering.retry()
 
 
-def _consumers_of(topic: Topic) -> bool:
-    subscription = topic.subscriptions.get(SUBSCRIPTION)
-    return subscription is not None and bool(subscription.consumers)
+def _is_consumed(queue: Queue) -> bool:
+    """Somebody consumes; who polled, or has only answers left to give, does not."""
+    subscription = queue.topic.subscriptions.get(SUBSCRIPTION)
+    there = () if subscription is None else subscription.consumers
+    return any(each not in queue.unseen for each in there)
 
 
 async def _deleted(queues: Queues, queue: Queue) -> bool:
     """Remove a queue that has expired; False when the core could not, which is logged."""
     try:
         with suppress(TopicBusy):  # somebody came to it meanwhile
-            await queues.delete(queue, only_if=lambda topic: not _consumers_of(topic))
+            await queues.delete(queue, only_if=lambda _: not _is_consumed(queue))
     except CoreError as error:
         LOGGER.warning("cannot delete expired %s, will retry: %s", queue, error)
         return False

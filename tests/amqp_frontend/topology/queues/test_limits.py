@@ -215,6 +215,19 @@ async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
             assert not place.vhost.queues.has(queue)
 
 
+async def test_who_has_polled_keeps_no_queue(broker: Opener) -> None:
+    """A consumer does, but not a channel that asked for a single message once."""
+    async with broker() as place:
+        queue = await place.declare(arguments={"x-expires": long(1_000)})
+        async with place.topology.changing():
+            await place.vhost.attachments.attach_getter("q", ME, Box(), no_ack=False)
+        polled_ms = queue.used_at_ms
+        async with place.topology.changing():
+            assert (await delete_expired(place.vhost.queues, polled_ms + 400))[0] == 600
+            await delete_expired(place.vhost.queues, polled_ms + 1_000)
+            assert not place.vhost.queues.has(queue)
+
+
 async def test_a_wall_clock_that_is_set_takes_no_queue_away(broker: Opener) -> None:
     """How long a queue has not been used is counted in time that nobody sets."""
     async with broker() as place:
