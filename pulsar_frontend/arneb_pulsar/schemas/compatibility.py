@@ -82,7 +82,9 @@ def check_valid(schema: Schema) -> None:
         if schema.data and schema.data != NONE_OF_PYTHON:
             raise IncompatibleSchema(f"Invalid schema definition data for {name} schema")
     elif schema.type in STRUCTURED:
-        _parse(schema)
+        parsed = _parse(schema)
+        if schema.type is SchemaType.AVRO and parsed.type == "union":
+            raise IncompatibleSchema("Avro schema typed [UNION] is not supported")
     elif schema.type is SchemaType.KEY_VALUE:
         for part in split_key_value(schema):
             if part is not None:

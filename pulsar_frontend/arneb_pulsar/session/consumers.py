@@ -275,7 +275,9 @@ class Consumers:
             if mask == 0:  # all of that batch is done: the next entry is meant
                 place, mask = Position(place + 1), None
         elif command.HasField("message_publish_time"):
-            publish_time_ms = command.message_publish_time
+            # A time before 1970 comes from Java as what is left of it without a sign.
+            before_all = command.message_publish_time >= 1 << 63
+            publish_time_ms = 0 if before_all else command.message_publish_time
         else:
             raise RequestRefused(
                 pb.MetadataError, "Message id and message publish time were not present"

@@ -135,12 +135,19 @@ def test_keys_and_values_are_compared_apart() -> None:
         Schema(SchemaType.JSON, b"[" * 100_000),
         Schema(SchemaType.JSON, b"3"),
         Schema(SchemaType.STRING, b"x"),
+        Schema(SchemaType.AVRO, b'["int", "string"]'),
         Schema(SchemaType.PROTOBUF_NATIVE, bytes(SCHEMA_BYTES_MAX + 1)),
     ],
 )
 def test_what_is_no_definition_is_refused(schema: Schema) -> None:
     with pytest.raises(IncompatibleSchema):
         check_valid(schema)
+
+
+def test_a_union_is_a_definition_in_json_only() -> None:
+    check_valid(Schema(SchemaType.JSON, b'["int", "string"]'))
+    with pytest.raises(IncompatibleSchema, match=r"typed \[UNION\] is not supported"):
+        check_valid(Schema(SchemaType.AVRO, b'["int", "string"]'))
 
 
 def test_python_defines_what_needs_no_definition() -> None:

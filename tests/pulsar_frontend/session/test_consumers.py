@@ -469,6 +469,16 @@ def test_seeking_to_a_message(message_id: MessageIdData, place: int, mask: int |
     play.over()
 
 
+def test_a_time_before_1970_is_before_everything() -> None:
+    """Java's client sends -60,000 ms as an unsigned number."""
+    play = Playbook()
+    key = attach(play)
+    time_ms = (1 << 64) - 60_000
+    play >> received(pb.CommandSeek(consumer_id=1, request_id=9, message_publish_time=time_ms))
+    play << Seek(key, 9, None, None, 0)
+    play.over()
+
+
 def test_all_consumers_are_sent_back_before_the_seek_is_answered() -> None:
     play = Playbook()
     key = attach(play)
