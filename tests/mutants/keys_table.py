@@ -15,6 +15,7 @@ KEYED_GROUP_TESTS: Final = (
 )
 UNACKED_TESTS: Final = ("tests/core/engine/test_unacked.py",)
 GROUP_TESTS: Final = ("tests/core/engine/test_groups.py",)
+RANGED_TESTS: Final = ("tests/core/engine/test_ranged.py",)
 SELECTOR_TESTS: Final = ("tests/core/dispatch/test_selector.py",)
 
 KEYS_MUTANTS: Final = (
@@ -257,5 +258,33 @@ KEYS_MUTANTS: Final = (
         "        if min(positions) > self._state.log.groups_through:\n",
         "        if self._state.log.groups_through < (1 << 63) - 1:\n",
         KEYED_GROUP_TESTS,
+    ),
+    Mutant(
+        "an exclusive consumer of some keys gets all",
+        CORE + "engine/consumer.py",
+        "spec.sharing.ranges if spec.type.traits.one_consumer else ()",
+        "()",
+        RANGED_TESTS,
+    ),
+    Mutant(
+        "what is passed over costs an exclusive consumer its permits",
+        CORE + "engine/ranged_sink.py",
+        "            self._flow(_messages_in(run, [not each for each in wanted]))\n",
+        "",
+        RANGED_TESTS,
+    ),
+    Mutant(
+        "what is passed over of a batch costs one permit",
+        CORE + "engine/ranged_sink.py",
+        "_messages_in(run, [not each for each in wanted])",
+        "wanted.count(False)",
+        RANGED_TESTS,
+    ),
+    Mutant(
+        "an exclusive consumer may name ranges that are none",
+        CORE + "subscription/membership.py",
+        "    elif spec.type.traits.one_consumer and spec.sharing.ranges:\n",
+        "    elif False:\n",
+        RANGED_TESTS,
     ),
 )

@@ -17,6 +17,7 @@ from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.lease import Lease
 from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow
+from arneb_core.engine.ranged_sink import RangedSink
 from arneb_core.subscription.consumer import Answering, AttachedConsumer
 from arneb_core.subscription.recorded import RecordedConsumer
 
@@ -77,7 +78,8 @@ class LogConsumer(AttachedConsumer):
     ) -> None:
         super().__init__(answering, spec, shared)
         self.subscription = subscription
-        self.sink = sink
+        ranges = spec.sharing.ranges if spec.type.traits.one_consumer else ()
+        self.sink = RangedSink(sink, ranges, self.flow) if ranges else sink
 
     async def pull(self) -> Deliveries | None:
         """One message outside permits and windows; see the interface."""

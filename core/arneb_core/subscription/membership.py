@@ -22,6 +22,8 @@ def check_type(state: SubscriptionState, ready: Ready, spec: ConsumerSpec) -> No
         if ready.is_prioritised:
             raise NotAllowed("expected a subscription without priorities for Key_Shared")
         _check_sharing(state, spec.sharing)
+    elif spec.type.traits.one_consumer and spec.sharing.ranges:
+        check_ranges(spec.sharing.ranges, ())
     if not state.consumers:
         return
     if spec.type is not state.type:

@@ -1,0 +1,66 @@
+"""Ranged sinks: what an exclusive consumer gets that asks for some of the keys only.
+
+The rule: what has another key is passed over: it stays with the consumer, unacknowledged, unheard
+of and for none of its permits, so that whoever is the next one gets it. Source: Pulsar
+``PersistentDispatcherSingleActiveConsumer``, ``isKeyHashRangeFiltered``.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+
+from arneb_core.api.consumers import Sink
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entry import messages_in
+from arneb_core.api.key_sharing import SlotRange
+from arneb_core.dispatch.selector import key_hashes, slots_of
+
+
+class RangedSink:
+    """Passes on what has its key in one of ``ranges``. ``flow`` gives permits back."""
+
+    __slots__ = ("_flow", "_ranges", "_sink")
+
+    def __init__(
+        self, sink: Sink, ranges: Sequence[SlotRange], flow: Callable[[int], None]
+    ) -> None:
+        self._sink = sink
+        self._ranges = ranges
+        self._flow = flow
+
+    def __repr__(self) -> str:
+        ranges = ", ".join(f"{first}-{last}" for first, last in self._ranges)
+        return f"<RangedSink {ranges} of {self._sink!r}>"
+
+    def deliver(self, run: Deliveries) -> None:
+        """Pass on the part of the run that is in the ranges."""
+        slots = slots_of(key_hashes(run.positions, run.entries))
+        wanted = [any(first <= slot <= last for first, last in self._ranges) for slot in slots]
+        if not all(wanted):
+            self._flow(_messages_in(run, [not each for each in wanted]))
+            positions = list(compress(run.positions, wanted))
+            run = Deliveries(
+                positions,
+                list(compress(run.entries, wanted)),
+                run.redelivered and run.redelivered.intersection(positions),
+                run.redelivery_counts,
+                run.masks,
+            )
+        if run.positions:
+            self._sink.deliver(run)
+
+    def active_changed(self, active: bool) -> None:
+        """Pass it on."""
+        self._sink.active_changed(active)
+
+    def closed_by_core(self, reason: str) -> None:
+        """Pass it on."""
+        self._sink.closed_by_core(reason)
+
+
+def _messages_in(run: Deliveries, chosen: Sequence[bool]) -> int:
+    """What the chosen entries have cost of the permits."""
+    masks = run.masks or {}
+    return sum(
+        masks[position].bit_count() if position in masks else messages_in(entry)
+        for position, entry in compress(zip(run.positions, run.entries, strict=True), chosen)
+    )
