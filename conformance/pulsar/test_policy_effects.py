@@ -297,6 +297,8 @@ def test_a_namespace_may_take_no_new_schemas(place: Place, connect: Connect) -> 
     schema = pulsar.schema.JsonSchema(Order)
     refused = comes_to_hold(lambda: client.create_producer(place.topic, schema=schema))
     assert refused == "IncompatibleSchema"
+    with pytest.raises(pulsar.IncompatibleSchema):
+        client.subscribe(f"{place.topic}-unused", "s", schema=schema)
     path = place.path.replace("/persistent/", "/schemas/")
     text = json.dumps(Order.schema())
     place.admin.post(f"{path}/schema", {"type": "JSON", "schema": text, "properties": {}})

@@ -1,8 +1,10 @@
 """Schemas: attached, checked, kept."""
 
+import anyio
 import pulsar
 import pytest
-from conformance.pulsar.conftest import Connect, Mortal
+from conformance.pulsar.admin import Admin
+from conformance.pulsar.conftest import BrokerUrls, Connect, Mortal
 from conformance.pulsar.helpers import WITHIN_MS, assert_gets
 from pulsar.schema import (
     AvroSchema,
@@ -14,6 +16,11 @@ from pulsar.schema import (
     String,
     StringSchema,
 )
+
+from arneb_pulsar.client import ProducerOptions
+from arneb_pulsar.client import connect as connect_ours
+from arneb_pulsar.client.codec.schemas import schema as ours
+from arneb_pulsar.client.errors import IncompatibleSchema
 
 EARLIEST = pulsar.InitialPosition.Earliest
 
@@ -88,6 +95,22 @@ def test_a_used_topic_without_a_schema_takes_no_consumer_with_one(
         connect().subscribe(topic, "t", schema=StringSchema())
     connect().create_producer(topic, schema=StringSchema()).send("x")
     connect().subscribe(topic, "t", schema=StringSchema())
+
+
+def test_a_producer_whose_schema_is_refused_makes_no_initial_subscription(
+    broker_urls: BrokerUrls, connect: Connect, topic: str
+) -> None:
+    connect().create_producer(topic, schema=JsonSchema(Order)).send(Order(item="pen", count=3))
+
+    async def come() -> None:
+        async with connect_ours(broker_urls.pulsar) as client:
+            options = ProducerOptions(initial_subscription="keep")
+            with pytest.raises(IncompatibleSchema):
+                await client.create_producer(topic, options, schema=ours.StringSchema())
+
+    anyio.run(come)
+    found = Admin(broker_urls.admin).get(f"/admin/v2/{topic.replace('://', '/')}/subscriptions")
+    assert found == []
 
 
 def test_whoever_takes_anything_gets_the_schema_too(connect: Connect, topic: str) -> None:

@@ -292,6 +292,20 @@ TOPIC_MUTANTS: Final = (
         DEFAULTS_TESTS,
     ),
     Mutant(
+        "messages of plain bytes are sent where schemas are demanded",
+        PULSAR + "server/requests.py",
+        "        if is_asked and schemas.find(topic) is not None:\n",
+        "        if False:\n",
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
+        "plain bytes become a version",
+        PULSAR + "session/schemas.py",
+        "        brought = None if schema.type is SchemaType.NONE else schema\n",
+        "        brought = schema\n",
+        ["tests/pulsar_frontend/session/test_schemas.py"],
+    ),
+    Mutant(
         "a topic lifts what its broker demands",
         PULSAR + "server/requests.py",
         "        is_asked = broker.schema_validation or policies.schema_validation\n",

@@ -70,7 +70,7 @@ LATEST_ENOUGH: Final = frozenset(
 NONE_OF_PYTHON: Final = b"null"
 """What the official wheel says where there is nothing to say."""
 
-NO_SCHEMA: Final = "Topic does not have schema to check"
+WITHOUT_SCHEMA: Final = "Failed to add schema to an active topic with empty(BYTES) schema: "
 
 
 def check_valid(schema: Schema) -> None:
@@ -105,7 +105,7 @@ def check_consumer(present: Sequence[Schema], new: Schema, strategy: Strategy) -
     if strategy is Strategy.ALWAYS_COMPATIBLE:
         return
     if not present:
-        raise IncompatibleSchema(NO_SCHEMA)
+        raise IncompatibleSchema(f"{WITHOUT_SCHEMA}new schema type {new.type.name}")
     if strategy in LATEST_ENOUGH:
         _check(present[-1:], new, Strategy.BACKWARD)
     else:

@@ -91,7 +91,8 @@ class Attachments:
         able to read what is there. Raises :class:`IncompatibleSchema`."""
         schemas = self._context.schemas
         if schemas.find(name) is None and topic.first is None and not is_used(self._context, topic):
-            await schemas.attach(name, schema)
+            may_add = self._context.namespaces.policies(name).may_update_schema is not False
+            await schemas.attach(name, schema, may_add=may_add)
         else:
             await schemas.check_consumer(name, schema)
 

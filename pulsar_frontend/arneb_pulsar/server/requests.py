@@ -26,7 +26,7 @@ from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.rules import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
-from arneb_pulsar.schemas.schema import Schema, Version
+from arneb_pulsar.schemas.schema import Schema
 from arneb_pulsar.server.consumers import ConnectionConsumers
 from arneb_pulsar.services.connections import ClientConnection, close_dead
 from arneb_pulsar.services.context import BrokerContext
@@ -112,11 +112,9 @@ class Requests:
             topic = await open_topic(self._context, effect.topic, create=True)
             await self._check_open(topic, effect.topic)
             self._check_demands(effect)
+            version = await self._brought(effect.topic, effect.schema)
             if effect.initial_subscription:
                 await self._make_initial(topic, effect.topic, effect.initial_subscription)
-            version = b""
-            if effect.schema is not None:
-                version = (await self._brought(effect.topic, effect.schema)).bytes
             await self._claim(topic, effect, version)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:
             self._connection.tell(events.ProducerRefused(effect.key, refusal_of(error)))
@@ -127,20 +125,24 @@ class Requests:
             raise self._context.ownership.refusal(topic)
         self._context.ownership.check(topic)
 
-    async def _brought(self, topic: TopicName, schema: Schema) -> Version:
-        """The version of a schema that a client brings. Raises :class:`IncompatibleSchema`."""
-        may_add = self._context.namespaces.policies(topic).may_update_schema is not False
-        return await self._context.schemas.attach(topic, schema, may_add=may_add)
+    async def _brought(self, topic: TopicName, schema: Schema | None) -> bytes:
+        """The version of a schema that a client brings, none for plain bytes. Raises
+        :class:`IncompatibleSchema`, and :class:`RequestRefused` where one is demanded."""
+        policies, schemas = self._context.namespaces.policies(topic), self._context.schemas
+        if schema is not None:
+            may_add = policies.may_update_schema is not False
+            return (await schemas.attach(topic, schema, may_add=may_add)).bytes
+        broker = self._context.namespaces.defaults
+        is_asked = broker.schema_validation or policies.schema_validation
+        if is_asked and schemas.find(topic) is not None:
+            raise RequestRefused(pb.IncompatibleSchema, SCHEMA_NEEDED)
+        return b""
 
     def _check_demands(self, effect: effects.OpenProducer) -> None:
         """Raise :class:`RequestRefused` unless the producer brings what its topic demands."""
         name, policies = effect.topic, self._context.namespaces.policies(effect.topic)
         if policies.encryption_required and not effect.encrypted:
             raise RequestRefused(pb.MetadataError, f"Encryption is required in topic {name}")
-        broker = self._context.namespaces.defaults
-        is_asked = broker.schema_validation or policies.schema_validation
-        if is_asked and effect.schema is None and self._context.schemas.find(name) is not None:
-            raise RequestRefused(pb.IncompatibleSchema, SCHEMA_NEEDED)
 
     async def _make_initial(self, topic: Topic, name: TopicName, subscription: str) -> None:
         """See to it that somebody gets the first message. A refusal must be one that clients do
@@ -251,8 +253,8 @@ class Requests:
         version, failure = b"", None
         try:
             self._context.topics.check(effect.topic, create=False)
-            version = (await self._brought(effect.topic, effect.schema)).bytes
-        except (CoreError, IncompatibleSchema) as error:
+            version = await self._brought(effect.topic, effect.schema)
+        except (CoreError, RequestRefused, IncompatibleSchema) as error:
             failure = refusal_of(error)
         self._connection.tell(events.SchemaAttached(effect.request_id, version, failure))
 

@@ -298,11 +298,12 @@ class FindSchema:
 
 @dataclass(frozen=True, slots=True)
 class AttachSchema:
-    """Find or attach a schema, to a topic that is there; answered by ``SchemaAttached``."""
+    """Find or attach a schema, to a topic that is there; answered by ``SchemaAttached``. None =
+    messages of plain bytes follow, which have no version."""
 
     request_id: int
     topic: TopicName
-    schema: Schema
+    schema: Schema | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Schemas, as a client asks for them: GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
 
-from arneb_pulsar.schemas.schema import Schema, from_wire, to_wire, version_number
+from arneb_pulsar.schemas.schema import Schema, SchemaType, from_wire, to_wire, version_number
 from arneb_pulsar.session.effects import AttachSchema, FindSchema
 from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.session.events import SchemaAttached, SchemaFound
@@ -62,7 +62,8 @@ class SchemaRequests:
             )
             return
         schema = schema_of(command.schema)
-        self._output.do(AttachSchema(command.request_id, topic, schema))
+        brought = None if schema.type is SchemaType.NONE else schema
+        self._output.do(AttachSchema(command.request_id, topic, brought))
 
     def attached(self, event: SchemaAttached) -> None:
         """The schema's version, or why it has none."""

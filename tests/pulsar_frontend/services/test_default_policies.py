@@ -29,6 +29,10 @@ async def test_what_the_broker_demands_of_producers_nobody_lifts(open_broker: Op
             assert (await admin("POST", path, False))[0] == 204
         answer = await client.producer("t", 2)
         assert (type(answer), answer.error) == (pb.CommandError, pb.IncompatibleSchema)
+        plain = pb.Schema(name="BYTES", schema_data=b"", type=getattr(pb.Schema, "None"))
+        await client.send(pb.CommandGetOrCreateSchema(request_id=9, topic="t", schema=plain))
+        sent = await client.expect(pb.CommandGetOrCreateSchemaResponse)
+        assert sent.error_code == pb.IncompatibleSchema
         applied = await admin("GET", f"{NAMESPACE}/encryptionRequired")
         assert applied == (200, False)
 

@@ -97,19 +97,53 @@ async def test_the_first_consumer_of_an_idle_topic_brings_its_schema(
         assert refused.error == pb.IncompatibleSchema
 
 
+async def test_a_consumer_brings_none_where_none_may_be_added(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        policies = Policies(may_update_schema=False)
+        await running.context.namespaces.change_namespace("public/default", lambda _: policies)
+        refused = await client.subscribe(schema=STRING)
+        assert refused.error == pb.IncompatibleSchema
+        assert "auto updating is disabled" in refused.message
+        assert running.context.schemas.find(TOPIC) is None
+
+
 async def test_a_used_topic_without_schema_has_none(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await client.subscribe("plain")
         refused = await client.subscribe("plain", consumer_id=2, schema=STRING)
-        assert (refused.error, refused.message) == (
-            pb.IncompatibleSchema,
-            "Topic does not have schema to check",
+        assert refused.error == pb.IncompatibleSchema
+        assert refused.message == (
+            "Failed to add schema to an active topic with empty(BYTES) schema:"
+            " new schema type STRING"
         )
         await client.producer("sent")
         await client.publish(b"x")
         await client.reply()
         refused = await client.subscribe("sent", consumer_id=3, schema=STRING)
         assert refused.error == pb.IncompatibleSchema
+
+
+async def test_plain_bytes_become_no_version(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        await client.producer(schema=STRING)
+        plain = pb.Schema(name="BYTES", schema_data=b"", type=getattr(pb.Schema, "None"))
+        await client.send(pb.CommandGetOrCreateSchema(request_id=9, topic="t", schema=plain))
+        answer = await client.expect(pb.CommandGetOrCreateSchemaResponse)
+        assert answer.HasField("schema_version")
+        assert (answer.schema_version, answer.HasField("error_code")) == (b"", False)
+        assert [each.number for each in running.context.schemas.versions(TOPIC)] == [0]
+
+
+async def test_a_producer_whose_schema_is_refused_makes_no_initial_subscription(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        await client.producer(schema=STRING)
+        refused = await client.producer(
+            producer_id=2, schema=record("a"), initial_subscription_name="keep"
+        )
+        assert refused.error == pb.IncompatibleSchema
+        assert not running.core.topic(TOPIC.core_name).subscriptions
 
 
 async def test_a_version_is_on_disk_before_anybody_hears_of_it(open_broker: OpenBroker) -> None:

@@ -66,6 +66,16 @@ def test_a_schema_is_attached() -> None:
     play.over()
 
 
+def test_plain_bytes_are_no_schema_to_attach() -> None:
+    plain = pb.Schema(name="BYTES", schema_data=b"", type=getattr(pb.Schema, "None"))
+    play = Playbook()
+    play >> received(pb.CommandGetOrCreateSchema(request_id=4, topic="t", schema=plain))
+    play << AttachSchema(4, parse_topic("t"), None)
+    play >> SchemaAttached(4, b"", None)
+    play << said(pb.CommandGetOrCreateSchemaResponse(request_id=4, schema_version=b""))
+    play.over()
+
+
 @pytest.mark.parametrize("kind", [pb.CommandGetSchema, pb.CommandGetOrCreateSchema])
 def test_bad_names_are_refused_in_the_answers_own_type(kind: type) -> None:
     fields = {"schema": MESSAGE} if kind is pb.CommandGetOrCreateSchema else {}
