@@ -303,7 +303,14 @@ TOPIC_MUTANTS: Final = (
         PULSAR + "session/schemas.py",
         "        brought = None if schema.type is SchemaType.NONE else schema\n",
         "        brought = schema\n",
-        ["tests/pulsar_frontend/session/test_schemas.py"],
+        [TESTS + "session/test_schemas.py"],
+    ),
+    Mutant(
+        "a consumer adds a schema where none may be added",
+        PULSAR + "server/attachments.py",
+        "            await schemas.attach(name, schema, may_add=may_add)\n",
+        "            await schemas.attach(name, schema)\n",
+        [TESTS + "services/test_schemas.py"],
     ),
     Mutant(
         "a topic lifts what its broker demands",
