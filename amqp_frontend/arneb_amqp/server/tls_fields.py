@@ -28,9 +28,10 @@ _PLAIN: Final[Fields] = dict.fromkeys(
 
 # TLS 1.3: TLS_AES_256_GCM_SHA384. Before: ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-AES128-SHA.
 _SUITE: Final = re.compile(
-    r"(?:TLS_)?(?:(?P<exchange>(?:ECDHE|DHE|ECDH|DH)-(?:RSA|ECDSA|DSS)|PSK)-)?"
+    r"(?:TLS_)?(?:(?P<exchange>(?:ECDHE|DHE|ECDH|DH)-(?:RSA|ECDSA|DSS)|"
+    r"(?:(?:ECDHE|DHE|RSA)-)?PSK|SRP(?:-(?:RSA|DSS))?)-)?"
     r"(?P<cipher>AES[_-]?(?:128|256)|CHACHA20)[_-]?"
-    r"(?P<mode>GCM|CCM8?|POLY1305)?[_-]?(?P<hash>SHA(?:256|384)?)?"
+    r"(?P<mode>GCM|CCM8?|POLY1305|CBC)?[_-]?(?P<hash>SHA(?:256|384)?)?"
 )
 
 
@@ -62,7 +63,8 @@ def cipher_terms(suite: str, version: str) -> tuple[str, str, str]:
         exchange = "any"
     cipher = re.sub(r"aes[_-]?(\d+)", r"aes_\1", found["cipher"].lower())
     mode = (found["mode"] or "cbc").lower().replace("ccm8", "ccm_8")
-    digest = "aead" if found["mode"] else (found["hash"] or "").lower()
+    digest = (found["hash"] or "").lower() if mode == "cbc" else "aead"
+    exchange = "srp_anon" if exchange == "srp" else exchange
     return exchange, f"{cipher}_{mode}", digest
 
 

@@ -18,6 +18,10 @@ from arneb_amqp.server.tls_fields import cipher_terms, shown, tls_fields
         ("DHE-RSA-AES128-CCM8", "TLSv1.2", ("dhe_rsa", "aes_128_ccm_8", "aead")),
         ("ECDHE-RSA-AES256-SHA384", "TLSv1.2", ("ecdhe_rsa", "aes_256_cbc", "sha384")),
         ("AES128-SHA", "TLSv1.2", ("rsa", "aes_128_cbc", "sha")),
+        ("PSK-AES128-CBC-SHA256", "TLSv1.2", ("psk", "aes_128_cbc", "sha256")),
+        ("ECDHE-PSK-CHACHA20-POLY1305", "TLSv1.2", ("ecdhe_psk", "chacha20_poly1305", "aead")),
+        ("SRP-AES-256-CBC-SHA", "TLSv1.2", ("srp_anon", "aes_256_cbc", "sha")),
+        ("SRP-RSA-AES-128-CBC-SHA", "TLSv1.2", ("srp_rsa", "aes_128_cbc", "sha")),
         ("ARIA-OF-TOMORROW", "TLSv1.2", ("", "aria-of-tomorrow", "")),
     ],
 )
