@@ -17,5 +17,6 @@ def export(revision: str, into: Path) -> Path:
     command = ["git", "-C", str(REPOSITORY), "archive", "--format=tar", revision]
     archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as packed:
-        packed.extractall(into, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+        packed.extractall(into)
     return into

@@ -95,7 +95,8 @@ def unpack_source(python: Path, requirement: str, into: Path) -> None:
     _pip(python, *command)
     (archive,) = into.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(into, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+        packed.extractall(into)
     archive.unlink()
     (root,) = (each for each in into.iterdir() if each.is_dir())
     for each in root.iterdir():

@@ -475,4 +475,11 @@ TRANSACTION_MUTANTS: Final = (
         "            if 0 <= number - each.first:\n",
         RESERVATION_TESTS,
     ),
+    Mutant(
+        "all that a read brings of a producer that changes between transactions is one turn",
+        "pulsar_frontend/arneb_pulsar/session/connection.py",
+        "        while at < end and left:\n",
+        "        while at < end:\n",
+        ("tests/pulsar_frontend/session/test_producers.py",),
+    ),
 )

@@ -63,7 +63,8 @@ def named() -> list[str]:
 def unpack(name: str, directory: Path) -> None:
     """A store, as a broker's data directory below ``directory``."""
     with tarfile.open(HERE / f"{name}.tar.xz") as packed:
-        packed.extractall(directory, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+        packed.extractall(directory)
 
 
 def recorded(name: str) -> Any:

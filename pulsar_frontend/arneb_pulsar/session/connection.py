@@ -25,6 +25,7 @@ from arneb_pulsar.session.fields import text_of
 from arneb_pulsar.session.keep_alive import KeepAlive, Tick
 from arneb_pulsar.session.lookup import Lookup
 from arneb_pulsar.session.output import Output
+from arneb_pulsar.session.pending_sends import STRETCHES_PER_TURN
 from arneb_pulsar.session.producers import Producers
 from arneb_pulsar.session.rules import RULES
 from arneb_pulsar.session.schemas import SchemaRequests
@@ -40,8 +41,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 from arneb_pulsar.wire.sends import count_successors, parse_send
 
 UNANSWERED: Final = frozenset({BaseCommand.ACK, BaseCommand.FLOW, BaseCommand.PONG})
-"""Commands that are answered by nothing, or by less than they take themselves. As many of them are
-handled in a row as came."""
+"""Answered by nothing, or by less than they take: as many are handled in a row as came."""
 
 
 class ConnectionSession:
@@ -197,15 +197,15 @@ class ConnectionSession:
     # Inside
 
     def _handle_frames(self, clock_ms: int) -> None:
-        """Hot path: runs of SENDs are told by their first; all else goes through the handlers."""
+        """Hot path: a run of SENDs is told by its first; all else goes through the handlers."""
         received, bodies = self._frames
-        at, end = self._at, len(received)
-        while at < end:
+        at, end, left = self._at, len(received), STRETCHES_PER_TURN
+        while at < end and left:
             data = received[at]
             if self.state is ConnectionState.OPEN and (send := parse_send(data)) is not None:
                 behind = at + 1 + count_successors(received, at, send)
                 self._producers.send(send, bodies[at:behind])
-                at = behind
+                at, left = behind, left - 1
                 continue
             command = parse_command(data)
             if command.type == BaseCommand.END_TXN:

@@ -6,11 +6,16 @@ queue are answered.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from arneb_core.api.position import Position
 from arneb_pulsar.packing.receipts import pack_receipts, receipt
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.wire.commands import send_error
+
+STRETCHES_PER_TURN: Final = 100
+"""Of SENDs, one that does not follow the one before begins a stretch, and may begin a run, which is
+handed over and stored by itself: so many before others have their turn, some 2 ms."""
 
 
 @dataclass(slots=True)

@@ -418,6 +418,20 @@ def test_a_producer_that_changes_between_transactions_keeps_its_order() -> None:
     assert found == [(7, [3]), (8, [4, 0]), (7, [5]), (0, [6]), (8, [7])]
 
 
+def test_sends_that_do_not_follow_one_another_take_several_turns() -> None:
+    play = Playbook()
+    open_producer(play)
+    sends = [CommandSend(producer_id=1, sequence_id=2 * each) for each in range(250)]
+    data = b"".join(received(each, body=body()).data for each in sends)
+    effects = [play.session.receive_data(data, play.now, play.clock_ms)]
+    while play.session.has_more:
+        effects.append(play.session.go_on(play.now, play.clock_ms))
+    runs = [each for turn in effects for each in turn if isinstance(each, AppendRun)]
+    numbers = [[s for sent in run.sends for s in sent.sequences] for run in runs]
+    assert [len(each) for each in numbers] == [100, 100, 50]
+    assert [s for each in numbers for s in each] == [each.sequence_id for each in sends]
+
+
 def test_a_message_of_no_producer_ends_the_connection() -> None:
     play = Playbook() >> sends((7, 0, body()))
     assert play.heard().command.error == pb.UnknownError
