@@ -5,6 +5,7 @@ of and for none of its permits, so that whoever is the next one gets it. Source:
 ``PersistentDispatcherSingleActiveConsumer``, ``isKeyHashRangeFiltered``.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import compress
 
@@ -16,25 +17,26 @@ from arneb_core.dispatch.selector import key_hashes, slots_of
 
 
 class RangedSink:
-    """Passes on what has its key in one of ``ranges``. ``flow`` gives permits back."""
+    """Passes on what has its key in one of ``ranges``, of which there may be thousands and which
+    are apart. ``flow`` gives permits back."""
 
-    __slots__ = ("_flow", "_ranges", "_sink")
+    __slots__ = ("_firsts", "_flow", "_ranges", "_sink")
 
     def __init__(
         self, sink: Sink, ranges: Sequence[SlotRange], flow: Callable[[int], None]
     ) -> None:
         self._sink = sink
-        self._ranges = ranges
+        self._ranges = sorted(ranges)
+        self._firsts = [first for first, _ in self._ranges]
         self._flow = flow
 
     def __repr__(self) -> str:
-        ranges = ", ".join(f"{first}-{last}" for first, last in self._ranges)
-        return f"<RangedSink {ranges} of {self._sink!r}>"
+        return f"<RangedSink {len(self._ranges)} ranges of {self._sink!r}>"
 
     def deliver(self, run: Deliveries) -> None:
         """Pass on the part of the run that is in the ranges."""
         slots = slots_of(key_hashes(run.positions, run.entries))
-        wanted = [any(first <= slot <= last for first, last in self._ranges) for slot in slots]
+        wanted = list(map(self._is_in, slots))
         if not all(wanted):
             self._flow(_messages_in(run, [not each for each in wanted]))
             positions = list(compress(run.positions, wanted))
@@ -47,6 +49,10 @@ class RangedSink:
             )
         if run.positions:
             self._sink.deliver(run)
+
+    def _is_in(self, slot: int) -> bool:
+        index = bisect_right(self._firsts, slot) - 1
+        return index >= 0 and slot <= self._ranges[index][1]
 
     def active_changed(self, active: bool) -> None:
         """Pass it on."""
