@@ -14,6 +14,7 @@ READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 
 PLAIN_STRINGS: Final = "amqp_frontend/arneb_amqp/plain_strings.py"
+READ_AHEAD_TESTS: Final = ("tests/amqp_frontend/server/test_read_ahead.py",)
 PLAIN_STRINGS_TESTS: Final = ("tests/amqp_frontend/test_plain_strings.py",)
 
 AMQP_MUTANTS: Final = (
@@ -40,10 +41,17 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "a fast publisher is read as far as there is memory",
-        "amqp_frontend/arneb_amqp/server/connection.py",
-        "            if self._since_mark > UNSTORED_BYTES_MAX:\n",
-        "            if False:\n",
-        ("tests/amqp_frontend/server/test_back_pressure.py",),
+        "amqp_frontend/arneb_amqp/server/read_ahead.py",
+        "UNSTORED_BYTES_MAX or self._core.waiting_bytes > WAITING_BYTES_MUCH\n",
+        "1 << 40 or self._core.waiting_bytes > WAITING_BYTES_MUCH\n",
+        READ_AHEAD_TESTS,
+    ),
+    Mutant(
+        "sixteen floods fill the core's room, and those who send little wait for it, too",
+        "amqp_frontend/arneb_amqp/server/read_ahead.py",
+        "UNSTORED_BYTES_MAX or self._core.waiting_bytes > WAITING_BYTES_MUCH\n",
+        "UNSTORED_BYTES_MAX\n",
+        READ_AHEAD_TESTS,
     ),
     Mutant(
         "a client that is not read is taken for dead",

@@ -16,6 +16,7 @@ from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
+from arneb_amqp.server.read_ahead import ReadAhead
 from arneb_amqp.server.reading import Reading
 from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.secured_link import link_of
@@ -42,10 +43,6 @@ goodbye has as long to close the socket before we do, and one that is dead to ta
 CLEANUP_S: Final = 5.0
 """How long the end of a connection waits for the store, or for millions of messages to be given
 back, before its socket is closed; and all in all when the broker stops."""
-
-UNSTORED_BYTES_MAX: Final = 256 * 1024
-"""A client may be read this far, and once more, beyond what is on disk of what it has published. So
-much keeps a commit full while the next one gathers; more would only stand in front of others."""
 
 
 class Connection:
@@ -76,9 +73,8 @@ class Connection:
             server.long_turns,
         )  # fmt: skip
         self._unblock: trio.Event | None = None
-        self._caught_up: trio.Event | None = None
         self._room_made: trio.Event | None = None
-        self._mark, self._since_mark = Token(0), 0
+        self._ahead = ReadAhead(server.core, self.session.effects)
         self._is_leased = False
         self._behind_deliveries = self._answer_follows = False
         self._in_turn = False  # at whose end all is written that was gathered
@@ -144,8 +140,7 @@ class Connection:
                 self.session.committed(token, None, refused=refused)
             else:
                 self.session.handle(Committed(token, failure, refused), *instants())
-            if self._caught_up is not None and effects.has_through(self._mark):
-                self._caught_up.set()
+            self._ahead.committed()
             if failure is not None:
                 self._runner.run()
             is_waiting = effects.is_waiting
@@ -340,9 +335,8 @@ class Connection:
                 await self._unblocked()
             if core.crowded:
                 await core.room()
-            self._since_mark += len(data)
-            if self._since_mark > UNSTORED_BYTES_MAX:
-                await self._catch_up()
+            if self._ahead.goes_too_far(len(data)):
+                await self._ahead.caught_up()
             if link.waiting_bytes > self._max:
                 self._reading.waits_for_client = True
                 await link.room()
@@ -354,15 +348,6 @@ class Connection:
         with self._lingering:
             await trio.sleep(LINGER_S)
             self.link.abort()
-
-    async def _catch_up(self) -> None:
-        """Wait until what was published up to the last mark is on disk; then set the next one."""
-        effects = self.session.effects
-        while not effects.has_through(self._mark):
-            self._caught_up = trio.Event()
-            await self._caught_up.wait()
-        self._caught_up = None
-        self._mark, self._since_mark = effects.last, 0
 
     async def _unblocked(self) -> None:
         """Wait until the client may be read again, or the link breaks."""

@@ -150,6 +150,11 @@ class Core(Protocol):
         ...
 
     @property
+    def waiting_bytes(self) -> int:
+        """Bytes of entries that wait to be committed or are being committed, of all publishers."""
+        ...
+
+    @property
     def crowded(self) -> bool:
         """More is waiting to be committed than should be; publishers must pause."""
         ...

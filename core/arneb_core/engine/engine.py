@@ -7,7 +7,6 @@ It is longer than most because it has one method for each of the interface's; wh
 stands in the parts.
 """
 
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -59,16 +58,11 @@ from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.local import CommittingStore, InLoop, LocalCommitLog
 from arneb_core.store.environment import Store
 from arneb_core.store.readers import ReaderWatch
-from arneb_core.store.schema import (
-    META_CLEAN,
-    Table,
-)
+from arneb_core.store.schema import META_CLEAN, Table
 from arneb_core.subscription.sources.backlog import AheadBudget
 
 MakeLog = Callable[[CommittingStore, InLoop], CommitLog]
 """Makes the commit log of a store, given how to call into the event loop."""
-
-logger = logging.getLogger(__name__)
 
 
 class Engine(Steps):
@@ -165,6 +159,11 @@ class Engine(Steps):
     async def committed(self, unit: Unit) -> None:
         """:meth:`commit`, waited for."""
         await durable(lambda done: self.commit(unit, done))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is not stored yet."""
+        return self._committer.waiting_bytes
 
     @property
     def crowded(self) -> bool:
