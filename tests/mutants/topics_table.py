@@ -141,6 +141,20 @@ TOPIC_MUTANTS: Final = (
         ENFORCER_TESTS,
     ),
     Mutant(
+        "what consumers hold for longer than it lives stays in the log",
+        PULSAR + "services/policy_enforcer.py",
+        "                await forget_older(topic, max(0, now_ms - ttl_s * 1000))\n",
+        "                pass\n",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
+        "what consumers hold is forgotten before its time",
+        PULSAR + "services/policy_enforcer.py",
+        "                await forget_older(topic, max(0, now_ms - ttl_s * 1000))\n",
+        "                await forget_older(topic, now_ms)\n",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
         "an eviction goes to the quota and no further",
         PULSAR + "namespaces/backlog.py",
         "EVICTED_TO: Final = 0.9\n",

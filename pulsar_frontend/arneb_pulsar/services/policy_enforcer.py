@@ -1,8 +1,8 @@
 """The policy enforcer: looks from time to time at what policies say of topics, and sees to it.
 
 The rule: what can hold by itself is handed to the core (:mod:`.topic_policies`); what has to be
-looked at is looked at here: backlogs, idle topics, and what there is to compact. A topic that is
-an AMQP queue is never idle.
+looked at is looked at here: backlogs, what consumers hold for too long, idle topics, and what there
+is to compact. A topic that is an AMQP queue is never idle.
 """
 
 import logging
@@ -27,11 +27,14 @@ from arneb_pulsar.names import (
 from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.namespaces.rules import InactiveMode, InactiveTopics, QuotaAction
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.quotas import evict, exceeded_quota
+from arneb_pulsar.services.quotas import evict, exceeded_quota, forget_older
 from arneb_pulsar.services.topic_lifecycle import disconnect_producers, drop, forget_gone
 from arneb_pulsar.services.topics import MADE_BY, PULSAR
 
 COMPACTION_CHECK_S: Final = 60.0
+
+EXPIRY_CHECK_S: Final = 300.0
+"""Pulsar's ``messageExpiryCheckIntervalInMinutes``."""
 
 TOPICS_PER_TURN: Final = 100
 """Topics looked at before others get their turn: about a millisecond."""
@@ -59,9 +62,11 @@ class PolicyEnforcer:
         quotas = partial(_repeat, config.backlog_quota_check_s, self.check_quotas, clock.wall_ms)
         idle = partial(_repeat, config.inactive_check_s, self.check_idle, clock.now)
         compactions = partial(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock.wall_ms)
+        expiry = partial(_repeat, EXPIRY_CHECK_S, self.check_expiry, clock.wall_ms)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, "retention after a start", self.keep_as_configured)
             nursery.start_soon(supervise, "the check of backlog quotas", quotas)
+            nursery.start_soon(supervise, "the check for expired messages", expiry)
             nursery.start_soon(supervise, "the check for idle topics", idle)
             unused = partial(_repeat, config.inactive_check_s, self.check_subscriptions, clock.now)
             nursery.start_soon(supervise, "the check for unused subscriptions", unused)
@@ -94,6 +99,18 @@ class PolicyEnforcer:
                 await evict(topic, *exceeded, now_ms)
             else:
                 disconnect_producers(self._context, topic)
+
+        await self._over_topics(look)
+
+    async def check_expiry(self, now_ms: int) -> None:
+        """Take what has expired from consumers that do not acknowledge it: what waits expires by
+        itself, and that would stay in the log for as long as they do."""
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            ttl_s = self._context.namespaces.policies(name).message_ttl_s
+            held = any(each.lengths[1] for each in topic.subscriptions.values())
+            if ttl_s and held and name.is_persistent:
+                await forget_older(topic, max(0, now_ms - ttl_s * 1000))
 
         await self._over_topics(look)
 

@@ -1,11 +1,11 @@
-"""Backlog quotas: which one a topic is over, and what is evicted then.
+"""Backlog quotas: which one a topic is over, and what is evicted then, as what is too old is.
 
 The rule: the subscription of an AMQP queue counts like others and loses nothing; that of the
 compaction does not count.
 """
 
 from arneb_core.api.entry import read_header
-from arneb_core.api.position import before
+from arneb_core.api.position import Position, before
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import COMPACTION, RESERVED_SUBSCRIPTIONS, TopicName
@@ -43,9 +43,19 @@ async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> Non
     """Have subscriptions forget what is over the quota."""
     if kind is QuotaType.SIZE:
         place = place_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
+        await _forget_through(topic, place)
     else:
-        first = await topic.first_published(now_ms - quota.limit_s * 1000)
-        place = topic.last if first is None else before(first)
+        await forget_older(topic, now_ms - quota.limit_s * 1000)
+
+
+async def forget_older(topic: Topic, published_ms: int) -> None:
+    """Have subscriptions forget what was published before then, consumers' messages too. Raises
+    :class:`StoreFailed` and :class:`CommitFailed`."""
+    first = await topic.first_published(published_ms)
+    await _forget_through(topic, topic.last if first is None else before(first))
+
+
+async def _forget_through(topic: Topic, place: Position | None) -> None:
     for each in list(topic.subscriptions.values()):
         is_ours = each.name in RESERVED_SUBSCRIPTIONS
         if place is not None and each.mark_delete < place and not is_ours:

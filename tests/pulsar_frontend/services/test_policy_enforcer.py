@@ -5,9 +5,11 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import connected
 
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.topics import Topic
 from arneb_pulsar.namespaces.defaults import DefaultPolicies
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandMessage, CommandSendReceipt
 
 pytestmark = pytest.mark.real_time
 
@@ -54,6 +56,38 @@ async def test_idle_topics_go(open_broker: OpenBroker) -> None:
         await policy_enforcer.check_idle(200)
         await policy_enforcer.check_idle(260)
         assert names() == {"written", "queue", "adopted"}
+
+
+async def test_what_a_consumer_holds_for_longer_than_it_lives_is_kept_no_longer(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin, check = Admin(running), running.policy_enforcer.check_expiry
+
+        async def publish(sequence: int) -> None:
+            await client.publish(b"x", first=sequence)
+            kinds = {type((await client.reply())[0]) for _ in range(2)}
+            assert kinds == {CommandSendReceipt, CommandMessage}
+
+        await client.producer("t")
+        topic = topic_of(running)
+        await topic.subscribe("amqp")
+        await client.subscribe("t")
+        await client.flow(10)
+        await publish(0)
+        consumer = topic.subscriptions["s"]
+        over_an_hour_ms = 3_600_001
+        await check(wall_clock_ms() + over_an_hour_ms)
+        assert consumer.lengths == (0, 1)
+        await admin("POST", f"{NAMESPACE}/messageTTL", 3600)
+        await check(wall_clock_ms())
+        assert consumer.lengths == (0, 1)
+        await check(wall_clock_ms() + over_an_hour_ms)
+        assert consumer.mark_delete == topic.last
+        assert consumer.lengths == (0, 0)
+        assert topic.subscriptions["amqp"].lengths == (1, 0)
+        await publish(1)
+        assert consumer.lengths == (0, 1)
 
 
 async def test_topics_keep_what_the_broker_says_since_its_start(open_broker: OpenBroker) -> None:
