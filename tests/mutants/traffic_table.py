@@ -168,6 +168,13 @@ TRAFFIC_MUTANTS: Final = (
         ("tests/broker/metrics/test_pulsar.py",),
     ),
     Mutant(
+        "Pulsar's metrics tell of topics that the broker keeps for itself",
+        "broker/arneb/metrics/pulsar.py",
+        "            if topic is not None and not topic.fenced and name.startswith(SCHEMES):\n",
+        "            if topic is not None and not topic.fenced:\n",
+        ("tests/broker/metrics/test_pulsar.py",),
+    ),
+    Mutant(
         "who has to have something depart is not told of what is appended",
         CORE + "subscription/state.py",
         "        return bool(self.consumers or self.may_depart or self.byte_counter)\n",

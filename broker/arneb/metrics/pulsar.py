@@ -1,7 +1,8 @@
 """Pulsar's metrics: its names for what its dashboards show.
 
 The rule: names and labels are those of Pulsar 4.0. Its rates are of the last minute; ours are of
-the time since somebody looked last. What it says of the broker are the sums over all topics.
+the time since somebody looked last. What it says of the broker are the sums over all topics that
+clients know: those the broker keeps for itself are in no namespace.
 
 Source: Pulsar's documentation of its metrics, and ``TopicStats`` and ``NamespaceStatsAggregator``.
 """
@@ -17,7 +18,7 @@ from arneb.observed import ObservedCore
 from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
-from arneb_pulsar.names import topic_name_of
+from arneb_pulsar.names import DOMAINS, topic_name_of
 from arneb_pulsar.namespaces.rules import NO_QUOTA, QuotaType
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.rates import expired_of
@@ -25,6 +26,8 @@ from arneb_pulsar.services.rates import expired_of
 PREFIX: Final = "pulsar_"
 
 CLUSTER: Final = "standalone"
+
+SCHEMES: Final = tuple(f"{each}://" for each in DOMAINS)
 
 REMEMBERED_S: Final = 300.0
 """Who looks less often sees rates since then at the most: what was counted longer ago is
@@ -145,7 +148,7 @@ class PulsarMetrics:
         self._next = {}
         for number, name in enumerate(sorted(self._core.topics), 1):
             topic = self._core.topics.get(name)
-            if topic is not None and not topic.fenced:
+            if topic is not None and not topic.fenced and name.startswith(SCHEMES):
                 values = self._add(topic, of_topics, of_subscriptions)
                 namespace = namespace_of(name)
                 namespaces[namespace] = namespaces.get(namespace, 0) + 1

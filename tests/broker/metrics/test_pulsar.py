@@ -10,6 +10,7 @@ from arneb_core.api.core import Unit
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services import held_records
 from arneb_pulsar.services.context import make_context
 
 TOPIC = "persistent://public/default/t"
@@ -74,6 +75,20 @@ async def test_what_falls_is_no_counter(tmp_path: Path) -> None:
         page = await page_of(PulsarMetrics(make_context(engine, PulsarConfig()), engine))
     assert "\n# TYPE pulsar_txn_tb_active_total gauge\n" in page
     assert "\n# TYPE pulsar_txn_tb_committed_total counter\n" in page
+
+
+async def test_topics_that_no_client_knows_are_left_out(tmp_path: Path) -> None:
+    """They are in no namespace, and what transactions hold back is no backlog of anybody's."""
+    async with open_engine(tmp_path) as engine:
+        context = make_context(engine, PulsarConfig())
+        ours = await engine.create_topic(held_records.NAME, subscriptions=["open"])
+        await appended(engine, ours, [make_entry(b"x")])
+        page = await page_of(PulsarMetrics(context, engine))
+        assert 'namespace=""' not in page
+        assert held_records.NAME not in page
+        found = await samples(PulsarMetrics(context, engine))
+        assert found["pulsar_broker_topics_count", "", ""] == 0
+        assert found["pulsar_broker_msg_backlog", "", ""] == 0
 
 
 async def test_what_was_delivered_stays_so_when_its_subscription_goes(tmp_path: Path) -> None:
