@@ -27,6 +27,36 @@ def backlog(admin: Admin, topic: str, subscription: str = "s") -> int:
     return found
 
 
+def test_what_is_asked_of_one_log_is_asked_of_one_partition(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    place = {"ledgerId": 1, "entryId": 0, "partitionIndex": -1}
+    topic = name("topic")
+    admin.put(f"{topic}/partitions", 2)
+    admin.put(f"{topic}/subscription/s", "earliest")
+    for method, path, body in (
+        ("POST", "subscription/s/skip/1", None),
+        ("POST", "subscription/s/resetcursor", place),
+        ("POST", "subscription/s/expireMessages", place),
+        ("POST", "subscription/s/analyzeBacklog", None),
+        ("GET", "subscription/s/position/1", None),
+        ("GET", "examinemessage", None),
+        ("GET", "ledger/1/entry/0", None),
+        ("GET", "messageid/0", None),
+        ("PUT", "backlogSize", place),
+        ("POST", "terminate", None),
+    ):
+        assert refused(admin.call, method, f"{topic}/{path}", body) == 405, path
+    assert refused(admin.get, f"{topic}/lastMessageId") == 404
+    fleeting = name("topic")
+    client.create_producer(f"non-persistent://public/default/{fleeting}")
+    root = f"/admin/v2/non-persistent/public/default/{fleeting}"
+    for path in ("subscription/s/position/1", "examinemessage", "messageid/0", "lastMessageId"):
+        assert refused(admin.get, f"{root}/{path}") == 405, path
+    # What it would answer with fits no client there, which Apache Pulsar finds out first.
+    assert refused(admin.post, f"{root}/terminate") in (405, 406)
+
+
 def test_the_cluster_is_there(admin: Admin) -> None:
     assert admin.get("/admin/v2/clusters") == ["standalone"]
     assert admin.get("/admin/v2/clusters/standalone")["serviceUrl"].startswith("http://")

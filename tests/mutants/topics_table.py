@@ -64,6 +64,20 @@ TOPIC_MUTANTS: Final = (
         ADMIN_TESTS,
     ),
     Mutant(
+        "a partitioned topic that is asked for one log is said not to be there",
+        PULSAR + "admin/topics.py",
+        "    if context.namespaces.partitions(name):\n        raise AdminError(405, refusal)\n",
+        "",
+        ("tests/pulsar_frontend/admin/test_one_log.py",),
+    ),
+    Mutant(
+        "a topic that keeps nothing is asked for its log",
+        PULSAR + "admin/topics.py",
+        '    if not name.is_persistent:\n        raise AdminError(405, f"{what} a non-persistent',
+        '    if False:\n        raise AdminError(405, f"{what} a non-persistent',
+        ("tests/pulsar_frontend/admin/test_one_log.py",),
+    ),
+    Mutant(
         "skipping leaves what is in flight",
         "core/arneb_core/subscription/machine.py",
         "            consumer.acknowledge([each for each in consumer.places if each <= place])\n",

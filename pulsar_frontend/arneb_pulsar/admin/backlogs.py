@@ -17,7 +17,14 @@ from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminReque
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.subscriptions import place_of, subscription_of
-from arneb_pulsar.admin.topics import parts, plain, properties_of, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import (
+    ONE_BY_ONE,
+    parts,
+    properties_of,
+    routes_of_topics,
+    topic_of,
+    undivided,
+)
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.services.context import BrokerContext
 
@@ -38,7 +45,8 @@ ENTRIES_PER_TURN: Final = 1_000
 
 async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """How much is in a backlog, counted."""
-    topic = plain(context, topic_of(context, request))
+    text = f"Analyze backlog on a partitioned topic is not allowed{ONE_BY_ONE}"
+    topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.given()
     start = None if wanted is None else place_of(wanted)

@@ -14,7 +14,7 @@ from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminReque
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.subscriptions import ONE, place_of, subscription_of
-from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import parts, routes_of_topics, topic_of, undivided
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.fields import read_int, read_table
@@ -64,10 +64,8 @@ async def expire_through(context: BrokerContext, request: AdminRequest) -> Admin
     place = place_of(wanted)
     if place is not None and _partition(wanted, name.partition) != name.partition:
         raise AdminError(412, f"Expected a message id of {name}, got one of another partition")
-    if context.namespaces.partitions(name):
-        text = "Expire message at position is not supported for partitioned-topic"
-        raise AdminError(405, text)
-    topic = plain(context, name)
+    text = "Expire message at position is not supported for partitioned-topic"
+    topic = undivided(context, name, text)
     subscription = subscription_of(topic, request.names["subscription"])
     if place is not None and place > (topic.last or before(FIRST)):
         raise _conflict("position", name, subscription)

@@ -19,7 +19,7 @@ from arneb_pulsar.admin.messages import PREFIX, message_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.subscriptions import nth_waiting, place_of
-from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import kept, routes_of_topics, topic_of, undivided
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.namespaces.backlog import nth_entry
 from arneb_pulsar.services.context import BrokerContext
@@ -28,6 +28,7 @@ from arneb_pulsar.transactions.states import PROVISIONAL, TransactionId
 
 NOT_FOUND: Final = "Message not found"
 ID_NOT_FOUND: Final = "Message id not found"
+EXAMINE_ONE: Final = ", please try examine message on specific topic partition"
 NO_MESSAGES: Final = "Could not examine messages due to the total message is zero"
 
 LOOKED_PER_TURN: Final = 100
@@ -38,7 +39,7 @@ async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The nth message that is not acknowledged, counted from 1."""
     count = request.number("count")
     name = topic_of(context, request)
-    topic = plain(context, name)
+    topic = kept(context, name, "Peek messages on")
     subscription = topic.subscriptions.get(request.names["subscription"])
     if subscription is None:
         # Pulsar makes it, at the beginning; whoever looks finds the same, and nothing is made.
@@ -86,7 +87,8 @@ def _marks(transaction: TransactionId) -> Mapping[str, str]:
 
 async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The nth entry from either end of the log, counted from 1."""
-    topic = plain(context, topic_of(context, request))
+    name = topic_of(context, request)
+    topic = kept(context, name, "Examine messages on", EXAMINE_ONE)
     asked = {"messagePosition": request.query.get("messagePosition") or "1"}
     number = AdminRequest(asked).number("messagePosition")
     if not any(each.entries for each in topic.ledgers()):
@@ -99,7 +101,8 @@ async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    topic = plain(context, topic_of(context, request))
+    text = "GetMessageById is not allowed on partitioned-topic"
+    topic = undivided(context, topic_of(context, request), text)
     place = place_of({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
     return await _message(context, request, topic, place, ID_NOT_FOUND)
 

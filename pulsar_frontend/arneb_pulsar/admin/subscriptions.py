@@ -18,7 +18,7 @@ from arneb_pulsar.admin.exchange import (
 )
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import ADMIN, on_topic
-from arneb_pulsar.admin.topics import parts, plain, properties_of, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import parts, properties_of, routes_of_topics, topic_of, undivided
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from
@@ -118,7 +118,8 @@ async def skip(context: BrokerContext, request: AdminRequest) -> AdminReply:
     count = request.number("count")
     if count < 0:
         raise AdminError(412, "expected 0 or more messages to skip")
-    topic = plain(context, topic_of(context, request))
+    name = topic_of(context, request)
+    topic = undivided(context, name, "Skip messages on a partitioned topic is not allowed")
     subscription = subscription_of(topic, request.names["subscription"])
     through, _ = await nth_waiting(subscription, count)
     if through is not None:
@@ -136,7 +137,8 @@ async def reset_to_time(context: BrokerContext, request: AdminRequest) -> AdminR
 
 
 async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    topic = plain(context, topic_of(context, request))
+    text = "Reset-cursor at position is not allowed for partitioned-topic"
+    topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.json()
     place = place_of(wanted)
@@ -151,7 +153,8 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Bytes from a message id on."""
     place = place_of(request.json())
-    topic = plain(context, topic_of(context, request))
+    text = "calculate backlog size is not allowed for partitioned-topic"
+    topic = undivided(context, topic_of(context, request), text)
     return document(bytes_from(topic.ledgers(), place or position(1, 0)))
 
 

@@ -22,6 +22,7 @@ from arneb_pulsar.services.namespaces import Partitioned
 from arneb_pulsar.services.topic_access import last_message
 
 BUSY: Final = "Topic has active producers/subscriptions"
+ONE_BY_ONE: Final = ", please try do it on specific topic partition"
 INTERNAL: Final = "Cannot create topic in system topic format!"
 
 
@@ -39,6 +40,23 @@ def plain(context: BrokerContext, name: TopicName) -> Topic:
     if found is None:
         raise AdminError(404, _why_not_there(context, name))
     return found
+
+
+def undivided(context: BrokerContext, name: TopicName, refusal: str) -> Topic:
+    """The same, for what has to be asked of one partition: 405 with ``refusal`` for all of them
+    together."""
+    if context.namespaces.partitions(name):
+        raise AdminError(405, refusal)
+    return plain(context, name)
+
+
+def kept(context: BrokerContext, name: TopicName, what: str, instead: str = "") -> Topic:
+    """The same, for what is asked of one log: ``what`` begins its refusals, and ``instead`` ends
+    that of a partitioned topic."""
+    topic = undivided(context, name, f"{what} a partitioned topic is not allowed{instead}")
+    if not name.is_persistent:
+        raise AdminError(405, f"{what} a non-persistent topic is not allowed")
+    return topic
 
 
 def parts(context: BrokerContext, name: TopicName) -> list[TopicName]:
@@ -116,9 +134,7 @@ async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def terminate(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
-    if context.namespaces.partitions(name):
-        raise AdminError(405, "Termination of a partitioned topic is not allowed")
-    topic = plain(context, name)
+    topic = kept(context, name, "Termination of")
     await lifecycle.terminate(context, topic)
     return document(message_id(topic.last, name.partition))
 
@@ -277,14 +293,17 @@ OF_A_BATCH: Final = {"outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
 
 async def last_message_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_in(request)
-    place, size = await last_message(plain(context, name), compacted=False)
+    topic = plain(context, name)
+    if not name.is_persistent:
+        raise AdminError(405, "GetLastMessageId on a non-persistent topic is not allowed")
+    place, size = await last_message(topic, compacted=False)
     found = message_id(place, name.partition, size - 1 if size > 0 else -1)
     return document(found | (OF_A_BATCH if size > 0 else {}))
 
 
 async def id_of_time(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
-    topic = plain(context, name)
+    topic = kept(context, name, "Get message ID by timestamp on", ONE_BY_ONE)
     found = await topic.first_published(request.number("timestamp"))
     return document(message_id(topic.last if found is None else found, name.partition))
 

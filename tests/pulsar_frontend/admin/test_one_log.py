@@ -1,0 +1,58 @@
+"""What is asked of one log: partitioned topics and such that keep nothing refuse it."""
+
+from typing import Any
+
+import pytest
+from tests.pulsar_frontend.admin_client import Admin
+from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
+
+pytestmark = pytest.mark.real_time
+
+PLACE = {"ledgerId": 1, "entryId": 0, "partitionIndex": -1}
+
+OF_ONE_PARTITION = (
+    ("POST", "/subscription/s/skip/1", None, "Skip messages on a partitioned topic"),
+    ("POST", "/subscription/s/resetcursor", PLACE, "Reset-cursor at position is not allowed for"),
+    ("POST", "/subscription/s/expireMessages", PLACE, "Expire message at position is not supp"),
+    ("POST", "/subscription/s/analyzeBacklog", None, "Analyze backlog on a partitioned topic"),
+    ("GET", "/subscription/s/position/1", None, "Peek messages on a partitioned topic"),
+    ("GET", "/examinemessage", None, "Examine messages on a partitioned topic is not allowed, pl"),
+    ("GET", "/ledger/1/entry/0", None, "GetMessageById is not allowed on partitioned-topic"),
+    ("GET", "/messageid/0", None, "Get message ID by timestamp on a partitioned topic is not"),
+    ("PUT", "/backlogSize", PLACE, "calculate backlog size is not allowed for partitioned-topic"),
+    ("POST", "/terminate", None, "Termination of a partitioned topic is not allowed"),
+)
+
+OF_A_LOG = (
+    ("GET", "/subscription/s/position/1", None, "Peek messages on a non-persistent topic"),
+    ("GET", "/examinemessage", None, "Examine messages on a non-persistent topic"),
+    ("GET", "/messageid/0", None, "Get message ID by timestamp on a non-persistent topic"),
+    ("GET", "/lastMessageId", None, "GetLastMessageId on a non-persistent topic"),
+    ("POST", "/terminate", None, "Termination of a non-persistent topic"),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "reason"), OF_ONE_PARTITION)
+async def test_all_partitions_together_are_refused(
+    open_broker: OpenBroker, method: str, path: str, body: Any, reason: str
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/p/partitions", 2)
+        await admin("PUT", "/p/subscription/s", "earliest")
+        status, said = await admin(method, "/p" + path, body)
+        assert (status, said["reason"][: len(reason)]) == (405, reason)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "reason"), OF_A_LOG)
+async def test_what_keeps_nothing_is_refused(
+    open_broker: OpenBroker, method: str, path: str, body: Any, reason: str
+) -> None:
+    topic = "/admin/v2/non-persistent/public/default/t"
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        assert (await admin(method, topic + path, body))[0] == 404
+        await client.producer("non-persistent://public/default/t")
+        status, said = await admin(method, topic + path, body)
+        assert (status, said["reason"][: len(reason)]) == (405, reason)
