@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 
 from conformance.brokers.arneb import REPOSITORY
+from conformance.toolbox import extract
 
 
 def export(revision: str, into: Path) -> Path:
@@ -17,6 +18,5 @@ def export(revision: str, into: Path) -> Path:
     command = ["git", "-C", str(REPOSITORY), "archive", "--format=tar", revision]
     archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as packed:
-        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
-        packed.extractall(into)
+        extract(packed, into)
     return into

@@ -95,13 +95,18 @@ def unpack_source(python: Path, requirement: str, into: Path) -> None:
     _pip(python, *command)
     (archive,) = into.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
-        packed.extractall(into)
+        extract(packed, into)
     archive.unlink()
     (root,) = (each for each in into.iterdir() if each.is_dir())
     for each in root.iterdir():
         each.rename(into / each.name)
     root.rmdir()
+
+
+def extract(packed: tarfile.TarFile, into: Path) -> None:
+    """Everything of an archive, and nothing outside ``into`` where Python sees to that."""
+    packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+    packed.extractall(into)
 
 
 def _pip(python: Path, *arguments: str) -> None:

@@ -269,14 +269,14 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "what is passed over costs an exclusive consumer its permits",
         CORE + "engine/ranged_sink.py",
-        "            self._flow(_messages_in(run, [not each for each in wanted]))\n",
+        "            self._flow(sum(compress(run.sizes(), [not each for each in wanted])))\n",
         "",
         RANGED_TESTS,
     ),
     Mutant(
         "what is passed over of a batch costs one permit",
         CORE + "engine/ranged_sink.py",
-        "_messages_in(run, [not each for each in wanted])",
+        "sum(compress(run.sizes(), [not each for each in wanted]))",
         "wanted.count(False)",
         RANGED_TESTS,
     ),

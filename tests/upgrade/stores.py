@@ -23,6 +23,7 @@ import pika
 import pika.exceptions
 from conformance.brokers.arneb import ALL_PROTOCOLS, Arneb
 from conformance.management.client import Client as Management
+from conformance.toolbox import extract
 
 from arneb_core.store.journal_file import Reading, read_journal
 from arneb_core.store.records import JournalState
@@ -63,8 +64,7 @@ def named() -> list[str]:
 def unpack(name: str, directory: Path) -> None:
     """A store, as a broker's data directory below ``directory``."""
     with tarfile.open(HERE / f"{name}.tar.xz") as packed:
-        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
-        packed.extractall(directory)
+        extract(packed, directory)
 
 
 def recorded(name: str) -> Any:

@@ -6,6 +6,7 @@ The rule: what is handed over is shared, so nobody changes the lists of a run.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from arneb_core.api.entry import messages_in
 from arneb_core.api.position import Position
 
 
@@ -28,3 +29,11 @@ class Deliveries:
     entry-level consumer). A position that is absent is delivered whole."""
     offsets: list[int] | None = None
     """The offset of each entry's first message, where a frontend's sink put it."""
+
+    def sizes(self) -> list[int]:
+        """How many messages of each entry are delivered, which is what it costs of the permits."""
+        masks = self.masks or {}
+        return [
+            masks[position].bit_count() if position in masks else messages_in(entry)
+            for position, entry in zip(self.positions, self.entries, strict=True)
+        ]

@@ -11,7 +11,6 @@ from itertools import compress
 
 from arneb_core.api.consumers import Sink
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import messages_in
 from arneb_core.api.key_sharing import SlotRange
 from arneb_core.dispatch.selector import key_hashes, slots_of
 
@@ -38,7 +37,7 @@ class RangedSink:
         slots = slots_of(key_hashes(run.positions, run.entries))
         wanted = list(map(self._is_in, slots))
         if not all(wanted):
-            self._flow(_messages_in(run, [not each for each in wanted]))
+            self._flow(sum(compress(run.sizes(), [not each for each in wanted])))
             positions = list(compress(run.positions, wanted))
             run = Deliveries(
                 positions,
@@ -61,12 +60,3 @@ class RangedSink:
     def closed_by_core(self, reason: str) -> None:
         """Pass it on."""
         self._sink.closed_by_core(reason)
-
-
-def _messages_in(run: Deliveries, chosen: Sequence[bool]) -> int:
-    """What the chosen entries have cost of the permits."""
-    masks = run.masks or {}
-    return sum(
-        masks[position].bit_count() if position in masks else messages_in(entry)
-        for position, entry in compress(zip(run.positions, run.entries, strict=True), chosen)
-    )

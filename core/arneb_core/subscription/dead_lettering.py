@@ -11,7 +11,6 @@ What departs by itself, because it expired or is too much, :mod:`.limit_enforcer
 from collections.abc import Callable, Mapping, Sequence
 
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import messages_in
 from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.position import Position
 from arneb_core.subscription.acknowledgements import Acknowledgements
@@ -203,13 +202,8 @@ class DeadLettering:
         masks = parts or self._state.acks.masks_of(positions)
         run = Deliveries(positions, entries, masks=masks or None)
         if parts is None and self._state.log.has_batches:
-            sizes = {
-                place: masks[place].bit_count() if place in masks else messages_in(entry)
-                for place, entry in zip(positions, entries, strict=True)
-            }
-            self._state.holder.sizes.update(
-                (each, size) for each, size in sizes.items() if size != 1
-            )
+            sizes = zip(positions, run.sizes(), strict=True)
+            self._state.holder.sizes.update((each, size) for each, size in sizes if size != 1)
         self._state.outbox.calls.append(Depart(reason, run, self._state.holder, parts))
 
     def not_taken(self, depart: Depart) -> None:

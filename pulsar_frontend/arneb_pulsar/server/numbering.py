@@ -90,7 +90,7 @@ class NumberedSink:
     def drop(self) -> int:
         """Forget what waits, which is to come again: how many messages that is, of which the client
         never hears."""
-        dropped = [each for run in self._waiting for each in _sizes(run)]
+        dropped = [each for run in self._waiting for each in run.sizes()]
         self._waiting.clear()
         self._waiting_bytes = 0
         return sum(dropped)
@@ -131,12 +131,3 @@ class NumberedSink:
 
 def _pairs(run: Deliveries) -> list[tuple[Position, bytes]]:
     return list(zip(run.positions, run.entries, strict=True))
-
-
-def _sizes(run: Deliveries) -> list[int]:
-    """What each entry of a run has cost."""
-    masks = run.masks or {}
-    return [
-        masks[position].bit_count() if position in masks else messages_in(entry)
-        for position, entry in _pairs(run)
-    ]
