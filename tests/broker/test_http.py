@@ -18,6 +18,7 @@ from tests.broker.conftest import a_subscription
 from arneb.alarms import Alarms
 from arneb.config import Address
 from arneb.http.app import http_app
+from arneb.http.asgi import PHRASE_CHARS_MAX, phrase
 from arneb.http.documents import topic_document
 from arneb.http.pages import PAGES_MAX, Page, PageAnswer, Pages
 from arneb.http.room import HELD_S
@@ -57,6 +58,13 @@ async def answers(core: object, *paths: str) -> list[Answer]:
         got = [await trio.to_thread.run_sync(get, f"http://{address}{path}") for path in paths]
         nursery.cancel_scope.cancel()
     return got
+
+
+def test_the_line_with_the_status_says_why_in_one_line() -> None:
+    assert phrase(404, "") == "Not Found"
+    assert phrase(404, "no a\r\nb: é") == "no a??b: ?"
+    assert phrase(404, "x" * 1000) == "x" * PHRASE_CHARS_MAX
+    assert phrase(599, "") == ""
 
 
 @pytest.mark.real_time

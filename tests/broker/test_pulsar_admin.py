@@ -57,6 +57,11 @@ def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
                 expected,
                 expected >= 400,
             )
+        # Java's clients that look topics up over HTTP show the line with the status only.
+        connection.request("GET", "/lookup/v2/topic/persistent/public/none/t")
+        refused = connection.getresponse()
+        assert (refused.status, refused.reason) == (404, "Namespace not found")
+        refused.read()
         path = f"{default}/t/partitions?checkAllowAutoCreation="
         assert call("GET", path.replace("/t/", "/new/") + "false&checkAllowAutoCreation=true")[
             0

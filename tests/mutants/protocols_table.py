@@ -45,6 +45,13 @@ PROTOCOL_MUTANTS: Final = (
         HTTP_TESTS,
     ),
     Mutant(
+        "a reason begins headers of its own",
+        BROKER + "http/asgi.py",
+        """    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])\n""",
+        "    said = reason[:PHRASE_CHARS_MAX]\n",
+        ("tests/broker/test_http.py",),
+    ),
+    Mutant(
         "a slow body is waited for for ever",
         BROKER + "http/connection.py",
         "        with trio.move_on_after(limits.body_timeout_s) as patience:\n",

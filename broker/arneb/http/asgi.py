@@ -5,6 +5,7 @@ The rule: an application gets a body whole, and what it sends is written before 
 
 import re
 from collections.abc import Awaitable
+from http.client import responses
 from typing import Final, Protocol
 
 import trio
@@ -29,6 +30,12 @@ STREAMED: Final = "arneb.streamed"
 """The key of a message with a piece of an answer that has no end: until the next piece the client
 may be cut off, for the application waits as it does."""
 
+REASON: Final = "arneb.reason"
+"""The key of a message with the head of an answer under which an application says why it refuses,
+for the line with the status; whatever stands in it."""
+
+PHRASE_CHARS_MAX: Final = 200
+
 BODILESS: Final = frozenset({204, 304})
 
 ADDRESS: Final = re.compile(rb"https?://[^/?]*", re.IGNORECASE)
@@ -41,10 +48,17 @@ def path_and_query(target: bytes) -> tuple[bytes, bytes]:
     return path or b"/", query
 
 
+def phrase(status: int, reason: str) -> str:
+    """What the line with the status says, which clients show to people: the reason, if there is
+    one. A line break in it would begin a header."""
+    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])
+    return "".join(said) or responses.get(status, "")
+
+
 class Written(Protocol):
     """A connection, as far as an answer is written to it."""
 
-    def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]], reason: str = "") -> None:
         """The head of an answer."""
         ...
 
@@ -90,7 +104,8 @@ class Answer:
         if message["type"] == "http.response.start":
             self.started = True
             self._bodiless |= message["status"] in BODILESS
-            self._connection.begin(message["status"], list(message["headers"]))
+            reason = message.get(REASON, "")
+            self._connection.begin(message["status"], list(message["headers"]), reason)
         elif message["type"] == "http.response.body":
             piece = b"" if self._bodiless else message.get("body", b"")
             await self._connection.go_on(

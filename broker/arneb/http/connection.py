@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from http.client import responses
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -18,7 +17,7 @@ import h11
 import trio
 from starlette.types import ASGIApp, Scope
 
-from arneb.http.asgi import VOUCHED, Answer, Body, path_and_query
+from arneb.http.asgi import VOUCHED, Answer, Body, path_and_query, phrase
 from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
 from arneb.http.pace import Lane, Pace
@@ -330,13 +329,13 @@ class HttpConnection:
             self._is_long = False
             self._room.end_long(self._share)
 
-    def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]], reason: str = "") -> None:
         """The head of an answer; it is written with the first piece of the body."""
         headers.append((b"date", formatdate(usegmt=True).encode()))
         if self.last:
             headers.append((b"connection", b"close"))
-        phrase = responses.get(status, "")  # clients show it to people
-        response = h11.Response(status_code=status, headers=headers, reason=phrase)
+        line = phrase(status, reason)
+        response = h11.Response(status_code=status, headers=headers, reason=line)
         self._head = self._wire.send(response) or b""
 
     async def go_on(

@@ -12,10 +12,11 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arneb.alarms import Alarms
 from arneb.http.app import refuse
+from arneb.http.asgi import REASON
 from arneb.http.connection import HOLD
 from arneb.http.guarded import CALLER, METRICS, Guarded
 from arneb.http.pages import Pages
@@ -77,6 +78,20 @@ async def _metrics(
         yield part
 
 
+class _Reasoned(Response):
+    """Says why in the line with the status, too."""
+
+    reason = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_reason(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, REASON: self.reason}
+            await send(message)
+
+        await super().__call__(scope, receive, with_reason)
+
+
 async def _respond(context: BrokerContext, request: Request) -> Response:
     # What is between the slashes may itself hold percent-encoded slashes.
     raw_path = request.scope.get("raw_path") or request.url.path.encode()
@@ -95,7 +110,8 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
         caller = request.scope[CALLER]
         reply = await answer(context, request.method, path, query, bytes(body), host, hold, caller)
     kind = reply.kind if reply.body else None
-    response = Response(reply.body, status_code=reply.status, media_type=kind)
+    response = _Reasoned(reply.body, status_code=reply.status, media_type=kind)
+    response.reason = reply.reason
     # Java's client knows the properties of messages by the case of their header's letters only,
     # which Starlette would change.
     response.raw_headers += [

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import trio
@@ -76,6 +76,9 @@ class AdminReply:
     body: bytes = b""
     kind: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    """Of a refusal, for the line with the status: all that Java's clients show of it where they
+    look topics up over HTTP."""
 
 
 DONE: Final = AdminReply()
@@ -97,4 +100,4 @@ def text(value: str) -> AdminReply:
 
 def refusal(error: AdminError) -> AdminReply:
     """The answer to a call that failed: ``{"reason": …}``."""
-    return document({"reason": error.reason}, error.status)
+    return replace(document({"reason": error.reason}, error.status), reason=error.reason)
