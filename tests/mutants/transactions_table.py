@@ -76,6 +76,20 @@ TRANSACTION_MUTANTS: Final = (
         WITHHOLDING_TESTS,
     ),
     Mutant(
+        "a batch that comes back from a transaction leaves a part with its consumer",
+        CORE + "subscription/withheld.py",
+        "            self._returns.release(consumer, divided, count=False)\n",
+        "            pass\n",
+        WITHHOLDING_TESTS,
+    ),
+    Mutant(
+        "a batch that comes back from a transaction counts for each who has a part",
+        CORE + "subscription/withheld.py",
+        "            self._returns.release(consumer, divided, count=False)\n",
+        "            self._returns.release(consumer, divided, count=True)\n",
+        WITHHOLDING_TESTS,
+    ),
+    Mutant(
         "two transactions acknowledge the same message of a batch",
         CORE + "subscription/withheld.py",
         "            if mask & ~free & ((1 << size) - 1):\n",

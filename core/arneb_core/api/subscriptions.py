@@ -53,7 +53,8 @@ class WithholdingSubscription(Protocol):
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
         """Have what was withheld delivered again, in its places, with redelivery counts raised;
-        of the batches in ``masks`` these messages. What is not withheld is passed over."""
+        of the batches in ``masks`` these messages, and what consumers have of them with it. What
+        is not withheld is passed over."""
         ...
 
 

@@ -93,8 +93,13 @@ class Withheld:
         return holder
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
-        """Have these, which were withheld, delivered again in their places."""
+        """Have these, which were withheld, delivered again in their places; of a batch with all
+        that consumers have of it: Java's acknowledges it once it is through with all of it, and
+        begins to count when it comes."""
         held = [each for each in (*positions, *masks) if self._is_held(each)]
+        for consumer in list(self._state.consumers.values()):
+            divided = [each for each in held if each in consumer.masks]
+            self._returns.release(consumer, divided, count=False)
         self._returns.release(self.holder, held, count=True, masks=masks or None)
         # The reader passed over them while it read ahead.
         self._state.reader.reread(held)

@@ -69,6 +69,28 @@ async def test_what_is_given_back_comes_again_in_its_place(data_dir: Path) -> No
         assert sink.positions == [places[0], places[2], places[1]]
 
 
+async def test_a_batch_of_which_a_message_is_given_back_comes_again_with_what_is_left_of_it(
+    data_dir: Path,
+) -> None:
+    # Java's client acknowledges a batch when it has all of it, counted since it came last.
+    async with open_engine(data_dir) as engine:
+        subscription, places = await filled(engine, [4, 2])
+        consumer, sink = attach(subscription, permits=10)
+        other, _ = attach(subscription)
+        await quiet(engine)
+        consumer.acknowledge_messages(places[0], 0b1000)  # type: ignore[attr-defined]
+        subscription.withhold([], {places[0]: (0b0001, 4)})
+        subscription.withhold([], {places[0]: (0b0010, 4)})
+        subscription.give_back([], {places[0]: 0b0001})
+        await quiet(engine)
+        assert sink.positions == [*places, places[0]]
+        assert sink.runs[-1].masks == {places[0]: 0b0101}
+        assert sink.runs[-1].redelivery_counts == {places[0]: 1}
+        assert (consumer.in_flight, other.in_flight) == (4, 0)  # type: ignore[attr-defined]
+        consumer.acknowledge([places[0]])  # type: ignore[attr-defined]
+        assert subscription.withheld_of(places[0]) == 0b0010
+
+
 async def test_what_was_read_ahead_and_withheld_meanwhile_comes_when_it_is_given_back(
     data_dir: Path,
 ) -> None:
