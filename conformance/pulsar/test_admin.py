@@ -154,6 +154,8 @@ def test_subscriptions_are_made_and_moved(client: pulsar.Client, admin: Admin, t
     wanted = {"ledgerId": ids[6].ledger_id(), "entryId": ids[6].entry_id(), "partitionIndex": -1}
     admin.post(f"{local(topic)}/subscription/s/resetcursor", wanted)
     assert backlog(admin, topic) == 4
+    admin.post(f"{local(topic)}/subscription/s/resetcursor", wanted | {"excluded": True})
+    assert backlog(admin, topic) == 3
     admin.post(f"{local(topic)}/subscription/s/resetcursor/{int(time.time() * 1000) - 3_600_000}")
     assert backlog(admin, topic) == 10
     admin.post(f"{local(topic)}/subscription/s/expireMessages/3600")
@@ -189,6 +191,19 @@ def test_messages_expire_by_hand(client: pulsar.Client, admin: Admin, topic: str
         assert time.monotonic() < end
         time.sleep(0.1)
     assert_gets(client.subscribe(topic, "s"), numbers(5, first=5))
+
+
+def test_messages_expire_up_to_one(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    admin.put(f"{local(topic)}/subscription/s", "earliest")
+    ids = send(client.create_producer(topic, batching_enabled=False), numbers(10))
+    for index, excluded, left in ((3, False, 6), (6, True, 4)):
+        place = {"ledgerId": ids[index].ledger_id(), "entryId": ids[index].entry_id()}
+        wanted = place | {"partitionIndex": -1, "excluded": excluded}
+        admin.post(f"{local(topic)}/subscription/s/expireMessages", wanted)
+        end = time.monotonic() + WITHIN_S
+        while backlog(admin, topic) != left:
+            assert time.monotonic() < end, backlog(admin, topic)
+            time.sleep(0.1)
 
 
 def test_who_has_nothing_to_expire_is_a_conflict(

@@ -47,7 +47,7 @@ PROTOCOL_MUTANTS: Final = (
     Mutant(
         "a reason begins headers of its own",
         BROKER + "http/asgi.py",
-        """    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])\n""",
+        '    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])\n',
         "    said = reason[:PHRASE_CHARS_MAX]\n",
         ("tests/broker/test_http.py",),
     ),

@@ -155,6 +155,20 @@ TOPIC_MUTANTS: Final = (
         ENFORCER_TESTS,
     ),
     Mutant(
+        "a subscription is moved to a batch in place of its message",
+        PULSAR + "admin/subscriptions.py",
+        "    return index + is_excluded\n",
+        "    return is_excluded\n",
+        (TESTS + "admin/test_moving.py",),
+    ),
+    Mutant(
+        "a subscription is moved to the message that it was to be moved behind",
+        PULSAR + "admin/subscriptions.py",
+        'read_flag(table.get("excluded"))\n',
+        "False\n",
+        (TESTS + "admin/test_moving.py",),
+    ),
+    Mutant(
         "what consumers hold for longer than it lives stays in the log",
         PULSAR + "services/policy_enforcer.py",
         "                await forget_older(topic, max(0, now_ms - ttl_s * 1000))\n",

@@ -13,7 +13,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
-from arneb_pulsar.admin.subscriptions import ONE, place_of, subscription_of
+from arneb_pulsar.admin.subscriptions import ONE, passed_of, place_of, subscription_of
 from arneb_pulsar.admin.topics import parts, routes_of_topics, topic_of, undivided
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
@@ -58,7 +58,7 @@ async def expire_all(context: BrokerContext, request: AdminRequest) -> AdminRepl
 
 
 async def expire_through(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Everything up to a message id; with ``isExcluded`` not that one."""
+    """Everything up to a message id; with ``excluded`` not that one."""
     name = topic_of(context, request)
     wanted = request.json()
     place = place_of(wanted)
@@ -69,7 +69,7 @@ async def expire_through(context: BrokerContext, request: AdminRequest) -> Admin
     subscription = subscription_of(topic, request.names["subscription"])
     if place is not None and place > (topic.last or before(FIRST)):
         raise _conflict("position", name, subscription)
-    if place is not None and wanted.get("isExcluded"):
+    if place is not None and passed_of(wanted, 1):
         place = before(place)
     if place is not None and place > subscription.mark_delete:
         await subscription.skip_through(place)

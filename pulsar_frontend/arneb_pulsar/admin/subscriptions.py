@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import trio
 
+from arneb_core.api.entry import read_header
 from arneb_core.api.errors import SubscriptionNotFound
 from arneb_core.api.position import Position, position
 from arneb_core.api.subscriptions import InitialPosition, Subscription
@@ -22,7 +23,7 @@ from arneb_pulsar.admin.topics import parts, properties_of, routes_of_topics, to
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from
-from arneb_pulsar.namespaces.fields import read_int, read_number, read_table
+from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_access import subscribe
@@ -92,6 +93,19 @@ def place_of(wanted: Any) -> Position | None:
     return position(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))
 
 
+def passed_of(wanted: Any, size: int) -> int:
+    """How many of the ``size`` messages of the entry that a message id names come before what is
+    meant: the message of that index, or the whole entry; ``excluded``: what is behind it."""
+    try:
+        table = read_table(wanted)
+        index, is_excluded = read_int(table, "batchIndex", -1), read_flag(table.get("excluded"))
+    except ValueError as error:
+        raise AdminError(400, str(error)) from error
+    if size == 1 or index < 0:
+        return size * is_excluded
+    return index + is_excluded
+
+
 async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
     force, name = request.flag("force"), request.names["subscription"]
 
@@ -143,10 +157,15 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
     wanted = request.json()
     place = place_of(wanted)
     if place is None:
-        place = topic.first or position(1, 0)
-    elif wanted.get("isExcluded"):
-        place = Position(place + 1)
-    await subscription.seek(place)
+        await subscription.seek(topic.first or position(1, 0))
+        return DONE
+    entry = await topic.entry_at(place)
+    size = 1 if entry is None else read_header(entry).messages
+    passed = passed_of(wanted, size)
+    if passed < size:
+        await subscription.seek(place, (1 << size) - (1 << passed) if passed else None)
+    else:
+        await subscription.seek(Position(place + 1))
     return DONE
 
 

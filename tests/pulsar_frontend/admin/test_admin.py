@@ -186,7 +186,7 @@ async def test_subscriptions_are_moved(open_broker: OpenBroker) -> None:
         assert (await admin("POST", "/t/subscription/s/resetcursor", place))[0] == 204
         await client.expect(CommandCloseConsumer)
         assert backlog() == 3
-        assert (await admin("POST", "/t/subscription/s/resetcursor", place | {"isExcluded": True}))[
+        assert (await admin("POST", "/t/subscription/s/resetcursor", place | {"excluded": True}))[
             0
         ] == 204
         assert backlog() == 2
@@ -233,7 +233,7 @@ async def test_messages_are_looked_at_and_cleared(open_broker: OpenBroker) -> No
         place = {"ledgerId": 1, "entryId": 2}
         await admin("POST", "/t/subscription/s/expireMessages", place)
         assert backlogs() == [7, 10, 10]
-        await admin("POST", "/t/subscription/s/expireMessages", place | {"isExcluded": True})
+        await admin("POST", "/t/subscription/s/expireMessages", place | {"excluded": True})
         assert backlogs() == [7, 10, 10]
         namespace = "/admin/v2/namespaces/public/default"
         assert (await admin("POST", f"{namespace}/clearBacklog/other"))[0] == 204

@@ -98,7 +98,7 @@ async def test_every_partition_is_expired_before_one_is_complained_of(
     ("place", "status", "left"),
     [
         ({"ledgerId": 1, "entryId": 1}, 204, 1),
-        ({"ledgerId": 1, "entryId": 1, "isExcluded": True}, 204, 2),
+        ({"ledgerId": 1, "entryId": 1, "excluded": True}, 204, 2),
         ({"ledgerId": 1, "entryId": 2, "partitionIndex": -1}, 204, 0),
         ({"ledgerId": 1, "entryId": 3}, 409, 3),
         ({"ledgerId": -1, "entryId": -1}, 204, 3),
