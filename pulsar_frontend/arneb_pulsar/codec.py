@@ -83,6 +83,17 @@ class PulsarCodec:
         return join_parts(parts)
 
 
+def key_outside(entry: bytes) -> tuple[bytes | None, bool] | None:
+    """The key of an encrypted message that is in no batch, and whether it has a value: both stand
+    outside of what is encrypted. None of anything else. Raises :class:`ValueError`."""
+    metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
+    is_part = metadata.HasField("num_messages_in_batch") or metadata.num_chunks_from_msg > 1
+    if is_part or not (metadata.encryption_keys or metadata.encryption_algo):
+        return None
+    is_empty = metadata.HasField("uncompressed_size") and not metadata.uncompressed_size
+    return key_of(metadata), not is_empty
+
+
 class LargeBatch(Sequence[Message]):
     """The messages of a batch that is whole, each made when it is asked for."""
 

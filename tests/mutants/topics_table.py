@@ -262,6 +262,13 @@ TOPIC_MUTANTS: Final = (
         ("tests/pulsar_frontend/namespaces/test_compaction.py",),
     ),
     Mutant(
+        "an encrypted batch goes with the key of its first message",
+        PULSAR + "codec.py",
+        '    is_part = metadata.HasField("num_messages_in_batch") or ',
+        "    is_part = False or ",
+        ("tests/pulsar_frontend/namespaces/test_compaction.py",),
+    ),
+    Mutant(
         "what took a key away is marked before what it took away",
         PULSAR + "services/compactor.py",
         "            await _mark(consumer, found, found.superseded)\n"

@@ -1,8 +1,8 @@
 """Compaction: which messages are superseded by a later one of the same key.
 
 The rule: pure. Of each key the last message stays; one without a value takes its key away, and
-itself. What has no key goes, as in Pulsar; what cannot be read (encrypted, or a chunk of something
-larger) stays.
+itself. What has no key goes, as in Pulsar; what cannot be read (an encrypted batch, or a chunk of
+something larger) stays.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from arneb_core.api.codec import codecs
 from arneb_core.api.entry import Origin, messages_in
 from arneb_core.api.position import Position
+from arneb_pulsar.codec import key_outside
 
 MessagePlace = tuple[Position, int]
 """An entry, and the index of a message in it."""
@@ -62,6 +63,18 @@ def keys_in(entry: bytes) -> Sequence[tuple[bytes | None, bool]]:
     """The key of each message, and whether it has a value."""
     try:
         messages = codecs()[Origin(entry[1])].decode(entry)
-    except (ValueError, KeyError):
+    except KeyError:
         return []
+    except ValueError:
+        return _keys_outside(entry)
     return [(message.key, bool(message.value)) for message in messages]
+
+
+def _keys_outside(entry: bytes) -> Sequence[tuple[bytes | None, bool]]:
+    if entry[1] != Origin.PULSAR:
+        return []
+    try:
+        found = key_outside(entry)
+    except ValueError:
+        return []
+    return [] if found is None else [found]

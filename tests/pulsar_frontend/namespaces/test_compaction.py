@@ -1,5 +1,7 @@
 """Which messages are superseded, held against a dictionary."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +10,8 @@ from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.position import Position, position
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.namespaces.compaction import Compaction, keys_in
+from arneb_pulsar.wire.checksum import join_body
+from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
 
 keys = st.none() | st.sampled_from([b"a", b"b", b"c", b"\x00\xff"])
 values = st.sampled_from([b"", b"1", b"2"])
@@ -51,6 +55,35 @@ def test_what_stays_is_what_a_dictionary_would_keep(log: list[list[tuple[bytes, 
     for masks in (found.superseded, found.spent):
         for place, mask in masks.items():
             assert found.is_whole(place, mask) == (mask.bit_count() == len(log[place & 0xFF]))
+
+
+def encrypted(value: bytes, **fields: Any) -> bytes:
+    metadata = MessageMetadata(
+        producer_name="p", sequence_id=1, publish_time=1, uncompressed_size=len(value), **fields
+    )
+    metadata.encryption_keys.add(key="k", value=b"secret")
+    return EntryHeader(Origin.PULSAR).pack() + join_body(metadata.SerializeToString(), b"sealed")
+
+
+def test_encrypted_messages_are_superseded_by_the_keys_that_stand_outside() -> None:
+    found = Compaction()
+    log = [
+        entry_of([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]),
+        encrypted(b"2", partition_key="a"),
+        encrypted(b"3", partition_key="a"),
+        encrypted(b"", partition_key="b"),
+        encrypted(b"4"),
+        # The key of a batch is that of its first message, and tells nothing of the others.
+        encrypted(b"5", partition_key="c", num_messages_in_batch=2),
+        encrypted(b"6", partition_key="c", num_chunks_from_msg=2),
+    ]
+    for number, entry in enumerate(log):
+        found.add(position(1, number), entry)
+    assert places_of(found.superseded) == {
+        (position(1, 0), 0), (position(1, 0), 1), (position(1, 1), 0), (position(1, 4), 0)
+    }  # fmt: skip
+    assert places_of(found.spent) == {(position(1, 3), 0)}
+    assert found.latest == {b"a": (position(1, 2), 0), b"c": (position(1, 0), 2)}
 
 
 @given(st.binary(max_size=40))
