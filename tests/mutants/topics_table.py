@@ -285,6 +285,13 @@ TOPIC_MUTANTS: Final = (
         COMPACTION_TESTS,
     ),
     Mutant(
+        "what was superseded after somebody had it comes again",
+        "core/arneb_core/engine/admin.py",
+        "                self.machine.acknowledgements.acknowledge(done, None, elsewhere=True)\n",
+        "                cursor.settle(done)\n",
+        ("tests/core/engine/test_admin.py",),
+    ),
+    Mutant(
         "of batches everything stays",
         "core/arneb_core/engine/admin.py",
         "            if place > self.mark_delete and (size",

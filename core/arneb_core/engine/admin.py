@@ -320,7 +320,9 @@ class SubscriptionAdmin(SubscriptionWithholding):
             for first, last in ledgers.runs(low, info.last):
                 left = set(other.unacknowledged(info.entries, before(first)))
                 every = map(Position, range(first, last + 1))
-                cursor.settle([place for place in every if place not in left])
+                done = [place for place in every if place not in left]
+                # What came back from a consumer waits, and is known elsewhere than in the cursor.
+                self.machine.acknowledgements.acknowledge(done, None, elsewhere=True)
             await trio.lowlevel.checkpoint()
         for place, mask in list(other.masks.items()):
             if place > self.mark_delete and (size := await self.topic.size_at(place)):

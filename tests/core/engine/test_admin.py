@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.errors import StoreFailed
@@ -63,10 +63,20 @@ def test_skipping_acknowledges_everything_up_to_there(
     trio.run(play)
 
 
-@given(theirs=st.sets(st.integers(0, 9)), ours=st.sets(st.integers(0, 9)), batch=st.integers(0, 7))
-@settings(max_examples=12)
+@given(
+    theirs=st.sets(st.integers(0, 9)),
+    ours=st.sets(st.integers(0, 9)),
+    batch=st.integers(0, 7),
+    seen=st.integers(0, 13),
+)
+@settings(max_examples=24)
+@example({0, 5}, {1}, 0b010, 13)
 def test_what_another_is_done_with_is_overlooked(
-    tmp_path_factory: pytest.TempPathFactory, theirs: set[int], ours: set[int], batch: int
+    tmp_path_factory: pytest.TempPathFactory,
+    theirs: set[int],
+    ours: set[int],
+    batch: int,
+    seen: int,
 ) -> None:
     async def play() -> None:
         async with open_engine(tmp_path_factory.mktemp("overlook")) as engine:
@@ -82,6 +92,10 @@ def test_what_another_is_done_with_is_overlooked(
                     consumer.acknowledge_messages(last, batch)  # type: ignore[attr-defined]
                 await quiet(engine)
                 consumer.detach()  # type: ignore[attr-defined]
+            if seen:
+                consumer, _ = attach(subscription, permits=seen)
+                await quiet(engine)
+                consumer.detach()  # type: ignore[attr-defined]
             await subscription.overlook(marks)
             left = [at(n) for n in range(10) if n not in theirs | ours]
             left += [last] if batch != 7 else []
@@ -89,7 +103,9 @@ def test_what_another_is_done_with_is_overlooked(
             assert subscription.masks.get(last, 7) == (7 & ~batch or 7)
             _, sink = attach(subscription, permits=100)
             await quiet(engine)
-            assert sink.positions == left
+            assert sorted(sink.positions) == left
+            masks = {place: mask for run in sink.runs for place, mask in (run.masks or {}).items()}
+            assert masks.get(last, 7) == (7 & ~batch or 7)
             assert marks.statistics().backlog_entries == 11 - len(theirs) - (batch == 7)
 
     trio.run(play)
