@@ -76,6 +76,13 @@ TRANSACTION_MUTANTS: Final = (
         WITHHOLDING_TESTS,
     ),
     Mutant(
+        "of several messages of a batch a transaction acknowledges the last one",
+        PULSAR + "server/transactions.py",
+        "            masks[place] = masks.get(place, 0) | mask\n",
+        "            masks[place] = mask\n",
+        ("tests/pulsar_frontend/server/test_transactions.py",),
+    ),
+    Mutant(
         "a batch that comes back from a transaction leaves a part with its consumer",
         CORE + "subscription/withheld.py",
         "            self._returns.release(consumer, divided, count=False)\n",

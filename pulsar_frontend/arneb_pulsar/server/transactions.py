@@ -180,7 +180,10 @@ class ConnectionTransactions:
     ) -> None:
         topic, subscription = attached.topic, attached.subscription
         last = topic.last
-        whole, masks = [*effect.whole], dict(effect.partial)
+        whole = [*effect.whole]
+        masks: dict[Position, int] = {}
+        for place, mask in effect.partial:  # Java's client names each message of a batch by itself
+            masks[place] = masks.get(place, 0) | mask
         if effect.until is not None:
             whole, masks = _through(subscription, effect.until, masks)
         whole = [place for place in whole if last is not None and place <= last]

@@ -399,6 +399,35 @@ async def test_messages_of_batches_are_acknowledged_one_by_one(open_broker: Open
         assert list(subscription.masks.values()) == [0b110]
 
 
+async def test_messages_of_a_batch_are_acknowledged_by_one_command(open_broker: OpenBroker) -> None:
+    """As Java's client does for a list of messages."""
+    async with open_broker() as running, connected(running.context) as (worker,):
+        await worker.producer("in")
+        batch = pb.CommandSend(producer_id=1, sequence_id=0, num_messages=3)
+        body = body_of(b"|batch", num_messages_in_batch=3)
+        await worker.stream.send_all(received(batch, body=body).data)
+        await worker.expect(pb.CommandSendReceipt)
+        await worker.subscribe("in", initialPosition=EARLIEST)
+        await worker.flow(10)
+        ((command, _),) = await worker.take(1)
+        place = command.message_id
+        parts = [
+            pb.MessageIdData(
+                ledgerId=place.ledgerId, entryId=place.entryId, ack_set=[left], batch_size=3
+            )
+            for left in (0b110, 0b101, 0b011)
+        ]
+        subscription = running.core.topic("persistent://public/default/in").subscriptions["s"]
+        for count in (2, 1):
+            one = await begin(worker)
+            await acknowledge(worker, one, *parts[-count:])
+            del parts[-count:]
+            await end(worker, one, commit=True)
+            left = {0: [], 1: [0b001]}[len(parts)]
+            assert list(subscription.masks.values()) == left
+        assert not subscription.unacknowledged(1)
+
+
 @pytest.mark.parametrize("again", [0b000, 0b100])
 async def test_no_message_of_a_batch_is_acknowledged_cumulatively_twice(
     open_broker: OpenBroker, again: int
