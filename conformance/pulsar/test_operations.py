@@ -1,11 +1,12 @@
 """What operators type besides the day's work: bundles, backlogs, properties, clusters, brokers."""
 
 import time
+import urllib.request
 from typing import Any
 
 import pulsar
 import pytest
-from conformance.pulsar.admin import Admin, Refused, local
+from conformance.pulsar.admin import PERSISTENT, Admin, Refused, local
 from conformance.pulsar.conftest import BrokerUrls, Named
 from conformance.pulsar.helpers import WITHIN_MS, send
 
@@ -287,3 +288,36 @@ def test_partitions_are_added_under_live_producers_and_consumers(
     assert parts == {0, 1, 2, 3}
     for _ in range(sent):
         consumer.acknowledge(consumer.receive(WITHIN_MS))
+
+
+def test_a_message_that_is_shown_has_all_that_is_known_of_it(
+    client: pulsar.Client, broker_urls: BrokerUrls, name: Named
+) -> None:
+    topic = name("t")
+    producer = client.create_producer(
+        topic, batching_enabled=False, compression_type=pulsar.CompressionType.LZ4
+    )
+    producer.send(
+        b"x" * 100, {"colour": "red"}, partition_key="k", ordering_key="o", event_timestamp=1_001
+    )
+    url = f"{broker_urls.admin}{PERSISTENT}{local(topic)}/examinemessage"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        headers = {
+            key.lower().removeprefix("x-pulsar-"): value for key, value in answer.headers.items()
+        }
+        assert answer.read() == b"x" * 100
+    for known in ("date", "server", "content-type", "content-length", "connection", "vary"):
+        headers.pop(known, None)
+    changing = {"message-id", "publish-time", "producer-name"}
+    assert {key: value for key, value in headers.items() if key not in changing} == {
+        "property": '{"colour":"red"}',
+        "event-time": "1970-01-01T00:00:01.001Z",
+        "sequence-id": "0",
+        "partition-key": "k",
+        "base64-ordering-key": "bw==",
+        "compression": "LZ4",
+        "uncompressed-size": "100",
+        "is-encrypted": "false",
+        "txn-uncommitted": "false",
+    }
+    assert changing <= headers.keys()

@@ -71,6 +71,20 @@ TOPIC_MUTANTS: Final = (
         ("tests/pulsar_frontend/admin/test_one_log.py",),
     ),
     Mutant(
+        "a message without a value is shown as an empty one",
+        PULSAR + "admin/messages.py",
+        '"partition_key", "null_value",\n',
+        '"partition_key",\n',
+        (TESTS + "admin/test_messages.py",),
+    ),
+    Mutant(
+        "numbers of 64 bits are written as Java cannot read them",
+        PULSAR + "admin/messages.py",
+        "    if isinstance(value, int) and value >> 63 == 1:\n",
+        "    if False:\n",
+        (TESTS + "admin/test_messages.py",),
+    ),
+    Mutant(
         "a topic that keeps nothing is asked for its log",
         PULSAR + "admin/topics.py",
         '    if not name.is_persistent:\n        raise AdminError(405, f"{what} a non-persistent',

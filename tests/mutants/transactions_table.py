@@ -218,8 +218,8 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "who peeks takes what is not committed for committed",
         PULSAR + "admin/peeking.py",
-        '        PREFIX + "txn-uncommitted": "true",\n',
-        '        PREFIX + "txn-uncommitted": "false",\n',
+        '        UNCOMMITTED: "true",\n',
+        '        UNCOMMITTED: "false",\n',
         ADMIN_TESTS,
     ),
     Mutant(

@@ -115,6 +115,6 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
     # Java's client knows the properties of messages by the case of their header's letters only,
     # which Starlette would change.
     response.raw_headers += [
-        (name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers
     ]
     return response

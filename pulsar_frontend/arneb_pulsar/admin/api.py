@@ -110,13 +110,13 @@ async def answer(
     will take. Never raises but to be cancelled."""
     try:
         if method == "OPTIONS" and (allowed := ", ".join(ROUTER.methods(raw_path))):
-            return replace(text(allowed), headers={"Allow": allowed})
+            return replace(text(allowed), headers=[("Allow", allowed)])
         route, names = _found(method, raw_path)
         request = AdminRequest(names, query, body, host, caller, hold)
         check(route.rule, context, request)
         return await route.handle(context, request)
     except NoSuchMethod as error:
-        return replace(refusal(error), headers={"Allow": ", ".join(ROUTER.methods(raw_path))})
+        return replace(refusal(error), headers=[("Allow", ", ".join(ROUTER.methods(raw_path)))])
     except AdminError as error:
         return refusal(error)
     except CoreError as error:

@@ -1,7 +1,7 @@
 """What goes in and out of a handler: a request, its answer, or why there is none."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -75,7 +75,8 @@ class AdminReply:
     status: int = NO_CONTENT
     body: bytes = b""
     kind: str = JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Sequence[tuple[str, str]] = ()
+    """Some names may come more than once."""
     reason: str = ""
     """Of a refusal, for the line with the status: all that Java's clients show of it where they
     look topics up over HTTP."""

@@ -1,12 +1,16 @@
 """Messages: one entry as the admin API shows it, a body with headers.
 
-The rule: the payload is uncompressed, a batch is shown whole with its number of messages, and
-what a header cannot hold is percent-encoded.
+The rule: everything that metadata says is told, for clients make the message anew from it. The
+payload is uncompressed unless it is encrypted, a batch is shown whole with its number of messages,
+and what a header cannot hold is percent-encoded.
 """
 
 import json
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from arneb_core.api.entry import HEADER_BYTES, Origin
@@ -16,17 +20,33 @@ from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.metadata import parse_metadata
-from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
+from arneb_pulsar.wire.proto.pulsar_pb2 import CompressionType, MessageMetadata
 
 PREFIX: Final = "X-Pulsar-"
 SAFE: Final = " !#$&'()*+,/:;=?@[]<>{}|^`\"\\"
 """Characters of ASCII that a header holds as they are, besides letters and digits."""
 
+AS_THEY_ARE: Final = (
+    "producer_name", "sequence_id", "replicated_from", "partition_key", "null_value",
+    "partition_key_b64_encoded", "null_partition_key", "uncompressed_size", "encryption_algo",
+    "marker_type", "txnid_least_bits", "txnid_most_bits", "highest_sequence_id", "uuid",
+    "num_chunks_from_msg", "total_chunk_msg_size", "chunk_id",
+)  # fmt: skip
+TIMES: Final = "publish_time", "event_time", "deliver_at_time"
+BYTES: Final = "encryption_param", "schema_version", "ordering_key"
+"""Fields of metadata that headers of their own names tell, if they are there."""
 
-def message_of(place: Position, entry: bytes) -> tuple[dict[str, str], bytes]:
+UNCOMMITTED: Final = PREFIX + "txn-uncommitted"
+ABORTED: Final = PREFIX + "txn-aborted"
+
+Header = tuple[str, str]
+"""A name, and a value. Some come more than once."""
+
+
+def message_of(place: Position, entry: bytes) -> tuple[list[Header], bytes]:
     """Headers and payload of the message or batch in ``entry``."""
     body = entry[HEADER_BYTES:] if entry[1] == Origin.PULSAR else translate(entry)
-    headers = {PREFIX + "Message-ID": render(place)}
+    headers = [(PREFIX + "Message-ID", render(place))]
     try:
         head, at = split_body(body, 0)
         metadata = parse_metadata(head)
@@ -34,28 +54,49 @@ def message_of(place: Position, entry: bytes) -> tuple[dict[str, str], bytes]:
         return headers, body
     payload = body[at:]
     if not metadata.encryption_keys:
-        try:
+        with suppress(PayloadError):  # then it is shown compressed
             payload = decompress(payload, metadata.compression, metadata.uncompressed_size)
-        except PayloadError:
-            headers[PREFIX + "Compression"] = str(metadata.compression)
-    return headers | _headers(metadata), payload
-
-
-def _headers(metadata: MessageMetadata) -> dict[str, str]:
-    found = {
-        "publish-time": _time(metadata.publish_time),
-        "producer-name": metadata.producer_name,
-        "sequence-id": str(metadata.sequence_id),
-    }
-    if metadata.HasField("event_time") and metadata.event_time:
-        found["event-time"] = _time(metadata.event_time)
-    if metadata.HasField("partition_key"):
-        found["partition-key"] = metadata.partition_key
+    told = _told(metadata)
     if metadata.HasField("num_messages_in_batch"):
-        found["num-batch-message"] = str(metadata.num_messages_in_batch)
-    if metadata.properties:
-        found["PROPERTY"] = json.dumps({each.key: each.value for each in metadata.properties})
-    return {PREFIX + key: quote(value, safe=SAFE) for key, value in found.items()}
+        told.append(("num-batch-message", str(metadata.num_messages_in_batch)))
+        told.append(("batch-size", str(len(body) - len(head))))
+    headers += [(PREFIX + name, quote(value, safe=SAFE)) for name, value in told]
+    return headers, payload
+
+
+def _told(metadata: MessageMetadata) -> list[Header]:
+    """What metadata says, without the common beginning of the names."""
+
+    def there(fields: Sequence[str], form: Callable[[Any], str], kind: str = "") -> list[Header]:
+        present = [each for each in fields if metadata.HasField(each)]
+        return [(kind + each.replace("_", "-"), form(getattr(metadata, each))) for each in present]
+
+    properties = {each.key: each.value for each in metadata.properties}
+    found = [("PROPERTY", json.dumps(properties, separators=(",", ":")))]
+    found += there(TIMES, _time) + there(AS_THEY_ARE, _plain) + there(BYTES, _base64, "Base64-")
+    found += there(("compression",), CompressionType.Name)
+    if metadata.HasField("txnid_most_bits"):
+        found.append(("txn-aborted", "false"))  # what was aborted is gone
+    if metadata.HasField("num_chunks_from_msg"):
+        found.append(("PROPERTY-TOTAL-CHUNKS", str(metadata.num_chunks_from_msg)))
+        found.append(("PROPERTY-CHUNK-ID", str(metadata.chunk_id)))
+    keys = [_base64(each.SerializeToString()) for each in metadata.encryption_keys]
+    found.append(("Is-Encrypted", _plain(bool(keys))))
+    found += [("Base64-encryption-keys", each) for each in keys]
+    return found + [("replicated-to", each) for each in metadata.replicate_to]
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _plain(value: str | int) -> str:
+    """As Java writes it, which knows no numbers of 64 bits without a sign."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value >> 63 == 1:
+        return str(value - (1 << 64))
+    return str(value)
 
 
 def _time(ms: int) -> str:

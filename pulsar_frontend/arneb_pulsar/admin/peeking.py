@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import BYTES, AdminError, AdminReply, AdminRequest
-from arneb_pulsar.admin.messages import PREFIX, message_of
+from arneb_pulsar.admin.messages import ABORTED, PREFIX, UNCOMMITTED, message_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.subscriptions import nth_waiting, place_of
@@ -73,13 +73,15 @@ async def _uncommitted(
         records = context.transactions.held.read(BitMap64([wanted]))
         ((place, record),) = [each async for each in records]
         reply = await _shown(request, Position(PROVISIONAL + place), record[SENT_AT:])
-        return replace(reply, headers={**reply.headers, **_marks(whose[0])})
+        marks = _marks(whose[0])
+        others = [each for each in reply.headers if each[0] not in marks]
+        return replace(reply, headers=[*others, *marks.items()])
 
 
 def _marks(transaction: TransactionId) -> Mapping[str, str]:
     return {
-        PREFIX + "txn-uncommitted": "true",
-        PREFIX + "txn-aborted": "false",
+        UNCOMMITTED: "true",
+        ABORTED: "false",
         PREFIX + "txnid-most-bits": str(transaction.most_bits),
         PREFIX + "txnid-least-bits": str(transaction.least_bits),
     }
@@ -126,7 +128,7 @@ async def _shown(request: AdminRequest, place: Position, found: bytes) -> AdminR
     await request.hold(2 * len(found))
     headers, payload = await trio.to_thread.run_sync(message_of, place, found)
     await request.hold(len(payload))
-    return AdminReply(200, payload, BYTES, headers)
+    return AdminReply(200, payload, BYTES, [*headers, (UNCOMMITTED, "false")])
 
 
 ROUTES: Final[list[Route]] = routes_of_topics(
