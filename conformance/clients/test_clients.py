@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from conformance.brokers.rabbitmq import SERVER
 from conformance.conftest import Target
 from conformance.toolbox import BUILD_WITHIN_S, finished, made_once, python_with, tool
 
@@ -91,13 +92,30 @@ def librabbitmq() -> list[str]:
     return [str(made_once("librabbitmq", files, make) / "scenarios")]
 
 
+def erlang() -> list[str]:
+    """The program in Erlang, whose client comes with RabbitMQ's server."""
+    compiler, started = tool("erlc", "erlang-base"), tool("erl", "erlang-base")
+    plugins = [str(each) for each in SERVER.parents[1].glob("lib/*/plugins/*/ebin")]
+    assert plugins, "RabbitMQ is needed for its client: apt-get install rabbitmq-server"
+    paths = [word for each in plugins for word in ("-pa", each)]
+    files = sources("erlang", "*.erl")
+
+    def make(place: Path) -> None:
+        names = [str(each) for each in files]
+        finished([compiler, "-Werror", *paths, "-o", str(place), *names], place, BUILD_WITHIN_S)
+
+    play = "scenarios:main(init:get_plain_arguments())."
+    made = str(made_once("erlang", files, make))
+    return [started, "-noinput", *paths, "-pa", made, "-eval", play, "-extra"]
+
+
 def kombu() -> list[str]:
     """The program in Python, with the library that Celery stands on."""
     return [str(python_with(HERE / "kombu/requirements.txt")), str(HERE / "kombu/scenarios.py")]
 
 
 PROGRAMS: Final = {
-    each.__name__: each for each in (amqplib, amqp091_go, java, kombu, lapin, librabbitmq)
+    each.__name__: each for each in (amqplib, amqp091_go, erlang, java, kombu, lapin, librabbitmq)
 }
 
 
