@@ -23,3 +23,5 @@ class Consumption:
     """The consumer's own and its channel's."""
     channel: int = field(default=0, compare=False)
     """The number of its channel, for whoever looks on."""
+    answers: bool = field(default=False, compare=False)
+    """It takes the answers to its channel, under a name that is made with it."""

@@ -224,6 +224,13 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/session/test_reply_to.py",),
     ),
     Mutant(
+        "who knows the name of answers that are over gets the late ones",
+        "amqp_frontend/arneb_amqp/server/consumers.py",
+        "            if wanted.answers:\n",
+        "            if wanted.queue.startswith('amq.rabbitmq.reply-to.'):\n",
+        ("tests/amqp_frontend/server/test_everyday.py",),
+    ),
+    Mutant(
         "answers are never overdue",
         "amqp_frontend/arneb_amqp/session/consume/ack_timeouts.py",
         "        return notes[0][1] + timeout_s <= now\n",

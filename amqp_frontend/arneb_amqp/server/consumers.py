@@ -12,7 +12,6 @@ from typing import Final
 import trio
 
 from arneb_amqp.consumption import Consumption
-from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
 from arneb_amqp.session.consume.unbatching import unbatched
@@ -272,7 +271,7 @@ class Consumers:
         vhost = context.vhost
         sink = ConsumerSink(context.events, id_, Tap(context, wanted.queue, wanted.channel))
         async with context.topology.changing(lambda: of_queue(vhost.name, wanted.queue)):
-            if is_reply_queue(wanted.queue):
+            if wanted.answers:
                 await vhost.queues.make_reply_queue(wanted.queue)
             attachment = await vhost.attachments.attach(wanted, context.owner, sink)
         attachment.consumer.writable = self.writable

@@ -304,6 +304,24 @@ def test_auto_delete_queues_end_with_their_last_consumer(channel: Any) -> None:
     assert caught.value.reply_code == 404
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_the_name_that_answers_go_to_is_for_nobody_else(
+    broker: Any, channel: Any, is_over: bool
+) -> None:
+    tag = channel.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True)
+    channel.queue_declare("e13")
+    asking = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
+    channel.basic_publish("", "e13", b"question", asking)
+    name = channel.basic_get("e13", auto_ack=True)[1].reply_to
+    if is_over:
+        channel.basic_cancel(tag)
+    other = broker.connect()
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        other.channel().basic_consume(name, lambda *_: None, auto_ack=True)
+    assert caught.value.reply_text == f"NOT_FOUND - no queue '{name}' in vhost '/'"
+    other.close()
+
+
 def test_two_consumers_share_a_queue(broker: Any, channel: Any) -> None:
     channel.queue_declare("e13")
     got: dict[str, list[bytes]] = {"a": [], "b": []}

@@ -133,7 +133,9 @@ class Deliverer:
             ConsumerState.ATTACHING, [], QueueTraffic(),
         )  # fmt: skip
         windows = (Window(self.prefetch), self.window)
-        wanted = Consumption(queue, tag, no_ack, exclusive, arguments, windows, self.channel)
+        wanted = Consumption(
+            queue, tag, no_ack, exclusive, arguments, windows, self.channel, answers
+        )
         request = Consume(consumer.id, wanted)
         self.consumers[tag] = consumer
         self._context.register(consumer)
