@@ -170,8 +170,22 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "x-death does not count",
         "amqp_frontend/arneb_amqp/routing/death.py",
-        "_COUNT: long(_number(same[0].get(_COUNT)) + 1)}",
+        "_COUNT: long(count + 1)}",
         "_COUNT: long(1)}",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "a count that a client sends has no bound",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "min(_number(same[0].get(_COUNT)), COUNT_MAX - 1)",
+        "_number(same[0].get(_COUNT))",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "deaths without counts are one",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "{**alike[0], _COUNT: long(len(alike))}",
+        "{**alike[0], _COUNT: long(1)}",
         DEATH_TESTS,
     ),
     Mutant(

@@ -39,8 +39,8 @@ TRACING_MUTANTS: Final = (
     Mutant(
         "a consumer is seen on another channel",
         AMQP + "session/consume/deliverer.py",
-        "exclusive, arguments, windows, self.channel)",
-        "exclusive, arguments, windows)",
+        "exclusive, arguments, windows, self.channel, answers",
+        "exclusive, arguments, windows, 0, answers",
         TRACING_TESTS,
     ),
     Mutant(

@@ -2,12 +2,11 @@
 
 The rule: pure, message in and message out. The headers are RabbitMQ's: ``x-death`` has one
 table for each queue and reason, the latest first, and counts; ``x-first-death-*`` are set
-once and ``x-last-death-*`` each time. An ``x-death`` that a client made up is not believed: an
-entry that really died carries a flag (RabbitMQ 3.13 keeps deaths apart from headers for the
-same reason).
+once and ``x-last-death-*`` each time. What a client sends as ``x-death`` is believed: those who
+publish a dead letter again, headers and all, count how often it was tried by it.
 
 Sources: RabbitMQ's documentation of dead letter exchanges, ``rabbit_dead_letter`` (3.10) and
-``mc`` (3.13), and what 3.10.8 was seen to send.
+``mc`` (3.13, from 3.13.3 on; 4.0 believes no client), and what 3.10.8 was seen to send.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,9 @@ CARBON_COPY: Final = "CC"
 FIRST: Final = "x-first-death-"
 LAST: Final = "x-last-death-"
 FIRST_DEATH_QUEUE: Final = f"{FIRST}queue"
+
+COUNT_MAX: Final = (1 << 63) - 1
+"""A client may send any number; more does not fit into the field."""
 
 _REASON: Final = "reason"
 _QUEUE: Final = "queue"
@@ -81,21 +83,21 @@ def dead_letter_of(
     reason: Departure,
     now_s: int,
     routing_key: str | None,
-    died_before: bool,
 ) -> DeadLetter:
     """The message as it is published to the dead letter exchange.
 
-    ``routing_key``: the queue's own; None keeps those of the message. ``died_before``: the
-    ``x-death`` that it has is ours.
+    ``routing_key``: the queue's own; None keeps those of the message.
     """
     headers = dict(properties.headers or {})
     copies = _texts(headers.get(CARBON_COPY))
-    deaths = _deaths(headers.get(DEATHS)) if died_before else []
+    is_first = DEATHS not in headers
+    deaths = _deaths(headers.get(DEATHS))
     why, where = longstr(REASONS[reason]), longstr(queue)
     same = [each for each in deaths if each.get(_QUEUE) == where and each.get(_REASON) == why]
     others = [each for each in deaths if each not in same]
     if same:
-        latest = {**same[0], _COUNT: long(_number(same[0].get(_COUNT)) + 1)}
+        count = min(_number(same[0].get(_COUNT)), COUNT_MAX - 1)
+        latest = {**same[0], _COUNT: long(count + 1)}
     else:
         latest = {
             _COUNT: long(1),
@@ -111,7 +113,7 @@ def dead_letter_of(
     headers[DEATHS] = array([table(dict(sorted(each.items()))) for each in deaths])
     facts = {"exchange": longstr(route.exchange), _QUEUE: where, _REASON: why}
     for name, field in facts.items():
-        if not died_before or f"{FIRST}{name}" not in headers:
+        if is_first:
             headers[f"{FIRST}{name}"] = field
         headers[f"{LAST}{name}"] = field
     if routing_key is not None:
@@ -126,9 +128,25 @@ def dead_letter_of(
 
 
 def _deaths(field: Field | None) -> list[Death]:
+    """One for each queue and reason, with a count. What names neither, or is no list, says
+    nothing; brokers before RabbitMQ 3.5 wrote a table for each death, without a count."""
     if field is None or not isinstance(field.value, tuple):
         return []
-    return [each.value for each in field.value if isinstance(each.value, Mapping)]
+    grouped: dict[tuple[str, str], list[Death]] = {}
+    for each in field.value:
+        if not isinstance(each.value, Mapping):
+            continue
+        queue, reason = each.value.get(_QUEUE), each.value.get(_REASON)
+        if (
+            queue is not None
+            and reason is not None
+            and queue.type is reason.type is FieldType.LONGSTR
+        ):
+            grouped.setdefault((queue.text, reason.text), []).append(each.value)
+    return [
+        alike[0] if _COUNT in alike[0] else {**alike[0], _COUNT: long(len(alike))}
+        for alike in grouped.values()
+    ]
 
 
 def _texts(field: Field | None) -> tuple[str, ...]:

@@ -140,7 +140,6 @@ class DeadLettering:
             reason=reason,
             now_s=now_ms // 1000,
             routing_key=target.routing_key,
-            died_before=bool(priority_and_flags & EntryFlag.DEAD_LETTERED),
         )
         try:
             found = self._router.route(

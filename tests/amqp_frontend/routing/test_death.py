@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from arneb_amqp.routing.death import REASONS, DeadLetter, dead_letter_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import Route
-from arneb_amqp.wire.tables import Field, array, longstr, table
+from arneb_amqp.wire.tables import Field, array, long, longstr, table
 from arneb_core.api.limits import Departure
 
 QUEUES = st.sampled_from(["a", "b", "c"])
@@ -21,12 +21,9 @@ def die(
     reason: Departure = Departure.REJECTED,
     *,
     key: str | None = None,
-    before: bool = False,
     route: Route = Route("x", "k"),  # noqa: B008
 ) -> DeadLetter:
-    return dead_letter_of(
-        properties, route, queue=queue, reason=reason, now_s=7, routing_key=key, died_before=before
-    )
+    return dead_letter_of(properties, route, queue=queue, reason=reason, now_s=7, routing_key=key)
 
 
 def texts(fields: Mapping[str, Field], *names: str) -> list[str]:
@@ -74,14 +71,51 @@ def test_a_routing_key_of_the_queue_takes_the_place_of_all() -> None:
     assert letter.deaths[0]["routing-keys"] == array([longstr("k"), longstr("k2")])
 
 
-def test_what_a_client_made_up_is_not_believed() -> None:
-    forged = array(
-        [table({"queue": longstr("q"), "reason": longstr("rejected"), "count": longstr("9")})]
-    )
-    sent = Properties(headers={"x-death": forged, "x-first-death-queue": longstr("nowhere")})
-    letter = die(sent)
-    assert deaths(letter.properties) == [("q", "rejected", 1)]
-    assert texts(letter.properties.headers or {}, "x-first-death-queue") == ["q"]
+def sent(*history: Mapping[str, Field], **headers: Field) -> Properties:
+    """What a client publishes that has, or makes up, a history."""
+    return Properties(headers={"x-death": array([table(each) for each in history]), **headers})
+
+
+def death(queue: str, reason: str = "rejected", **more: Field) -> dict[str, Field]:
+    return {"queue": longstr(queue), "reason": longstr(reason), **more}
+
+
+def test_a_dead_letter_that_is_published_again_counts_on() -> None:
+    """With the headers that it came with; who died first stays."""
+    first = die(Properties()).properties
+    again = die(Properties(headers=first.headers), "other", Departure.EXPIRED).properties
+    third = die(Properties(headers=again.headers)).properties
+    assert deaths(third) == [("q", "rejected", 2), ("other", "expired", 1)]
+    headers = third.headers or {}
+    assert texts(headers, "x-first-death-queue", "x-last-death-queue") == ["q", "q"]
+
+
+def test_a_history_without_counts_is_counted() -> None:
+    """Brokers before RabbitMQ 3.5 wrote a table for each death."""
+    old = [death("a", "expired")] * 3
+    letter = die(sent(*old, death("q", count=long(4)), death("q", count=long(9))))
+    assert deaths(letter.properties) == [("q", "rejected", 5), ("a", "expired", 3)]
+    assert letter.closes_circle("a") is False  # rejected since
+
+
+def test_a_history_that_says_nothing_is_passed_over() -> None:
+    """What is no table, or names no queue or reason, or counts with no number."""
+    odd = (table({"queue": longstr("q")}), table({"reason": longstr("rejected")}), longstr("q"))
+    named = {"queue": table({}), "reason": longstr("rejected")}
+    for history in (array([*odd, table(named)]), longstr("[I, am, not, array]")):
+        letter = die(Properties(headers={"x-death": history}))
+        assert deaths(letter.properties) == [("q", "rejected", 1)]
+    for count, found in ((longstr("9"), 1), (long((1 << 63) - 1), (1 << 63) - 1), (long(-5), -4)):
+        letter = die(sent(death("q", count=count)))
+        assert deaths(letter.properties) == [("q", "rejected", found)]
+
+
+def test_the_first_death_is_told_with_the_first_one_only() -> None:
+    forged = {"x-first-death-queue": longstr("nowhere")}
+    headers = die(sent(death("a"), **forged)).properties.headers or {}
+    assert texts(headers, "x-first-death-queue", "x-last-death-queue") == ["nowhere", "q"]
+    headers = die(Properties(headers=forged)).properties.headers or {}
+    assert texts(headers, "x-first-death-queue") == ["q"]
 
 
 @given(st.lists(st.tuples(QUEUES, REASON), min_size=1, max_size=12))
@@ -89,8 +123,8 @@ def test_many_deaths_are_counted_latest_first(history: list[tuple[str, Departure
     properties = Properties()
     model: list[tuple[str, str]] = []
     counts: dict[tuple[str, str], int] = {}
-    for index, (queue, reason) in enumerate(history):
-        letter = die(properties, queue, reason, before=index > 0)
+    for queue, reason in history:
+        letter = die(properties, queue, reason)
         properties = letter.properties
         key = (queue, REASONS[reason])
         model = [key, *(each for each in model if each != key)]

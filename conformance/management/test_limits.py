@@ -1,0 +1,178 @@
+"""What clients hear of the limits of users and virtual hosts, and of the rights on routing keys:
+both brokers tell the same.
+
+The rule: a play says what it does and what comes of it, line by line, and knows no broker.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import pika
+import pytest
+from conformance.management.conftest import Managed
+from pika.exceptions import AMQPConnectionError, AMQPError
+
+USER: Final = "limited"
+VHOST: Final = "limits"
+WITHIN_S: Final = 30.0
+
+
+@dataclass(slots=True)
+class Play:
+    """What one broker tells."""
+
+    broker: Managed
+    told: list[str] = field(default_factory=list)
+    opened: list[pika.BlockingConnection] = field(default_factory=list)
+
+    def call(self, method: str, path: str, body: Any = None) -> None:
+        """Administrate."""
+        status = self.broker.api.call(method, path, body).status
+        assert status in (201, 204), f"{method} {path}: {status}"
+
+    def limit(self, whose: str, name: str, value: int) -> None:
+        kind = "user-limits" if whose == USER else "vhost-limits"
+        self.call("PUT", f"{kind}/{whose}/{name}", {"value": value})
+
+    def open(self, count: int = 1) -> pika.BlockingConnection | None:
+        """Connections, of which the last one comes back."""
+        address, login = self.broker.amqp, pika.PlainCredentials(USER, USER)
+        connection = None
+        for _ in range(count):
+            parameters = pika.ConnectionParameters(
+                address.host, address.port, VHOST, login, heartbeat=0
+            )
+            try:
+                connection = pika.BlockingConnection(parameters)
+            except AMQPConnectionError as error:
+                self.told.append(str(error))
+            else:
+                self.opened.append(connection)
+                self.told.append("opened")
+        return connection
+
+    def channels(self, connection: pika.BlockingConnection | None, count: int) -> None:
+        assert connection is not None
+        for _ in range(count):
+            self.hear(connection.channel)
+
+    def hear(self, act: Callable[[], object]) -> None:
+        """Do it, and tell what came of it."""
+        try:
+            act()
+        except AMQPError as error:
+            code, text = getattr(error, "reply_code", 0), getattr(error, "reply_text", str(error))
+            # RabbitMQ 3.13 names the right.
+            self.told.append(f"{code} {text}".replace("write access", "access"))
+        else:
+            self.told.append("done")
+
+    def api_connections(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.broker.api.call("GET", "connections").json
+        return found
+
+    def close(self) -> None:
+        """Its connections are gone, and counted no more."""
+        for connection in self.opened:
+            if connection.is_open:
+                connection.close()
+        self.opened.clear()
+        end = time.monotonic() + WITHIN_S
+        while any(
+            each["vhost"] == VHOST for each in self.broker.api.call("GET", "connections").json
+        ):
+            assert time.monotonic() < end, "expected no connection"
+            time.sleep(0.1)
+
+
+def connections_of_a_vhost(play: Play) -> None:
+    play.limit(VHOST, "max-connections", 2)
+    play.open(3)
+    play.limit(VHOST, "max-connections", 3)
+    play.open(2)
+    play.limit(VHOST, "max-connections", -1)
+    play.open(2)
+    play.close()
+    play.limit(VHOST, "max-connections", 0)
+    play.open()
+
+
+def connections_of_a_user(play: Play) -> None:
+    play.limit(USER, "max-connections", 1)
+    play.open(2)
+    play.close()
+    play.open(2)
+    play.call("DELETE", f"user-limits/{USER}/max-connections")
+    play.open(2)
+    play.close()
+    play.limit(USER, "max-connections", 0)
+    play.open()
+
+
+def channels_of_a_user(play: Play) -> None:
+    """Who opens one too many loses the connection, and others go on."""
+    play.limit(USER, "max-channels", 3)
+    first, second = play.open(), play.open()
+    play.channels(first, 2)
+    play.channels(second, 2)
+    play.channels(first, 1)
+    play.close()
+    play.limit(USER, "max-channels", 0)
+    play.channels(play.open(), 1)
+
+
+def queues_of_a_vhost(play: Play) -> None:
+    """One that is there already can be declared."""
+    play.limit(VHOST, "max-queues", 1)
+    connection = play.open()
+    assert connection is not None
+    for queue in ("a", "b", "a"):
+        channel = connection.channel()
+        play.hear(partial(channel.queue_declare, queue))
+
+
+def topics_of_a_user(play: Play) -> None:
+    rights = {"exchange": "amq.topic", "write": "^a", "read": "^b"}
+    play.call("PUT", f"topic-permissions/{VHOST}/{USER}", rights)
+    connection = play.open()
+    assert connection is not None
+    connection.channel().queue_declare("q")
+    for exchange in ("amq.topic", "amq.direct"):
+        for key in ("a.b", "b.c", ""):
+            channel = connection.channel()
+            channel.confirm_delivery()
+            play.hear(partial(channel.basic_publish, exchange, key, b""))
+
+
+PLAYS: Final = (
+    connections_of_a_vhost, connections_of_a_user, channels_of_a_user, queues_of_a_vhost,
+    topics_of_a_user,
+)  # fmt: skip
+
+
+@pytest.fixture
+def plays(pair: tuple[Managed, Managed]) -> Iterator[tuple[Play, Play]]:
+    """On both brokers, with a user and a virtual host of their own."""
+    ours, theirs = Play(pair[0]), Play(pair[1])
+    full = {"configure": ".*", "write": ".*", "read": ".*"}
+    for each in (ours, theirs):
+        each.call("PUT", f"users/{USER}", {"password": USER, "tags": ""})
+        each.call("PUT", f"vhosts/{VHOST}", {})
+        each.call("PUT", f"permissions/{VHOST}/{USER}", full)
+    yield ours, theirs
+    for each in (ours, theirs):
+        each.close()
+        each.call("DELETE", f"vhosts/{VHOST}")
+        each.call("DELETE", f"users/{USER}")
+
+
+@pytest.mark.parametrize("act", PLAYS)
+def test_clients_hear_the_same(plays: tuple[Play, Play], act: Callable[[Play], None]) -> None:
+    for play in plays:
+        act(play)
+    ours, theirs = plays
+    assert ours.told == theirs.told
+    assert len(set(ours.told)) > 1, "expected something to be taken and something to be refused"
