@@ -290,6 +290,13 @@ def test_partitions_are_added_under_live_producers_and_consumers(
         consumer.acknowledge(consumer.receive(WITHIN_MS))
 
 
+def test_a_cursor_has_the_name_of_its_subscription_encoded(admin: Admin, name: Named) -> None:
+    topic = local(name("t"))
+    admin.put(topic)
+    admin.put(f"{topic}/subscription/a%20b%2Fc*~", "earliest")
+    assert list(admin.get(f"{topic}/internalStats")["cursors"]) == ["a+b%2Fc*%7E"]
+
+
 def test_a_message_that_is_shown_has_all_that_is_known_of_it(
     client: pulsar.Client, broker_urls: BrokerUrls, name: Named
 ) -> None:

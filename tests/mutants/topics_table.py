@@ -71,6 +71,13 @@ TOPIC_MUTANTS: Final = (
         ("tests/pulsar_frontend/admin/test_one_log.py",),
     ),
     Mutant(
+        "a cursor is called as its subscription is",
+        PULSAR + "admin/internal_documents.py",
+        '    return quote_plus(subscription, safe="*").replace("~", "%7E")\n',
+        "    return subscription\n",
+        (TESTS + "admin/test_one_log.py",),
+    ),
+    Mutant(
         "a message without a value is shown as an empty one",
         PULSAR + "admin/messages.py",
         '"partition_key", "null_value",\n',

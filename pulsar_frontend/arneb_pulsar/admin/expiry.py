@@ -32,6 +32,11 @@ SECONDS_MAX: Final = 2**31 - 1
 
 FIRST: Final = position(1, 0)
 
+OF_ANOTHER: Final = (
+    "Invalid parameter for expire message by position, partition index of passed in message "
+    "position doesn't match partition index for the topic"
+)
+
 
 async def expire(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Of one subscription, in every partition that has it."""
@@ -63,7 +68,7 @@ async def expire_through(context: BrokerContext, request: AdminRequest) -> Admin
     wanted = request.json()
     place = place_of(wanted)
     if place is not None and _partition(wanted, name.partition) != name.partition:
-        raise AdminError(412, f"Expected a message id of {name}, got one of another partition")
+        raise AdminError(412, OF_ANOTHER)
     text = "Expire message at position is not supported for partitioned-topic"
     topic = undivided(context, name, text)
     subscription = subscription_of(topic, request.names["subscription"])

@@ -5,6 +5,7 @@ of; ledgers grow without a reader that waits, so nobody waits for one.
 """
 
 from typing import Final
+from urllib.parse import quote_plus
 
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, render
@@ -50,10 +51,15 @@ def internal_document(topic: Topic) -> Document:
             }
             for each in ledgers
         ],
-        "cursors": {name: _cursor(topic, each) for name, each in subscriptions.items()},
+        "cursors": {encoded(name): _cursor(topic, each) for name, each in subscriptions.items()},
         "schemaLedgers": [],
         "compactedLedger": NO_LEDGER,
     }
+
+
+def encoded(subscription: str) -> str:
+    """The name of a cursor: a subscription's, as Java writes it into a form."""
+    return quote_plus(subscription, safe="*").replace("~", "%7E")
 
 
 def _waits(topic: Topic, subscription: Subscription) -> bool:
@@ -109,7 +115,11 @@ def info_document(topic: Topic) -> Document:
             _info_of(each.id, each.entries, each.bytes, each.closed_ms) for each in ledgers
         ],
         "cursors": {
-            name: {"version": 0, "cursorsLedgerId": -1, "markDelete": _place(each.mark_delete)}
+            encoded(name): {
+                "version": 0,
+                "cursorsLedgerId": -1,
+                "markDelete": _place(each.mark_delete),
+            }
             for name, each in topic.subscriptions.items()
             if each.statistics().durable
         },

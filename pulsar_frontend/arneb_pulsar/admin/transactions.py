@@ -19,7 +19,7 @@ from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import SUPER_USER, on_topic
 from arneb_pulsar.admin.subscriptions import subscription_of
-from arneb_pulsar.admin.topics import plain, topic_of
+from arneb_pulsar.admin.topics import topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.namespaces.coercion import whole_number
 from arneb_pulsar.services.context import BrokerContext
@@ -124,7 +124,7 @@ async def scale(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """What a topic gets of those that are open."""
-    topic = plain(context, topic_of(context, request))
+    topic = _topic(context, request)
     senders = [each for each in context.transactions.open if topic.id in each.sends]
     found: Document = {
         "state": READY,
@@ -140,13 +140,13 @@ async def buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def buffer_internals(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    plain(context, topic_of(context, request))
+    _topic(context, request)
     raise AdminError(404, NO_SNAPSHOT)
 
 
 async def in_buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Where the messages of one begin, and whether it was aborted."""
-    topic = plain(context, topic_of(context, request))
+    topic = _topic(context, request)
     wanted = _id_in(request)
     found = next((each for each in context.transactions.open if each.id == wanted), None)
     if found is not None:
@@ -226,8 +226,15 @@ def _open(context: BrokerContext, wanted: TransactionId) -> OpenTransaction:
     raise AdminError(404, f"The transaction with this txdID `{wanted}` not found")
 
 
+def _topic(context: BrokerContext, request: AdminRequest) -> Topic:
+    name = topic_of(context, request)
+    if (topic := context.core.topics.get(name.core_name)) is None:
+        raise AdminError(404, f"Topic not found {name}")
+    return topic
+
+
 def _place(context: BrokerContext, request: AdminRequest) -> tuple[Topic, Subscription]:
-    topic = plain(context, topic_of(context, request))
+    topic = _topic(context, request)
     return topic, subscription_of(topic, request.names["subscription"])
 
 

@@ -1,4 +1,5 @@
-"""What is asked of one log: partitioned topics and such that keep nothing refuse it."""
+"""What is asked of one log, and what of it is shown: partitioned topics and such that keep nothing
+refuse it."""
 
 from typing import Any
 
@@ -43,6 +44,17 @@ async def test_all_partitions_together_are_refused(
         await admin("PUT", "/p/subscription/s", "earliest")
         status, said = await admin(method, "/p" + path, body)
         assert (status, said["reason"][: len(reason)]) == (405, reason)
+
+
+async def test_cursors_have_the_names_of_subscriptions_as_java_encodes_them(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t/subscription/a%20b%2F%26*~", "earliest")
+        for path in ("/t/internalStats", "/t/internal-info"):
+            status, found = await admin("GET", path)
+            assert (status, list(found["cursors"])) == (200, ["a+b%2F%26*%7E"])
 
 
 @pytest.mark.parametrize(("method", "path", "body", "reason"), OF_A_LOG)
