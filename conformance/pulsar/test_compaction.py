@@ -7,7 +7,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, local
 from conformance.pulsar.conftest import Connect, arneb_only
-from conformance.pulsar.helpers import assert_gets, numbers, send
+from conformance.pulsar.helpers import assert_gets, numbers, send, take
 
 EARLIEST = pulsar.InitialPosition.Earliest
 WITHIN_S = 60.0
@@ -73,6 +73,17 @@ def test_the_last_of_each_key_stays(
     compact(admin, topic)
     left = [pair for pair in pairs[-5:] if pair[0] != "k0"]
     assert read(client, topic, "again") == [*left, ("k0", b"newer")]
+
+
+def test_what_was_superseded_after_somebody_had_it_does_not_come_again(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    before = client.subscribe(topic, "s", initial_position=EARLIEST, is_read_compacted=True)
+    publish(client, topic, [("a", b"1"), ("b", b"2"), ("b", b"3")])
+    assert [each.data() for each in take(before, 3)] == [b"1", b"2", b"3"]
+    before.close()
+    compact(admin, topic)
+    assert read(client, topic, "s") == [("a", b"1"), ("b", b"3")]
 
 
 @pytest.mark.arneb_only
