@@ -39,11 +39,11 @@ from arneb_amqp.wire.properties import (
     encode_properties,
 )
 from arneb_amqp.wire.replies import make
-from arneb_amqp.wire.route import Route, join_route, routing_key_of, split_route
+from arneb_amqp.wire.route import Route, content_start, join_route, routing_key_of, split_route
 from arneb_core.access.principals import Principal
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.hashing import key_hash
 from arneb_core.api.position import Position
 
@@ -225,7 +225,7 @@ class Actor:
 
 def fetched(entry: bytes, redelivered: bool = False, left: int = 0) -> Fetched:
     """A message of AMQP's own form."""
-    start = HEADER_BYTES + read_header(entry).hint
+    start = content_start(entry)
     return Fetched(
         split_route(entry[HEADER_BYTES:start]),
         decode_properties(properties_of(entry, start)),

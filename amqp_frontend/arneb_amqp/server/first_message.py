@@ -8,7 +8,8 @@ from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
-from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
+from arneb_amqp.wire.route import content_start
+from arneb_core.api.entry import Origin
 
 
 async def first_timestamp(queue: Queue) -> int | None:
@@ -21,5 +22,5 @@ async def first_timestamp(queue: Queue) -> int | None:
     entry = await queue.topic.entry_at(waiting[0]) if waiting else None
     if entry is None or entry[1] != Origin.AMQP:
         return None
-    start = HEADER_BYTES + read_header(entry).hint
+    start = content_start(entry)
     return decode_properties(properties_of(entry, start)).timestamp

@@ -36,11 +36,11 @@ from arneb_amqp.wire.properties import (
     decode_properties,
     encode_properties,
 )
-from arneb_amqp.wire.route import join_route, routing_key_of, split_route
+from arneb_amqp.wire.route import content_start, join_route, routing_key_of, split_route
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.errors import CoreError
 from arneb_core.api.hashing import key_hash
 from arneb_core.api.position import Position
@@ -285,7 +285,7 @@ async def _own_queue(vhost: Vhost, owner: ConnectionId, wanted: Source) -> str:
 
 
 def _moved(position: Position, entry: bytes, part: int | None) -> Moved:
-    start = HEADER_BYTES + read_header(entry).hint
+    start = content_start(entry)
     exchange, key = split_route(entry[HEADER_BYTES:start])
     return Moved(exchange, key, entry[start:], position, part)
 

@@ -10,13 +10,11 @@ from typing import Final
 
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.content import properties_of, with_properties
-from arneb_amqp.wire.route import routing_key_of
+from arneb_amqp.wire.route import content_start, routing_key_of
 from arneb_core.api.entry import (
     ENTRY_FORMAT,
     HEADER,
     HEADER_BYTES,
-    HINT,
-    HINT_OFFSET,
     MESSAGES_OFFSET,
     PRIORITY_OFFSET,
     Origin,
@@ -76,7 +74,7 @@ def forward(
 
 def word_and_route_of(entry: bytes) -> tuple[bytes, bytes, int]:
     """Priority and flags of an entry, its route, and where its content begins."""
-    start = HEADER_BYTES + HINT.unpack_from(entry, HINT_OFFSET)[0]
+    start = content_start(entry)
     return entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start], start
 
 

@@ -11,13 +11,16 @@ itself for dead letters, which it refuses like any other message.
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from arneb_amqp.topology.names import SUBSCRIPTION
-from arneb_amqp.wire.content import payload_of
-from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
+from arneb_amqp.wire.content import payload_size
+from arneb_amqp.wire.route import content_start
+from arneb_core.api.entry import HEADER_BYTES, ORIGIN_OFFSET, Origin
 from arneb_core.api.expiry import lives_no_time
 from arneb_core.api.topics import Topic
+
+_AMQP: Final = int(Origin.AMQP)
 
 
 class RefusedMessages(Protocol):
@@ -156,6 +159,6 @@ class Admission:
 
 def payload_bytes(entry: bytes) -> int:
     """What of an entry counts as the message's size: its payload, as in RabbitMQ."""
-    if entry[1] != Origin.AMQP:
+    if entry[ORIGIN_OFFSET] != _AMQP:
         return len(entry) - HEADER_BYTES
-    return len(payload_of(entry, HEADER_BYTES + read_header(entry).hint))
+    return payload_size(entry, content_start(entry))

@@ -17,9 +17,9 @@ from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.constants import FRAME_START
 from arneb_amqp.wire.content import payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties
-from arneb_amqp.wire.route import split_route
+from arneb_amqp.wire.route import content_start, split_route
 from arneb_amqp.wire.tables import Field, array, longstr, signedint, table
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.entry import HEADER_BYTES
 
 TRACE: Final = "amq.rabbitmq.trace"
 """The exchange where copies go."""
@@ -43,7 +43,7 @@ class Tracing:
         routed = {"routed_queues": array([longstr(each) for each in queues])}
         admission = Admission()
         for entry in entries:
-            start = HEADER_BYTES + read_header(entry).hint
+            start = content_start(entry)
             exchange, _ = split_route(entry[HEADER_BYTES:start])
             channel = FRAME_START.unpack_from(entry, start + 1)[1]
             headers = self._seen(tapped, channel) | routed
@@ -76,7 +76,7 @@ class Tracing:
     def _copy(
         self, admission: Admission, key: str, entry: bytes, more: Mapping[str, Field]
     ) -> None:
-        start = HEADER_BYTES + read_header(entry).hint
+        start = content_start(entry)
         exchange, routing_key = split_route(entry[HEADER_BYTES:start])
         if exchange == TRACE:
             return

@@ -40,6 +40,12 @@ def payload_of(body: bytes, start: int = 0) -> bytes:
     return body[header_end(body, start) + 1 + FRAME_START_BYTES : -1]
 
 
+def payload_size(body: bytes, start: int = 0) -> int:
+    """How many bytes :func:`payload_of` gives, without making them: the content header says so."""
+    size: int = CONTENT_START.unpack_from(body, start + HEADER_PAYLOAD_AT)[2]
+    return size
+
+
 def split_content(entry: bytes, start: int) -> tuple[bytes, bytes] | None:
     """The property list and the message's bytes of the content that fills ``entry[start:]``; None
     if that is none (:func:`is_body`)."""

@@ -6,6 +6,8 @@ for each entry of such a cache.
 
 from typing import NamedTuple
 
+from arneb_core.api.entry import HEADER_BYTES, HINT, HINT_OFFSET
+
 
 class Route(NamedTuple):
     """Both names as text; bytes that are no UTF-8 survive as lone surrogates."""
@@ -21,6 +23,13 @@ def split_route(route: bytes) -> Route:
         route[1:cut].decode("utf-8", "surrogateescape"),
         route[cut + 1 :].decode("utf-8", "surrogateescape"),
     )
+
+
+def content_start(entry: bytes) -> int:
+    """Where the route of an entry of AMQP's ends, which stands behind its header, and the content
+    begins."""
+    hint: int = HINT.unpack_from(entry, HINT_OFFSET)[0]
+    return HEADER_BYTES + hint
 
 
 def is_route(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from arneb_amqp.wire.content import (
     compose,
     is_body,
     payload_of,
+    payload_size,
     properties_of,
     with_properties,
 )
@@ -24,6 +25,7 @@ def test_the_parts_come_back(list_: bytes, payload: bytes, before: bytes) -> Non
     assert is_body(before + body, start)
     assert properties_of(before + body, start) == list_
     assert payload_of(before + body, start) == payload
+    assert payload_size(before + body, start) == len(payload)
 
 
 @given(lists, lists, st.binary(max_size=50))

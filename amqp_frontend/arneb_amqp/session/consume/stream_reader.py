@@ -14,10 +14,10 @@ from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
+from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.stamp import OffsetStamp
 from arneb_amqp.wire.tables import lookup_text
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, read_header
 from arneb_core.api.position import Position
 
 FILTER_VALUE: Final = "x-stream-filter-value"
@@ -57,7 +57,7 @@ class StreamReader:
     def _matches(self, entry: bytes) -> bool:
         if self.filter.values is None:
             return True
-        start = HEADER_BYTES + read_header(entry).hint
+        start = content_start(entry)
         headers = decode_properties(properties_of(entry, start)).headers or {}
         value = lookup_text(headers, FILTER_VALUE)
         if value is None:

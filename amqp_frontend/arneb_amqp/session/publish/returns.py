@@ -12,7 +12,8 @@ from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.deliver import encode_return
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_amqp.wire.route import content_start
+from arneb_core.api.entry import HEADER_BYTES
 
 RETURN_WORK: Final = 3
 """What it costs to encode one, in microseconds, and so in units of a turn."""
@@ -52,7 +53,7 @@ class Returns:
             if not queues:
                 self._context.output.send_chunks((message,))
             elif not any(map(self._is_there, queues)):
-                start = HEADER_BYTES + read_header(message).hint
+                start = content_start(message)
                 chunks = self._encoded(message[HEADER_BYTES:start], message[start:])
                 self._context.output.send_chunks(chunks)
                 self._context.work_left -= RETURN_WORK

@@ -12,10 +12,11 @@ from typing import Final
 
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
+from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.tables import long
 from arneb_core.api.consumers import Sink
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.entry import Origin
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 
@@ -56,7 +57,7 @@ def with_count(entry: bytes, count: int) -> bytes:
     """``entry`` as it is sent after having come back ``count`` times."""
     if entry[1] != Origin.AMQP:
         return entry
-    start = HEADER_BYTES + read_header(entry).hint
+    start = content_start(entry)
     properties = decode_properties(properties_of(entry, start))
     headers = {**(properties.headers or {}), DELIVERY_COUNT: long(count)}
     changed = encode_properties(replace(properties, headers=headers))
