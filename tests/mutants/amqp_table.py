@@ -14,6 +14,7 @@ READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 
 PLAIN_STRINGS: Final = "amqp_frontend/arneb_amqp/plain_strings.py"
+REFUSING_TESTS: Final = ("tests/amqp_frontend/server/test_refusing.py",)
 READ_AHEAD_TESTS: Final = ("tests/amqp_frontend/server/test_read_ahead.py",)
 PLAIN_STRINGS_TESTS: Final = ("tests/amqp_frontend/test_plain_strings.py",)
 
@@ -166,6 +167,27 @@ AMQP_MUTANTS: Final = (
         "return bool(ahead) or not lives_no_time(entry, self._bounds.message_ttl_ms)",
         "return True",
         LIMITS_TESTS,
+    ),
+    Mutant(
+        "a run of which a full queue took some is answered as one",
+        "amqp_frontend/arneb_amqp/server/publishes.py",
+        "            refused = tuple(not each for each in admitted)\n",
+        "            pass\n",
+        REFUSING_TESTS,
+    ),
+    Mutant(
+        "a queue that refuses takes a run whole if it has room for one of it",
+        "amqp_frontend/arneb_amqp/topology/overflow.py",
+        " + len(self.incoming) + len(sizes) - 1\n",
+        " + len(self.incoming)\n",
+        REFUSING_TESTS,
+    ),
+    Mutant(
+        "bytes on their way into a queue that refuses do not count for a run",
+        "amqp_frontend/arneb_amqp/topology/overflow.py",
+        "        stored = subscription.ready_bytes + self.incoming_bytes\n",
+        "        stored = subscription.ready_bytes\n",
+        ("tests/amqp_frontend/topology/test_overflow.py",),
     ),
     Mutant(
         "x-death does not count",

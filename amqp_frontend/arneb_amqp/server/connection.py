@@ -23,7 +23,7 @@ from arneb_amqp.server.secured_link import link_of
 from arneb_amqp.server.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import ConsumerId
-from arneb_amqp.session.effects import Disconnect, Token
+from arneb_amqp.session.effects import Disconnect, Refused, Token
 from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Event
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
@@ -132,7 +132,9 @@ class Connection:
     # What the core and the timers tell. This happens in the turns of other tasks, the core's
     # among them, so that nothing may be raised here: a fault costs this connection and no more.
 
-    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
+    def committed(
+        self, token: Token, failure: AmqpError | None, *, refused: Refused = False
+    ) -> None:
         """An append is on disk, or never will be."""
         try:
             effects = self.session.effects

@@ -18,7 +18,16 @@ from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.deliveries import ConsumerId
-from arneb_amqp.session.effects import Authorize, Disconnect, Enter, LogIn, Renew, Token, Vouch
+from arneb_amqp.session.effects import (
+    Authorize,
+    Disconnect,
+    Enter,
+    LogIn,
+    Refused,
+    Renew,
+    Token,
+    Vouch,
+)
 from arneb_amqp.session.rights import Rights
 from arneb_amqp.topology.onlookers import Tapped
 from arneb_amqp.topology.queues.declaration import ConnectionId
@@ -54,7 +63,9 @@ class CoreEvents(Protocol):
     """A connection, as it is told of what happens in the core: in the event loop, in other tasks'
     turns. It raises nothing."""
 
-    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
+    def committed(
+        self, token: Token, failure: AmqpError | None, *, refused: Refused = False
+    ) -> None:
         """An append is on disk, or never will be, or a full queue refused it. May be called
         before ``append`` returns."""
         ...
@@ -81,7 +92,9 @@ class Nobody:
     """In the place of a connection that is over, for whoever is still to tell it something: a
     commit that is under way, a consumer of a store that failed."""
 
-    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
+    def committed(
+        self, token: Token, failure: AmqpError | None, *, refused: Refused = False
+    ) -> None:
         """Nobody waits for it."""
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:

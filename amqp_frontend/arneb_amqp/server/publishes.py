@@ -1,12 +1,13 @@
 """Publishes: what one connection puts into queues, in runs and in transactions.
 
 The rule: effects name queues, and only here it is looked up which topics they have. A queue that
-was deleted meanwhile is passed over. A message for a queue that refuses what is too much is asked
-for alone, so that its publisher gets an answer of its own; what other queues take of it they keep,
+was deleted meanwhile is passed over. A queue that refuses what is too much is asked for each
+message of a run, and its publisher gets an answer for each; what other queues take of it they keep,
 whatever the full one says, as in RabbitMQ.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import and_
 
 import trio
 
@@ -14,7 +15,7 @@ from arneb_amqp.server.context import ConnectionContext
 from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.stamping import pieces, stamp
 from arneb_amqp.session.deliveries import Settled
-from arneb_amqp.session.effects import Append, Commit, Token
+from arneb_amqp.session.effects import Append, Commit, Refused, Token
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_core.api.callbacks import Done
@@ -45,7 +46,7 @@ class Publishes:
             self._delay(effect)
             return
         if vhost.refuses(effect.queues):
-            self._admit(effect)
+            self._append_admitted(effect)
             return
         queues = vhost.queues
         if len(effect.queues) == 1 and not effect.expiring:  # as most are
@@ -93,7 +94,7 @@ class Publishes:
         try:
             for queues, entries in request.appends:
                 for piece in pieces(entries):
-                    admitted &= _admit_all(queues, piece, vhost.queues, admission)
+                    admitted &= all(_admit(queues, piece, vhost.queues, admission))
                     if piece is not entries:
                         await trio.lowlevel.checkpoint()
             unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
@@ -118,11 +119,13 @@ class Publishes:
             admission.over()
         return admitted
 
-    def _admit(self, effect: Append) -> None:
-        """Append the one message of ``effect`` where there is room for it."""
-        (entry,) = effect.entries
+    def _append_admitted(self, effect: Append) -> None:
+        """Append the messages of ``effect`` where there is room for them."""
         queues, admission = self._context.vhost.queues, Admission()
-        refused = not _admit_all(effect.queues, [entry], queues, admission)
+        admitted = _admit(effect.queues, effect.entries, queues, admission)
+        refused: Refused = not admitted[0]
+        if (not refused and not all(admitted)) or (refused and any(admitted)):
+            refused = tuple(not each for each in admitted)
         appends = admission.close()
         if effect.expiring:
             for topic in appends:
@@ -133,7 +136,7 @@ class Publishes:
     def _delay(self, effect: Append) -> None:
         """Hand what exchanges delay to the core, and what other queues get of it at once."""
         vhost, admission = self._context.vhost, Admission()
-        refused = not _admit_all(effect.queues, effect.entries, vhost.queues, admission)
+        refused = not all(_admit(effect.queues, effect.entries, vhost.queues, admission))
         unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
         if effect.expiring:
             vhost.queues.expect_expiry(effect.queues)
@@ -143,7 +146,7 @@ class Publishes:
         self._commit_admitted(effect.token, unit, admission, refused=refused)
 
     def _commit_admitted(
-        self, token: Token, unit: Unit, admission: Admission, *, refused: bool
+        self, token: Token, unit: Unit, admission: Admission, *, refused: Refused
     ) -> None:
         def done(error: CommitFailed | None) -> None:
             admission.over()
@@ -157,19 +160,19 @@ class Publishes:
         self._context.events.committed(token, None if error is None else in_amqp(error))
 
 
-def _admit_all(
+def _admit(
     names: Iterable[str], entries: Sequence[bytes], queues: Queues, admission: Admission
-) -> bool:
-    """Let ``entries`` into the queues of these names, where there is room: whether there was. A
-    queue that was deleted has room for everything, unless it lost its topic by another frontend."""
-    admitted = True
+) -> list[bool]:
+    """Let ``entries`` into the queues of these names, where there is room: for which of them there
+    was. A queue that was deleted has room for everything, unless it lost its topic by another
+    frontend."""
+    admitted = [True] * len(entries)
     for name in names:
         overflow = queues.refusing.get(name)
         if overflow is not None:
-            for entry in entries:
-                admitted &= admission.offer(overflow, entry)
+            admitted = list(map(and_, admitted, admission.offer_all(overflow, entries)))
         elif (topic := queues.topic(name)) is not None:
             admission.appends.setdefault(topic, []).extend(entries)
-        else:
-            admitted &= not queues.lost(name)
+        elif queues.lost(name):
+            admitted = [False] * len(entries)
     return admitted

@@ -4,7 +4,7 @@ The rule: protocols and values only, so that nothing here knows who fulfils them
 by which a channel says that the turn is over.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,10 +49,6 @@ class VhostContext(Protocol):
 
     def queue_traffic(self, queue: str) -> QueueTraffic:
         """Where what is delivered from that queue is counted."""
-        ...
-
-    def refuses(self, queues: Sequence[str]) -> bool:
-        """One of ``queues`` may refuse a publish."""
         ...
 
     @property

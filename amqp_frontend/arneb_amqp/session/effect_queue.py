@@ -11,7 +11,7 @@ from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId, Settled
-from arneb_amqp.session.effects import Acknowledge, Append, Effect, Reject, Token
+from arneb_amqp.session.effects import Acknowledge, Append, Effect, Refused, Reject, Token
 from arneb_core.api.position import Position
 
 
@@ -22,7 +22,7 @@ class Publishing(Protocol):
         """Order what has been collected."""
         ...
 
-    def committed(self, last_tag: int, error: AmqpError | None, *, refused: bool) -> None:
+    def committed(self, last_tag: int, error: AmqpError | None, *, refused: Refused) -> None:
         """An append is on disk, or never will be."""
         ...
 

@@ -20,6 +20,10 @@ from arneb_core.access.principals import Principal, Question
 Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""
 
+Refused = bool | tuple[bool, ...]
+"""Whether a full queue did not take the messages of an append, as was asked for: all of them, or
+each by itself, in their order, where it took some."""
+
 
 @dataclass(slots=True)
 class Append:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId
-from arneb_amqp.session.effects import Token
+from arneb_amqp.session.effects import Refused, Token
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.resource_alarms import Short
 
@@ -15,8 +15,7 @@ class Committed:
 
     token: Token
     error: AmqpError | None = None
-    refused: bool = False
-    """A full queue did not take it, as was asked for."""
+    refused: Refused = False
 
 
 @dataclass(frozen=True, slots=True)

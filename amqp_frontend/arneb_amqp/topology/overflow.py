@@ -9,6 +9,7 @@ itself for dead letters, which it refuses like any other message.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
@@ -90,6 +91,18 @@ class Overflow:
             stored += self.incoming_bytes - delivered
         return stored + size <= bounds.bytes_max
 
+    def takes_all(self, sizes: Sequence[int]) -> bool:
+        """Whether it certainly has room for so many more messages, one after the other."""
+        subscription, bounds = self._topic.subscriptions[SUBSCRIPTION], self._bounds
+        if bounds.messages_max is not None:
+            before_last = subscription.ready_messages + len(self.incoming) + len(sizes) - 1
+            if max(0, before_last - subscription.room) >= bounds.messages_max:
+                return False
+        if bounds.bytes_max is None:
+            return True
+        stored = subscription.ready_bytes + self.incoming_bytes
+        return stored + sum(sizes) <= bounds.bytes_max
+
     def outlives(self, entry: bytes) -> bool:
         """Whether ``entry`` will be in the queue when the next one comes: what lives no time is
         gone then, unless it has others before it."""
@@ -100,6 +113,11 @@ class Overflow:
         """A message is on its way into the queue."""
         self.incoming.append(size)
         self.incoming_bytes += size
+
+    def let_all_in(self, sizes: Sequence[int]) -> None:
+        """As :meth:`let_in`, of many."""
+        self.incoming.extend(sizes)
+        self.incoming_bytes += sum(sizes)
 
     def arrived(self) -> None:
         """The first of those on their way is in the queue, or will not come."""
@@ -141,6 +159,17 @@ class Admission:
             self._on_their_way.append(overflow)
         self.put(overflow.topic, entry)
         return True
+
+    def offer_all(self, overflow: Overflow, entries: Sequence[bytes]) -> list[bool]:
+        """As :meth:`offer`, of many one after the other: for which of them there was room."""
+        sizes = list(map(payload_bytes, entries))
+        # All of them count when the next one comes, if the first one does.
+        if not (overflow.takes_all(sizes) and overflow.outlives(entries[0])):
+            return [self.offer(overflow, each) for each in entries]
+        overflow.let_all_in(sizes)
+        self._on_their_way += [overflow] * len(sizes)
+        self.appends.setdefault(overflow.topic, []).extend(entries)
+        return [True] * len(sizes)
 
     def close(self) -> dict[Topic, list[bytes]]:
         """All have come: what was refused goes on as dead letters, behind them."""

@@ -134,9 +134,6 @@ class FakeVhost:
     def queue_traffic(self, queue: str) -> QueueTraffic:
         return self.traffic.setdefault(queue, QueueTraffic())
 
-    def refuses(self, queues: object) -> bool:
-        return False
-
     def ack_timeout_s(self, queue: str) -> float | None:
         return self.timeouts_s.get(queue)
 

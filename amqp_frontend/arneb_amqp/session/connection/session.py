@@ -34,7 +34,7 @@ from arneb_amqp.session.context import BrokerContext, Pause, RegisteredConsumer
 from arneb_amqp.session.deliveries import ConsumerId, consumer_of
 from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
-from arneb_amqp.session.effects import Authorize, Effect, Find, Token
+from arneb_amqp.session.effects import Authorize, Effect, Find, Refused, Token
 from arneb_amqp.session.events import (
     AccessChanged,
     AlarmsChanged,
@@ -162,7 +162,7 @@ class ConnectionSession(Lifecycle):
             case Shutdown(reason):
                 self.shut_down(reason)
 
-    def committed(self, token: Token, error: AmqpError | None, *, refused: bool) -> None:
+    def committed(self, token: Token, error: AmqpError | None, *, refused: Refused) -> None:
         """An append is on disk, or never will be: :class:`Committed`, for whoever has one for
         every commit. With an ``error`` there may be effects."""
         publisher, last_tag = self.effects.committed(token)

@@ -8,6 +8,7 @@ cumulative answer cover them all.
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
 
 
 class RunState(Enum):
@@ -54,6 +55,21 @@ class Confirms:
         """Note what became of the run that ends with ``last_tag``."""
         assert self._runs[last_tag] is RunState.PENDING, "a run is completed once"
         self._runs[last_tag] = RunState.STORED if stored else RunState.LOST
+
+    def complete_each(self, last_tag: int, refused: tuple[bool, ...]) -> None:
+        """Note what became of each publish of the run that ends with ``last_tag``: a full queue
+        took some of them."""
+        assert self._runs[last_tag] is RunState.PENDING, "a run is completed once"
+        runs: dict[int, RunState] = {}
+        for tag, state in self._runs.items():
+            if tag != last_tag:
+                runs[tag] = state
+                continue
+            through = last_tag - len(refused)
+            for is_lost, neighbours in groupby(refused):
+                through += len(list(neighbours))
+                runs[through] = RunState.LOST if is_lost else RunState.STORED
+        self._runs = runs
 
     def due(self) -> list[Confirm]:
         """The answers that can be sent now; they count as sent."""

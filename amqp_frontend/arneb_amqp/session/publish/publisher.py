@@ -19,6 +19,7 @@ from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute, entry_start
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
+from arneb_amqp.session.effects import Refused
 from arneb_amqp.session.publish.confirms import Confirms
 from arneb_amqp.session.publish.delay_forms import DelayForms
 from arneb_amqp.session.publish.delaying import delayed_entry
@@ -221,12 +222,15 @@ class Publisher:
             self.transaction.end()
             self.transaction = None
 
-    def committed(self, last_tag: int, error: AmqpError | None, *, refused: bool) -> None:
+    def committed(self, last_tag: int, error: AmqpError | None, *, refused: Refused) -> None:
         """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
         if self._closed:
             return
         if self.confirms is not None and last_tag and not (error and error.leaves_doubt):
-            self.confirms.complete(last_tag, stored=error is None and not refused)
+            if error is None and isinstance(refused, tuple):
+                self.confirms.complete_each(last_tag, refused)
+            else:
+                self.confirms.complete(last_tag, stored=error is None and not refused)
             self._context.confirming(self)
         elif error is not None:
             # There is no other way to say that messages were lost, or that another node knows.
@@ -280,8 +284,6 @@ class Publisher:
         elif joins:
             self._queues, self._entries, self._expiring = queues, entries, expiring
             self.end_run()
-        elif queues and self._vhost.refuses(queues):
-            self._put_alone(queues, entries, expiring=expiring)
         elif queues and queues == self._queues and self._entries:
             self._entries += entries
             self._expiring = self._expiring or expiring
@@ -314,14 +316,6 @@ class Publisher:
             self.end_run()
             self._delayed_by, self._delayed = exchanges, entries
             self._context.effects.collecting(self)
-
-    def _put_alone(self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool) -> None:
-        """Each message gets an answer of its own."""
-        for entry in entries:
-            self.end_run()
-            self._queues, self._entries, self._expiring = queues, [entry], expiring
-            self._context.effects.collecting(self)
-        self.end_run()
 
     def _queues_of(self, route: CachedRoute) -> tuple[str, ...]:
         if route.queues or route.exchange != DEFAULT_EXCHANGE:

@@ -1,0 +1,118 @@
+"""Queues that refuse: each message of a run is answered by itself, and the run is one commit."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Confirm
+from pika.adapters.blocking_connection import BlockingChannel
+from tests.amqp_frontend.server.conftest import Broker
+from tests.amqp_frontend.server.raw import RawClient
+from tests.amqp_frontend.session.playbook import publishes
+
+from arneb_core.api.core import Unit
+from arneb_core.engine.engine import Engine
+
+DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[Unit]:
+    """What was committed."""
+    seen: list[Unit] = []
+    commit = Engine.commit
+
+    def noted(self: Engine, unit: Unit, *rest: Any) -> bool:
+        seen.append(unit)
+        return commit(self, unit, *rest)
+
+    monkeypatch.setattr(Engine, "commit", noted)
+    return seen
+
+
+@pytest.fixture
+def publisher(broker: Broker) -> Iterator[RawClient]:
+    """In confirm mode."""
+    with RawClient(broker.port).open() as client:
+        client.send(Confirm.Select, 1)
+        client.expect(Confirm.SelectOk)
+        yield client
+
+
+def send_as_one(broker: Broker, publisher: RawClient, bodies: list[bytes]) -> None:
+    """Nobody reads before all is there."""
+
+    async def send(sock: socket.socket) -> None:
+        sock.sendall(publishes(*bodies, key="q").data)
+
+    broker.call(send, publisher.socket)
+
+
+def fresh(
+    channel: BlockingChannel, queue: str, arguments: dict[str, Any], *, durable: bool = True
+) -> None:
+    channel.queue_delete(queue)
+    channel.queue_declare(queue, durable=durable, arguments=arguments)
+
+
+def held(channel: BlockingChannel, queue: str) -> list[bytes | None]:
+    """What the queue holds, taken out."""
+    count = channel.queue_declare(queue, passive=True).method.message_count
+    return [channel.basic_get(queue, auto_ack=True)[2] for _ in range(count)]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_had_room_of_a_run_is_acknowledged_and_the_rest_is_not(
+    broker: Broker,
+    channel: BlockingChannel,
+    publisher: RawClient,
+    commits: list[Unit],
+    *,
+    durable: bool,
+) -> None:
+    arguments = DEAD | {"x-max-length": 4, "x-overflow": "reject-publish-dlx"}
+    fresh(channel, "dead", {}, durable=durable)
+    fresh(channel, "q", arguments, durable=durable)
+    commits.clear()
+    send_as_one(broker, publisher, numbered(10))
+    stored = publisher.expect(Basic.Ack)
+    assert (stored.delivery_tag, stored.multiple) == (4, True)
+    refused = publisher.expect(Basic.Nack)
+    assert (refused.delivery_tag, refused.multiple) == (10, True)
+    assert len(commits) == 1
+    assert held(channel, "q") == numbered(10)[:4]
+    assert held(channel, "dead") == numbered(10)[4:]
+
+
+def test_a_run_for_which_there_is_room_is_one_commit_and_one_answer(
+    broker: Broker, channel: BlockingChannel, publisher: RawClient, commits: list[Unit]
+) -> None:
+    arguments = {"x-max-length": 100, "x-overflow": "reject-publish"}
+    fresh(channel, "q", arguments)
+    commits.clear()
+    for last in (50, 100):
+        send_as_one(broker, publisher, numbered(50))
+        assert publisher.expect(Basic.Ack).delivery_tag == last
+    send_as_one(broker, publisher, numbered(50))
+    assert publisher.expect(Basic.Nack).delivery_tag == 150
+    assert [sum(len(entries) for _, entries in unit.appends) for unit in commits] == [50, 50, 0]
+    assert held(channel, "q") == 2 * numbered(50)
+
+
+def test_each_size_is_judged_by_itself(
+    broker: Broker, channel: BlockingChannel, publisher: RawClient
+) -> None:
+    """What is too large is refused, and what is small enough behind it has its place."""
+    arguments = {"x-max-length-bytes": 10, "x-overflow": "reject-publish"}
+    fresh(channel, "q", arguments)
+    send_as_one(broker, publisher, [b"12345", b"1234567", b"123", b"12345", b"12"])
+    answers = [Basic.Ack, Basic.Nack, Basic.Ack, Basic.Nack, Basic.Ack]
+    for tag, kind in enumerate(answers, 1):
+        answer = publisher.expect(kind)
+        assert (answer.delivery_tag, answer.multiple) == (tag, False)
+    assert held(channel, "q") == [b"12345", b"123", b"12"]

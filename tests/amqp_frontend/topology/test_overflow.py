@@ -1,0 +1,77 @@
+"""Overflow: what a queue that refuses takes of many messages that come at once."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_amqp.topology.names import SUBSCRIPTION
+from arneb_amqp.topology.overflow import Admission, Bounds, Overflow, payload_bytes
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.route import join_route
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.topics import Topic
+
+
+@dataclass(eq=False)
+class Queue:
+    """A queue's topic, as far as it is looked at: so much is ready, so much is taken at once."""
+
+    ready_messages: int
+    ready_bytes: int
+    room: int
+    name: str = "q"
+    subscriptions: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        numbers = SimpleNamespace(
+            ready_messages=self.ready_messages, ready_bytes=self.ready_bytes, room=self.room
+        )
+        self.subscriptions[SUBSCRIPTION] = numbers
+
+
+ROUTE = join_route("", "q")
+
+
+def entry_of(payload: bytes, *, lives_no_time: bool = False) -> bytes:
+    expires_at_ms = 5 if lives_no_time else 0
+    header = EntryHeader(
+        Origin.AMQP, publish_time_ms=5, expires_at_ms=expires_at_ms, hint=len(ROUTE)
+    )
+    return header.pack() + ROUTE + compose(ChannelId(1), b"\0\0", payload)
+
+
+few = st.integers(0, 8)
+some_bytes = st.integers(0, 60)
+bounds = st.builds(Bounds, st.none() | few, st.none() | some_bytes, st.sampled_from([None, 0, 5]))
+queues = st.builds(Queue, few, some_bytes, few)
+entries = st.builds(entry_of, st.integers(0, 20).map(bytes), lives_no_time=st.booleans())
+runs = st.lists(st.lists(entries, min_size=1, max_size=8), max_size=4)
+
+
+@given(bounds, queues, runs)
+def test_a_run_is_taken_as_its_messages_would_be_one_by_one(
+    bounds: Bounds, queue: Queue, runs: list[list[bytes]]
+) -> None:
+    topic = cast("Topic", queue)
+    of_runs, of_each = (Overflow(topic, bounds, None) for _ in range(2))
+    admissions = [Admission(), Admission()]
+    for run in runs:
+        taken = admissions[0].offer_all(of_runs, run)
+        assert taken == [admissions[1].offer(of_each, entry) for entry in run]
+    assert of_runs.incoming == of_each.incoming
+    assert of_runs.incoming_bytes == of_each.incoming_bytes == sum(of_runs.incoming)
+    assert admissions[0].close() == admissions[1].close()
+    for admission in admissions:
+        admission.over()
+    assert not of_runs.incoming
+    assert not of_each.incoming
+    assert of_runs.incoming_bytes == of_each.incoming_bytes == 0
+
+
+@given(st.binary(max_size=50))
+def test_only_the_payload_counts(payload: bytes) -> None:
+    assert payload_bytes(entry_of(payload)) == len(payload)
