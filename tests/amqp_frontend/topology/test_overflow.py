@@ -72,6 +72,14 @@ def test_a_run_is_taken_as_its_messages_would_be_one_by_one(
     assert of_runs.incoming_bytes == of_each.incoming_bytes == 0
 
 
+def test_what_is_on_its_way_counts_for_the_next_run() -> None:
+    overflow = Overflow(cast("Topic", Queue(0, 0, 0)), Bounds(None, 10), None)
+    admission = Admission()
+    for taken in ([True, True], [True, False]):
+        assert admission.offer_all(overflow, [entry_of(b"123"), entry_of(b"1234")]) == taken
+    assert overflow.incoming_bytes == 10
+
+
 @given(st.binary(max_size=50))
 def test_only_the_payload_counts(payload: bytes) -> None:
     assert payload_bytes(entry_of(payload)) == len(payload)
