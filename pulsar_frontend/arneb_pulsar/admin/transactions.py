@@ -274,11 +274,18 @@ def _in_buffer(found: OpenTransaction, topic: Topic | None) -> Document:
 
 
 def _in_pending(acks: Iterable[Acks]) -> Document:
+    """Up to where, and within a batch up to which of its messages."""
     ends = [
-        max((*each.whole[-1:], *each.masks), default=None) for each in acks if each.is_cumulative
+        (Position(place), 0 if place in each.whole else each.masks[Position(place)])
+        for each in acks
+        if each.is_cumulative
+        for place in (*each.whole[-1:], *each.masks)
     ]
-    place = max((each for each in ends if each is not None), default=None)
-    return {"cumulativeAckPosition": None if place is None else render(Position(place))}
+    if not ends:
+        return {"cumulativeAckPosition": None}
+    place, mask = max(ends)
+    index = f":{mask.bit_length() - 1}" if mask else ""
+    return {"cumulativeAckPosition": render(place) + index}
 
 
 def _low_water_marks(request: AdminRequest) -> Document:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from tests.pulsar_frontend.admin_client import PERSISTENT, Admin
 from tests.pulsar_frontend.conftest import OpenBroker
-from tests.pulsar_frontend.raw_client import RawClient, connected
+from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.transacting import Refused, acknowledge, add, begin, end, send
+from tests.pulsar_frontend.session.playbook import received
 
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -159,3 +160,25 @@ async def test_who_peeks_sees_what_is_not_committed_marked_so(open_broker: OpenB
         await end(client, two, commit=True)
         assert await peek(4) == (200, b"|two", "false", "")
         assert (await peek(5))[0] == 404
+
+
+async def test_how_far_one_has_acknowledged_within_a_batch(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        await client.producer()
+        batch = pb.CommandSend(producer_id=1, sequence_id=0, num_messages=4)
+        body = body_of(b"|batch", num_messages_in_batch=4)
+        await client.stream.send_all(received(batch, body=body).data)
+        await client.expect(pb.CommandSendReceipt)
+        kinds = pb.CommandSubscribe
+        await client.subscribe(initialPosition=kinds.Earliest, subType=kinds.Exclusive)
+        await client.flow(4)
+        ((command, _),) = await client.take(1)
+        place, transaction = command.message_id, await begin(client)
+        until = pb.MessageIdData(
+            ledgerId=place.ledgerId, entryId=place.entryId, ack_set=[0b1000], batch_size=4
+        )
+        await acknowledge(client, transaction, until, cumulative=True)
+        path = f"{ROOT}/transactionInPendingAckStats/{TOPIC}/s/{id_of(transaction)}"
+        end_of_acks = f"{place.ledgerId}:{place.entryId}:2"
+        assert await admin("GET", path) == (200, {"cumulativeAckPosition": end_of_acks})
