@@ -207,6 +207,13 @@ TURNS_MUTANTS: Final = (
         HEADERS_TESTS,
     ),
     Mutant(
+        "all messages of a routing key go where the first one's hashed header led",
+        ROUTING + "consistent_hash.py",
+        "        return _hashed_header(exchange) is not None\n",
+        "        return False\n",
+        HASH_TESTS,
+    ),
+    Mutant(
         "places that bindings left are never closed up",
         ROUTING + "consistent_hash.py",
         "        if len(self._places) < len(self._bindings) // 2:\n",

@@ -129,7 +129,10 @@ class ConsistentHash:
     """The type ``x-consistent-hash``."""
 
     name = "x-consistent-hash"
-    reads_headers = True
+
+    def reads_headers(self, exchange: Exchange) -> bool:
+        """Only if one of them, or a property, is hashed in place of the routing key."""
+        return _hashed_header(exchange) is not None
 
     def check(self, exchange: Exchange) -> None:
         """Raise 406 for arguments that exclude each other or mean nothing."""
@@ -154,11 +157,15 @@ class ConsistentHash:
 
     def index(self, exchange: Exchange) -> ConsistentHashIndex:
         """An empty index."""
-        header = lookup_text(exchange.arguments, HASH_HEADER)
-        named = lookup_text(exchange.arguments, HASH_PROPERTY)
-        if named is not None:
-            header = PROPERTY_PREFIX + named
-        return ConsistentHashIndex(header)
+        return ConsistentHashIndex(_hashed_header(exchange))
+
+
+def _hashed_header(exchange: Exchange) -> str | None:
+    """The header whose value is hashed, or the property as it is seen among them."""
+    named = lookup_text(exchange.arguments, HASH_PROPERTY)
+    if named is not None:
+        return PROPERTY_PREFIX + named
+    return lookup_text(exchange.arguments, HASH_HEADER)
 
 
 def jump(key: int, buckets: int) -> int:

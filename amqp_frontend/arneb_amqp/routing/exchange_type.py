@@ -36,9 +36,8 @@ class ExchangeType(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def reads_headers(self) -> bool:
-        """Routes depend on more than the routing key, so they must not be cached by it."""
+    def reads_headers(self, exchange: Exchange) -> bool:
+        """Its routes depend on more than the routing key, so they must not be cached by it."""
         ...
 
     def check(self, exchange: Exchange) -> None:
@@ -57,7 +56,9 @@ class ExchangeType(Protocol):
 class AnyArguments:
     """Base of the types that accept every exchange and binding."""
 
-    reads_headers = False
+    def reads_headers(self, exchange: Exchange) -> bool:
+        """The routing key says all."""
+        return False
 
     def check(self, exchange: Exchange) -> None:
         """All arguments are fine."""

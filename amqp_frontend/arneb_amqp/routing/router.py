@@ -280,10 +280,10 @@ class Router:
         while waiting:
             current = waiting.pop()
             its_type = self._types[current.type]
-            depends = depends or its_type.reads_headers
+            depends = depends or its_type.reads_headers(current)
             if isinstance(its_type, DelayedMessage):
                 its_type = its_type.routes_as(current)
-            on_more = on_more or its_type.reads_headers
+            on_more = on_more or its_type.reads_headers(current)
             if headers and current.type == DELAYED_MESSAGE and delay_ms_of(headers):
                 delayed_by.append(current.name)
                 continue

@@ -17,6 +17,7 @@ from arneb_amqp.routing.consistent_hash import (
     seen_by_exchanges,
 )
 from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.routing.router import Router
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.tables import Field, longstr
 from arneb_core.api.hashing import murmur3_32
@@ -162,3 +163,23 @@ def test_arguments_that_mean_nothing() -> None:
         with pytest.raises(ChannelException) as caught:
             TYPE.check(Exchange("x", "x-consistent-hash", arguments=arguments))
         assert caught.value.explanation == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, False),
+        ({"hash-header": longstr("region")}, True),
+        ({"hash-property": longstr("message_id")}, True),
+    ],
+)
+def test_a_route_is_remembered_where_the_routing_key_says_all(
+    arguments: dict[str, Field], *, expected: bool
+) -> None:
+    router = Router()
+    router.declare(Exchange("x", "x-consistent-hash", arguments=arguments))
+    router.add_queue("q")
+    router.bind(Binding("x", "q", "1"))
+    result = router.route("x", "key")
+    assert result.queues == ("q",)
+    assert result.depends_on_headers is result.depends_on_more is expected
