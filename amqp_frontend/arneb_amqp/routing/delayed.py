@@ -34,6 +34,7 @@ class DelayedMessage:
     """The type ``x-delayed-message``."""
 
     name = DELAYED_MESSAGE
+
     def __init__(self, types: Mapping[str, ExchangeType]) -> None:
         self._types = types
 

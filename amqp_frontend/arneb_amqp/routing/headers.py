@@ -177,6 +177,7 @@ class HeadersType:
     """The type ``headers``."""
 
     name = "headers"
+
     def reads_headers(self, exchange: Exchange) -> bool:
         """They are all that counts."""
         return True
