@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from arneb_core.api.errors import NotAllowed
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
@@ -227,6 +228,10 @@ async def make_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
     made = _number_of_partitions(request)
     if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")
+    try:
+        context.topics.check_room(name.namespace, made.partitions)
+    except NotAllowed as error:  # which is 409 of a topic without partitions
+        raise AdminError(412, str(error)) from error
     await context.topics.make_partitioned(name, made)
     return DONE
 

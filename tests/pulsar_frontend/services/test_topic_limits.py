@@ -60,7 +60,7 @@ async def test_the_setting_holds_where_no_policy_says_otherwise(open_broker: Ope
         assert isinstance(await client.subscribe("t", 2), pb.CommandSuccess)
         assert (await admin("PUT", "/u"))[0] == 204
         assert (await admin("PUT", "/v"))[0] == 409
-        assert (await admin("PUT", "/p/partitions", 1))[0] == 409
+        assert (await admin("PUT", "/p/partitions", 1))[0] == 412
 
 
 async def test_of_many_topics_at_once_no_more_are_made_than_may_be(
