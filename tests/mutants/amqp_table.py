@@ -190,6 +190,13 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/topology/test_overflow.py",),
     ),
     Mutant(
+        "a message with other headers goes where the one before it went",
+        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
+        "            if (raw := properties_of(body)) == known:",
+        "            if (raw := properties_of(body)) and known:",
+        ("tests/amqp_frontend/session/publish/test_publisher.py",),
+    ),
+    Mutant(
         "x-death does not count",
         "amqp_frontend/arneb_amqp/routing/death.py",
         "_COUNT: long(count + 1)}",

@@ -33,7 +33,7 @@ from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.items import Publish, PublishRun, VariedRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
-from arneb_amqp.wire.properties import decode_properties
+from arneb_amqp.wire.properties import Properties, decode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import Field
 
@@ -325,6 +325,8 @@ class Publisher:
     def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
         head = route.head(self._context.now_ms, persistent=run.persistent)
         bodies, at = run.bodies, 0
+        known: bytes | None = None
+        properties, result = Properties(), RouteResult(())
         while at < len(bodies):
             if (work_left := self._context.work_left) <= 0:
                 raise Pause(replace(run, bodies=bodies[at:]))
@@ -335,11 +337,15 @@ class Publisher:
                 self._context.work_left -= len(entries)
                 continue
             body = bodies[at]
-            properties = decode_properties(raw := properties_of(body))
-            try:
-                result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
-            except StillSearching as found:
-                raise Pause(replace(run, bodies=bodies[at:]), found.search) from None
+            if (raw := properties_of(body)) == known:  # it goes where the one before went
+                self._context.work_left -= 1 + len(result.queues)
+            else:
+                properties = decode_properties(raw)
+                try:
+                    result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
+                except StillSearching as found:
+                    raise Pause(replace(run, bodies=bodies[at:]), found.search) from None
+                known = raw
             at += 1
             self._count(route.traffic, 1, result.queues)
             if not result.queues and not result.delayed_by:

@@ -178,6 +178,30 @@ def test_headers_are_looked_at_message_by_message() -> None:
         assert [entry[-2:-1] for entry in play.appended().entries] == [b"a"]
 
 
+def test_what_has_the_headers_of_the_one_before_it_goes_there_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[str] = []
+    search = Router.search
+
+    def noted(self: Router, exchange: str, *more: Any) -> Any:
+        searched.append(exchange)
+        return search(self, exchange, *more)
+
+    with opened() as play:
+        play.vhost.router.declare(Exchange("h", "headers"))
+        play.vhost.router.bind(Binding("h", "q", "", {"k": longstr("v")}))
+        monkeypatch.setattr(Router, "search", noted)
+        batches = [(b"abc", "v"), (b"de", "w"), (b"fg", "v")]
+        data = b"".join(
+            publishes(*map(bytes, zip(payloads)), exchange="h", headers={"k": longstr(value)}).data
+            for payloads, value in batches
+        )
+        play >> Bytes(data)
+        assert len(play.appended().entries) == len(b"abcfg")
+    assert len(searched) <= 1 + len(batches), "one for the route, one for each change"
+
+
 def test_cc_adds_queues_and_bcc_is_taken_out() -> None:
     with opened() as play:
         play.vhost.router.add_queue("q2")
