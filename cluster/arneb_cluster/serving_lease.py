@@ -34,8 +34,7 @@ class ServingLease:
     async def held(self) -> bool:
         """See :class:`~arneb_core.api.lease.Lease`."""
         await trio.lowlevel.checkpoint()
-        while not self._is_over and not self.holds:
-            self._held = False  # it may be back before anybody has looked
+        while not self._is_over and not self.look():
             await self._changed.wait()
         return self.holds
 
@@ -47,11 +46,13 @@ class ServingLease:
         """See :class:`~arneb_core.api.lease.Lease`."""
         self._listeners.pop(changed, None)
 
-    def look(self) -> None:
-        """Something may have changed: tell whoever waits."""
+    def look(self) -> bool:
+        """Whether it holds. Who finds first that this has changed tells all who want to know: it
+        may be back before anybody else has looked."""
         if (holds := self.holds) != self._held:
             self._held = holds
             self._tell()
+        return holds
 
     def end(self) -> None:
         """Another node leads, or might: it never holds again. Idempotent."""

@@ -62,6 +62,26 @@ async def test_it_is_never_held_again_once_it_is_over() -> None:
     assert clock.told == 2
 
 
+async def test_who_waits_for_a_lease_that_has_ended_tells_the_others_so() -> None:
+    """A connection may find out before the node looks the next time; the alarm that blocks
+    publishers must not miss it."""
+    clock, found = Clock(), list[bool]()
+    clock.serves = False
+
+    async def wait() -> None:
+        found.append(await clock.lease.held())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert clock.told == 2
+        clock.lease.look()
+        assert clock.told == 2
+        clock.serves = True
+        clock.lease.look()
+    assert (found, clock.told) == ([True], 3)
+
+
 async def test_a_lease_that_came_back_between_two_looks_wakes_who_saw_it_end() -> None:
     clock, found = Clock(), list[bool]()
     clock.serves = False

@@ -218,8 +218,15 @@ CLUSTER_NODE_MUTANTS: Final = (
     Mutant(
         "a lease that came back unseen leaves those waiting who saw it end",
         "cluster/arneb_cluster/serving_lease.py",
-        "            self._held = False  # it may be back before anybody has looked\n",
-        "",
+        "        while not self._is_over and not self.look():\n",
+        "        while not self._is_over and not self.holds:\n",
+        ("tests/cluster/test_serving_lease.py",),
+    ),
+    Mutant(
+        "who waits for a lease tells nobody that it has ended, and no alarm is raised",
+        "cluster/arneb_cluster/serving_lease.py",
+        "        while not self._is_over and not self.look():\n",
+        "        while not self._is_over and not self.holds:\n            self._held = False\n",
         ("tests/cluster/test_serving_lease.py",),
     ),
     Mutant(
