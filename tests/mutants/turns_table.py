@@ -207,6 +207,20 @@ TURNS_MUTANTS: Final = (
         HEADERS_TESTS,
     ),
     Mutant(
+        "thousands of messages become dead letters in one turn, because a full queue refuses them",
+        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
+        "        if self.transaction is not None or not self._vhost.passes_refused_on(queues):\n",
+        "        if True:\n",
+        ("tests/amqp_frontend/session/test_turns.py",),
+    ),
+    Mutant(
+        "messages of several routes become dead letters in one turn",
+        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
+        "self._for_now(len(entries), piece.queues)",
+        "len(entries)",
+        ("tests/amqp_frontend/session/test_turns.py",),
+    ),
+    Mutant(
         "all messages of a routing key go where the first one's hashed header led",
         ROUTING + "consistent_hash.py",
         "        return _hashed_header(exchange) is not None\n",

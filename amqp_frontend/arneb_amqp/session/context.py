@@ -4,7 +4,7 @@ The rule: protocols and values only, so that nothing here knows who fulfils them
 by which a channel says that the turn is over.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +49,10 @@ class VhostContext(Protocol):
 
     def queue_traffic(self, queue: str) -> QueueTraffic:
         """Where what is delivered from that queue is counted."""
+        ...
+
+    def passes_refused_on(self, queues: Sequence[str]) -> bool:
+        """What one of ``queues`` refuses is a dead letter, and goes elsewhere."""
         ...
 
     @property

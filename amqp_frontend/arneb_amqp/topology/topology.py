@@ -166,6 +166,13 @@ class Vhost:
         refusing = self.queues.refusing
         return bool(refusing) and not refusing.keys().isdisjoint(queues)
 
+    def passes_refused_on(self, queues: Sequence[str]) -> bool:
+        """What one of ``queues`` refuses is a dead letter, and goes elsewhere."""
+        if not (refusing := self.queues.refusing):
+            return False
+        found = map(refusing.get, queues)
+        return any(each is not None and each.refused is not None for each in found)
+
     def ack_timeout_s(self, queue: str) -> float | None:
         """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
         options = self.queues.options(queue)

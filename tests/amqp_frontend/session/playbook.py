@@ -8,7 +8,7 @@ fails: ``with Playbook() as play: ...``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -121,6 +121,7 @@ class FakeVhost:
         self.routes = Routes(self.router)
         self.queues = {"q"}
         self.foreign: set[str] = set()
+        self.refusing: set[str] = set()
         self.timeouts_s: dict[str, float] = {}
         self.is_traced = False
         self.traffic: dict[str, QueueTraffic] = {}
@@ -133,6 +134,9 @@ class FakeVhost:
 
     def queue_traffic(self, queue: str) -> QueueTraffic:
         return self.traffic.setdefault(queue, QueueTraffic())
+
+    def passes_refused_on(self, queues: Sequence[str]) -> bool:
+        return not self.refusing.isdisjoint(queues)
 
     def ack_timeout_s(self, queue: str) -> float | None:
         return self.timeouts_s.get(queue)

@@ -102,6 +102,23 @@ def test_publishes_by_headers_are_cut() -> None:
     ]
 
 
+@pytest.mark.parametrize("keys", [1, 3], ids=["one route", "several"])
+def test_publishes_that_may_be_dead_letters_at_once_are_cut(keys: int) -> None:
+    play = opened()
+    play.vhost.refusing.add("q")
+    play.vhost.router.declare(Exchange("t", "topic"))
+    play.vhost.router.bind(Binding("t", "q", "#"))
+    told = b"".join(
+        publishes(f"message {at}".encode(), exchange="t", key=f"key {at % keys}").data
+        for at in range(1_000)
+    )
+    most_calls(play, told)
+    assert play.pauses >= 5
+    assert [entry.rpartition(b"message ")[2][:-1] for entry in entries_of(play)] == [
+        str(at).encode() for at in range(1_000)
+    ]
+
+
 def test_a_run_of_more_than_a_turn_of_publishes_by_headers_goes_on() -> None:
     """A full read of the smallest messages has more of them than a turn has work."""
     play = opened()

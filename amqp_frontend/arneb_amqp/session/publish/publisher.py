@@ -39,6 +39,8 @@ from arneb_amqp.wire.tables import Field
 
 ROUTE_WORK: Final = 20
 """What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
+DEAD_LETTER_WORK: Final = 20
+"""The same of making a dead letter of a message that a full queue refuses."""
 
 PROPERTY_BYTES_PER_WORK: Final = 4
 """How many bytes of properties are read in a microsecond."""
@@ -54,27 +56,10 @@ class Publisher:
     """
 
     __slots__ = (
-        "_channel",
-        "_closed",
-        "_context",
-        "_delayed",
-        "_delayed_by",
-        "_entries",
-        "_expiring",
-        "_findings",
-        "_forms",
-        "_looked_at",
-        "_queues",
-        "_reply_to",
-        "_search",
-        "_traffic",
-        "_vhost",
-        "confirms",
-        "dropped",
-        "published",
-        "returns",
-        "transaction",
-    )
+        "_channel", "_closed", "_context", "_delayed", "_delayed_by", "_entries", "_expiring",
+        "_findings", "_forms", "_looked_at", "_queues", "_reply_to", "_search", "_traffic",
+        "_vhost", "confirms", "dropped", "published", "returns", "transaction",
+    )  # fmt: skip
 
     def __init__(
         self, context: ChannelContext, vhost: VhostContext, channel: ChannelId, reply_to: ReplyTo
@@ -117,12 +102,15 @@ class Publisher:
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
             return
-        queues, count = self._queues_of(route), len(run.bodies)
+        queues = self._queues_of(route)
+        count = self._for_now(len(run.bodies), queues)
         self._count(route.traffic, count, queues)
         if not queues:
             self._drop(count)
         head = route.head(self._context.now_ms, persistent=run.persistent)
-        self._put(queues, list(map(add, repeat(head), run.bodies)))
+        self._put(queues, list(map(add, repeat(head), run.bodies[:count])))
+        if count < len(run.bodies):
+            raise Pause(replace(run, bodies=run.bodies[count:]))
 
     def publish(self, item: Publish) -> None:
         """One message with something about it. Raises RabbitMQ's errors."""
@@ -179,6 +167,7 @@ class Publisher:
                 priority=found.priority,
             )
             entry = head + body
+            self._for_now(1, queues)
             self._put(queues, [entry], expiring=expires_at_ms > 0, joins=is_delayed)
             if item.mandatory and not is_returned and self.transaction is not None:
                 self.transaction.require(queues, entry)
@@ -260,9 +249,12 @@ class Publisher:
                     if self._context.work_left <= 0 and done < len(run.bodies):
                         raise Pause(run)
                     continue
-                done += (count := len(piece.entries))
+                entries = piece.entries
+                done += (count := self._for_now(len(entries), piece.queues))
                 self._count(piece.traffic, count, piece.queues)
-                self._put(piece.queues, piece.entries)
+                self._put(piece.queues, entries[:count])
+                if count < len(entries):
+                    raise Pause(run)
         except Pause as pause:
             del run.routes[:done], run.bodies[:done]
             raise Pause(run, pause.search) from None
@@ -302,6 +294,15 @@ class Publisher:
             self._traffic.to_confirm += len(entries)
             self.confirms.complete(self.confirms.expect(len(entries)), stored=True)
             self._context.confirming(self)
+
+    def _for_now(self, count: int, queues: tuple[str, ...]) -> int:
+        """How many of so many messages can be published in this turn, one at least, and takes their
+        work off it: each may become a dead letter at once."""
+        if self.transaction is not None or not self._vhost.passes_refused_on(queues):
+            return count
+        most = min(count, max(1, self._context.work_left // DEAD_LETTER_WORK))
+        self._context.work_left -= DEAD_LETTER_WORK * most
+        return most
 
     def _put_delayed(
         self, exchanges: tuple[str, ...], entries: list[bytes], *, alone: bool
@@ -358,6 +359,7 @@ class Publisher:
                 self._put_delayed(result.delayed_by, [entry], alone=bool(result.queues))
                 self._forms.learn(route, result, properties, body)
             if result.queues or not result.delayed_by:
+                self._for_now(1, result.queues)
                 self._put(result.queues, [head + body], joins=bool(result.delayed_by))
 
     def _routed(
