@@ -124,7 +124,7 @@ class Publishes:
         queues, admission = self._context.vhost.queues, Admission()
         admitted = _admit(effect.queues, effect.entries, queues, admission)
         refused: Refused = not admitted[0]
-        if (not refused and not all(admitted)) or (refused and any(admitted)):
+        if len(set(admitted)) > 1:
             refused = tuple(not each for each in admitted)
         appends = admission.close()
         if effect.expiring:

@@ -27,7 +27,8 @@ each by itself, in their order, where it took some."""
 
 @dataclass(slots=True)
 class Append:
-    """Put ``entries`` into each of ``queues``, all or nothing; then :class:`Committed`.
+    """Put ``entries`` into each of ``queues``, all or nothing but for what a full queue refuses;
+    then :class:`Committed`.
 
     Not to be changed. It is not frozen because one is made for every run of publishes, and to
     make a frozen one costs four times as much; so it is with what is made for every commit.

@@ -162,7 +162,7 @@ class Vhost:
         return QueueTraffic() if found is None else found.traffic
 
     def refuses(self, queues: Sequence[str]) -> bool:
-        """One of ``queues`` may refuse a publish, so each message must be asked for alone."""
+        """One of ``queues`` may refuse a publish, so it is to be asked for each message."""
         refusing = self.queues.refusing
         return bool(refusing) and not refusing.keys().isdisjoint(queues)
 
