@@ -10,6 +10,7 @@ from tests.mutants.table import Mutant
 STREAM: Final = "spark_connector/pyspark_arneb/stream/"
 SINK: Final = "spark_connector/pyspark_arneb/sink/"
 QUERIES: Final = ("tests/spark_connector/stream/test_queries.py",)
+PLACES: Final = ("tests/spark_connector/stream/test_starting_places.py",)
 ADMISSION: Final = ("tests/spark_connector/stream/test_admission.py",)
 ONCE: Final = ("tests/spark_connector/sink/test_exactly_once.py",)
 ROWS: Final = ("tests/spark_connector/sink/test_rows.py",)
@@ -26,6 +27,27 @@ STREAM_MUTANTS: Final = (
         "            done = acknowledged_by(start, self._extents)\n",
         "            done = acknowledged_by(end, self._extents)\n",
         QUERIES,
+    ),
+    Mutant(
+        "a stream forgets what startingOffsets name and nobody reads",
+        STREAM + "planner.py",
+        '            check_named("startingOffsets", self._options.read.start, extents)\n',
+        "",
+        PLACES,
+    ),
+    Mutant(
+        "a stream begins in silence where the log has nothing any more",
+        STREAM + "planner.py",
+        "            read.lose(loss)\n        return begin_in",
+        "            pass\n        return begin_in",
+        PLACES,
+    ),
+    Mutant(
+        "a place beyond the end of its own ledger is taken for one of the log",
+        "spark_connector/pyspark_arneb/plan/ranges.py",
+        "    return bound > extent.end and bound != position(ledger_of(extent.end) + 1, 0)\n",
+        "    return bound > position(ledger_of(extent.end) + 1, 0)\n",
+        ("tests/spark_connector/test_planning.py",),
     ),
     Mutant(
         "the first batch's end does not say where it began",
@@ -68,6 +90,13 @@ STREAM_MUTANTS: Final = (
         "            end = Position(ledger.first + max(1, entries))\n",
         "            end = Position(ledger.first + entries)\n",
         ADMISSION,
+    ),
+    Mutant(
+        "what a broker said before it had the whole body is not read",
+        "spark_connector/pyspark_arneb/service/connection.py",
+        "            return connection.getresponse()\n        except",
+        "            raise error\n        except",
+        ("tests/spark_connector/test_service_connection.py",),
     ),
     Mutant(
         "a task's attempts share a stage",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.position import Position, position, render
 from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
 from pyspark_arneb.log.topics import TopicSelection, full_name
@@ -39,7 +39,8 @@ def extents(draw: st.DrawFn, topics: int = 3) -> list[Extent]:
             st.lists(ledger_extents(), max_size=5, unique_by=lambda extent: extent.first >> 32)
         )
         ordered = tuple(sorted(ledgers, key=lambda extent: extent.first))
-        found.append(Extent(TopicId(number), full_name(f"t{number}"), ordered))
+        end = Position(ordered[-1].last + 1) if ordered else Position(0)
+        found.append(Extent(TopicId(number), full_name(f"t{number}"), ordered, end=end))
     return found
 
 
@@ -141,14 +142,17 @@ def test_a_start_before_the_log_is_a_loss_up_to_its_first_entry(
 ) -> None:
     _, losses = select(logs, options(start=Offsets(start)))
     ledgers = logs[0].ledgers if logs else ()
-    if start == EARLIEST or not ledgers or start >= ledgers[0].first:
+    if start == EARLIEST or not logs:
         assert losses == []
+    elif not ledgers or start >= ledgers[0].first:
+        assert all(loss.first == logs[0].end for loss in losses), "lost is what never came"
     else:
         assert losses == [Loss(logs[0].topic, start, Position(ledgers[0].first - 1))]
 
 
 def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
-    log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(9, 0), position(9, 5), 6),))
+    ledger = LedgerExtent(position(9, 0), position(9, 5), 6)
+    log = Extent(TopicId(1), full_name("t"), (ledger,), end=position(9, 6))
     bounds = options(start=Offsets(position(2, 0)), end=Offsets(position(3, 4)))
     spans, losses = select([log], bounds)
     assert spans == []
@@ -174,13 +178,21 @@ def test_the_end_itself_and_the_next_ledgers_beginning_are_no_loss(end: Position
 
 
 @pytest.mark.parametrize("bound", ["start", "end"])
-def test_a_bound_beyond_the_end_is_a_loss(bound: str) -> None:
+@pytest.mark.parametrize("place", [position(3, 7), position(4, 1), position(5, 0)])
+def test_a_bound_beyond_the_end_is_a_loss(bound: str, place: Position) -> None:
     """The topic may have been deleted and made anew, and counts from 1 again."""
-    spans, losses = select([WHOLE], options(**{bound: Offsets(position(4, 1))}))
+    spans, losses = select([WHOLE], options(**{bound: Offsets(place)}))
     assert [str(each) for each in losses] == [
-        "persistent://public/default/t from 3:6 to before 4:1 (its log ends at 3:6)"
+        f"persistent://public/default/t from 3:6 to before {render(place)} (its log ends at 3:6)"
     ]
     assert len(spans) == (bound == "end")
+
+
+def test_a_bound_in_a_log_that_has_nothing_yet_is_a_loss() -> None:
+    """Whoever had the bound had it of a topic that was there before."""
+    log = Extent(TopicId(8), full_name("t"), ())
+    (loss,) = select([log], options(start=Offsets(position(1, 4))))[1]
+    assert loss.why == "its log ends at 0:0"
 
 
 @pytest.mark.parametrize("bound", ["start", "end"])
@@ -213,7 +225,7 @@ def test_no_ledger_that_may_hold_the_asked_times_is_left_out(
 
 def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
     """All of it was acknowledged and went; what was asked for is gone all the same."""
-    log = Extent(TopicId(1), full_name("t"), (), floor=position(5, 0))
+    log = Extent(TopicId(1), full_name("t"), (), floor=position(5, 0), end=position(5, 0))
     spans, losses = select([log], options(start=Offsets(position(4, 2))))
     assert spans == []
     assert losses == [Loss(log.topic, position(4, 2), Position(position(5, 0) - 1))]

@@ -81,16 +81,24 @@ def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span],
     Raises :class:`OptionError` when the offsets name a topic that is not read.
     """
     extents = list(extents)
-    _check_named("startingOffsets", options.start, extents)
-    _check_named("endingOffsets", options.end, extents)
+    check_named("startingOffsets", options.start, extents)
+    check_named("endingOffsets", options.end, extents)
     spans = [span for extent in extents for span in _spans(extent, options)]
-    losses = [loss for extent in extents for loss in _losses(extent, options)]
+    losses = [loss for extent in extents for loss in losses_of(extent, options)]
     return spans, losses
 
 
-def _check_named(option: str, bounds: Offsets, extents: list[Extent]) -> None:
+def check_named(option: str, bounds: Offsets, extents: Iterable[Extent]) -> None:
+    """Raises :class:`OptionError` when the offsets name a topic or a partition that is not read."""
     for unread in bounds.unread([extent.topic for extent in extents]):
         raise OptionError(option, f"{unread} is not among those that are read")
+
+
+def begin_in(extent: Extent, start: Offsets) -> Position:
+    """Where a read goes on that begins at ``start``: within what the log has."""
+    if _is_replaced(extent, start):
+        return extent.first
+    return Position(min(max(start.of(extent.topic), extent.first), extent.end))
 
 
 def _bounds(extent: Extent, options: ReadOptions) -> tuple[Position, Position]:
@@ -131,14 +139,15 @@ def _may_hold(ledger: LedgerExtent, options: ReadOptions) -> bool:
     return until_ms is None or ledger.created_ms - CLOCK_SLACK_MS < until_ms
 
 
-def _losses(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
+def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
+    """What the offsets ask for and the log does not have."""
     for bounds in (options.start, options.end):
         if _is_replaced(extent, bounds):
             yield _replaced(extent, bounds)
             return
     start, end = _bounds(extent, options)
     for bound in (start, end):
-        if extent.end and EARLIEST < bound < LATEST and bound > _end(extent):
+        if EARLIEST < bound < LATEST and _is_beyond(bound, extent):
             at = render(extent.end)
             yield Loss(extent.topic, extent.end, Position(bound - 1), f"its log ends at {at}")
             return
@@ -157,7 +166,7 @@ def _replaced(extent: Extent, bounds: Offsets) -> Loss:
     return Loss(extent.topic, EARLIEST, Position(max(bound, 1) - 1), why)
 
 
-def _end(extent: Extent) -> Position:
-    """The highest bound that means something: a read that ended with a whole ledger may have been
+def _is_beyond(bound: Position, extent: Extent) -> bool:
+    """Whether the log has not come so far; but a read that ended with a whole ledger may have been
     told to go on at the beginning of the next."""
-    return Position(max(extent.end, position(ledger_of(extent.end) + 1, 0)))
+    return bound > extent.end and bound != position(ledger_of(extent.end) + 1, 0)

@@ -15,11 +15,9 @@ from arneb_core.api.position import Position, render
 from arneb_core.store.extents import Extent
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
-from pyspark_arneb.offsets import EARLIEST, LATEST
-from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.plan.at_time import place_at, published_ms
 from pyspark_arneb.plan.planning import selected_topics
-from pyspark_arneb.plan.ranges import Span
+from pyspark_arneb.plan.ranges import Span, begin_in, check_named, losses_of
 from pyspark_arneb.stream.admission import Limits, admit
 from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until, total
 from pyspark_arneb.stream.continuity import (
@@ -85,7 +83,7 @@ class StreamPlanner:
         """
         if self._initial is None:
             extents = self._look(required=True)
-            self._check_named(extents)
+            check_named("startingOffsets", self._options.read.start, extents)
             places = {extent.topic: self._starting_place(extent) for extent in extents}
             name = self._name(None)
             if self._cursor is not None and name is not None:
@@ -189,24 +187,9 @@ class StreamPlanner:
         read = self._options.read
         if read.starting_time_ms is not None:
             return place_at(self._source, extent, read.starting_time_ms)
-        place = read.start.of(extent.topic)
-        if place == EARLIEST:
-            return extent.first
-        if place == LATEST:
-            return extent.end
-        asked = TopicOffset(extent.topic_id, place)
-        going_on = continue_from(asked, extent)
-        if going_on.loss is not None:
-            self._options.read.lose(going_on.loss)
-        return going_on.begin
-
-    def _check_named(self, extents: Iterable[Extent]) -> None:
-        read = {extent.topic for extent in extents}
-        for topic in self._options.read.start.positions:
-            if topic not in read:
-                raise OptionError(
-                    "startingOffsets", f"topic {topic} is not among those that are read"
-                )
+        for loss in losses_of(extent, read):
+            read.lose(loss)
+        return begin_in(extent, read.start)
 
     def _name(self, start: StreamOffset | None) -> str | None:
         """The name of the cursor: by the option, else by the checkpoint, else a new one."""
