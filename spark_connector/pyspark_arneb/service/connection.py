@@ -171,8 +171,7 @@ def _response(
     connection = _take(address)
     whole = False
     try:
-        connection.request(method, target, data, headers)
-        response = connection.getresponse()
+        response = _answer(connection, method, target, data, headers)
         if response.status >= 300:
             raise _refusal(address, response)
         yield response
@@ -185,6 +184,24 @@ def _response(
             _kept.by_address[address] = connection, time.monotonic()
         else:
             connection.close()
+
+
+def _answer(
+    connection: HTTPConnection,
+    method: str,
+    target: str,
+    data: bytes | None,
+    headers: Mapping[str, str],
+) -> HTTPResponse:
+    try:
+        connection.request(method, target, data, headers)
+    except (BrokenPipeError, ConnectionResetError) as error:
+        # A broker that refuses a body says so when it has seen how long it is, and hangs up.
+        try:
+            return connection.getresponse()
+        except (OSError, HTTPException):
+            raise error from None
+    return connection.getresponse()
 
 
 def _take(address: Address) -> HTTPConnection:

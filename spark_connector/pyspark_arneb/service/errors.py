@@ -33,6 +33,8 @@ class ServiceError(StoreUnusable):
             text = f"the broker at {address} does not let you in: name a user and a password, or"
             how = "a token (options service.user, service.password, service.token)"
             return cls("unauthorized", f"{text} {how}", status)
+        if not code and status == 413:
+            code, reason = "body_too_large", f"{reason}, and no row is divided"
         if not code:
             code = "refused"
         return cls(code, f"{reason or f'status {status}'} (the broker at {address})", status)
