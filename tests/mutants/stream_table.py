@@ -99,6 +99,20 @@ STREAM_MUTANTS: Final = (
         ("tests/spark_connector/test_service_connection.py",),
     ),
     Mutant(
+        "another batch write under the same name loses its first pieces",
+        SINK + "options.py",
+        '    elif not is_stream and "idempotenceVersion" not in options:\n',
+        "    elif False:\n",
+        ("tests/spark_connector/sink/test_sink_options.py",),
+    ),
+    Mutant(
+        "a property of any type is taken, and fails when it is sent",
+        SINK + "columns.py",
+        "        case [StringType(), value] if isinstance(value, _PROPERTY):\n",
+        "        case [StringType(), _]:\n",
+        ("tests/spark_connector/sink/test_sink_options.py",),
+    ),
+    Mutant(
         "a task's attempts share a stage",
         SINK + "writers.py",
         "        self._name = uuid4().hex\n",

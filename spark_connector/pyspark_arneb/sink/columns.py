@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     ByteType,
     DataType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
@@ -34,18 +37,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BYTES: Final = (BinaryType, StringType)
+_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+_TIMES: Final = (TimestampType, LongType)
+"""A whole number is ms since the epoch, as the Pulsar connector takes it."""
 _TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
     "value": _BYTES,
     "key": _BYTES,
     "ordering_key": _BYTES,
     "properties": (MapType,),
     "headers": (ArrayType, MapType),
-    "event_time": (TimestampType,),
-    "deliver_at": (TimestampType,),
-    "priority": (ByteType, ShortType, IntegerType, LongType),
+    "event_time": _TIMES,
+    "deliver_at": _TIMES,
+    "priority": _WHOLE,
     "topic": (StringType,),
 }
 """What is written, and the types it may have."""
+
+_PROPERTY: Final = (*_BYTES, *_WHOLE, BooleanType, FloatType, DoubleType)
+"""What a property may be."""
+_TYPED: Final = {"text", "long", "double", "boolean"}
+"""The fields of a property that has its type with it, which count."""
+_PAIRS: Final = "map<string,string> or array<struct<key:string,value:binary>>"
 
 _ALSO: Final[Mapping[str, str]] = {
     "routing_key": "key",
@@ -78,6 +90,8 @@ class RowEncoder:
             meaning = _ALSO.get(field.name, field.name)
             if meaning in _TYPES:
                 _check_type(field.name, field.dataType, _TYPES[meaning])
+                if meaning in ("properties", "headers"):
+                    _check_pairs(field.name, field.dataType)
                 if meaning in self._columns.values():
                     raise ColumnError(field.name, f"there is another one that is the {meaning}")
                 self._columns[field.name] = meaning
@@ -130,8 +144,25 @@ def _check_type(name: str, found: DataType, allowed: Sequence[type[DataType]]) -
         raise ColumnError(name, f"expected {expected}, got {found.simpleString()}{hint}")
 
 
+def _check_pairs(name: str, found: DataType) -> None:
+    """Properties are pairs of a name and what a message can have by that name."""
+    match found:
+        case MapType():
+            pair: Sequence[DataType] = (found.keyType, found.valueType)
+        case ArrayType(elementType=StructType(fields=fields)):
+            pair = [field.dataType for field in fields]
+        case _:
+            pair = ()
+    match pair:
+        case [StringType(), StructType(names=names)] if set(names) >= _TYPED:
+            return
+        case [StringType(), value] if isinstance(value, _PROPERTY):
+            return
+    raise ColumnError(name, f"expected {_PAIRS}, got {found.simpleString()}")
+
+
 def _similar(name: str) -> str:
-    close = get_close_matches(name, {*_TYPES, *_ALSO}, n=1)
+    close = get_close_matches(name.lower(), {*_TYPES, *_ALSO}, n=1)
     return f'; did you mean "{close[0]}"?' if close else f"; there are {', '.join(_TYPES)}"
 
 
@@ -140,4 +171,10 @@ def _targets(names: "pa.Array") -> "tuple[pa.Array, list[Target]]":
     encoded = names.dictionary_encode()
     if encoded.null_count:
         raise ColumnError("topic", "expected a topic in every row, got null")
-    return encoded.indices, [{"topic": full_name(name)} for name in encoded.dictionary.to_pylist()]
+    try:
+        targets: list[Target] = [
+            {"topic": full_name(name)} for name in encoded.dictionary.to_pylist()
+        ]
+    except ValueError as problem:
+        raise ColumnError("topic", str(problem)) from None
+    return encoded.indices, targets

@@ -61,7 +61,7 @@ SINK_OPTIONS: Final = (
            "again has written is there twice"),
     Option("idempotenceId", "the query's id",
            "under which name the broker remembers which batches it has: another one whenever the "
-           "checkpoint is a new one"),
+           "checkpoint is a new one. A batch write has it with `idempotenceVersion`"),
     Option("idempotenceVersion", "none",
            "of a batch write with an `idempotenceId`: a number that is higher with each write of "
            "that name. The write is one commit, and one that the broker has already, or a later "
@@ -125,6 +125,9 @@ def sink_options(
     delivery = options.parse("delivery", choice(Delivery), Delivery.EXACTLY_ONCE)
     if delivery is Delivery.AT_LEAST_ONCE:
         options.refuse(["idempotenceId", "idempotenceVersion"], 'is for delivery "exactly-once"')
+    elif not is_stream and "idempotenceVersion" not in options:
+        # The pieces of another write, under the same numbers, would be taken for those of this one.
+        options.refuse(["idempotenceId"], 'of a batch write needs "idempotenceVersion" as well')
     return SinkOptions(
         location.address,
         _target(options),

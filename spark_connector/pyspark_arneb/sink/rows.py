@@ -23,6 +23,7 @@ ROWS_MAX: Final = 32_768
 NO_PROPERTIES: Final = (1 << 32) - 1
 NULL: Final = -1
 US_PER_MS: Final = 1000
+PRIORITY_MAX: Final = 255
 
 Properties = dict[str, Any]
 """By name; texts, numbers, booleans or null."""
@@ -50,7 +51,7 @@ def encode_rows(batch: "pa.RecordBatch", targets: Sequence[Target]) -> Iterator[
     row is larger.
 
     Columns: ``value``, ``key``, ``ordering_key`` (binary or text), ``properties`` (map of texts),
-    ``event_time``, ``deliver_at`` (timestamps), ``priority`` and ``target`` (index in
+    ``event_time``, ``deliver_at`` (timestamps or ms), ``priority`` and ``target`` (index in
     ``targets``). Only ``value`` is required; others that are missing are as if all rows had null.
     """
     rows = batch.num_rows
@@ -86,7 +87,7 @@ def _body(batch: "pa.RecordBatch", targets: Sequence[Target]) -> "Body":
             parts.append(_numbers(_times_ms(named[name]), pa.int64()))
     if "priority" in named and named["priority"].null_count < batch.num_rows:
         columns.append("priority")
-        parts.append(_numbers(named["priority"], pa.uint8()))
+        parts.append(_numbers(_priorities(named["priority"]), pa.uint8()))
     head = json.dumps(
         {
             "rows": batch.num_rows,
@@ -124,9 +125,21 @@ def _numbers(column: "pa.Array", kind: "pa.DataType") -> Any:
     return column.buffers()[1].slice(column.offset * width, len(column) * width)
 
 
+def _priorities(column: "pa.Array") -> "pa.Array":
+    bounds = pc.min_max(column).as_py()
+    for found in bounds.values():
+        if not 0 <= found <= PRIORITY_MAX:
+            raise ValueError(f"expected a priority of 0 to {PRIORITY_MAX}, got {found}")
+    return column
+
+
 def _times_ms(column: "pa.Array") -> "pa.Array":
-    """Times in whole milliseconds since the epoch; 0 for null, and for what lies before it."""
-    times = pc.divide(column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()), US_PER_MS)
+    """Times, or whole milliseconds since the epoch, as the latter; 0 for null, and for what lies
+    before it."""
+    times = column
+    if not pa.types.is_integer(column.type):
+        times = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        times = pc.divide(times, US_PER_MS)
     return pc.max_element_wise(pc.fill_null(times, 0), 0)
 
 

@@ -7,7 +7,7 @@ acknowledge a batch late, and after ``availableNow`` not before the next run.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 

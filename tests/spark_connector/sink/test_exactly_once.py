@@ -24,13 +24,13 @@ URL = {"service.url": "http://127.0.0.1:1", "topic": "a"}
 ROWS_A_BATCH = 3
 
 
-def options(**more: str) -> SinkOptions:
-    return sink_options({**URL, **more}, overwrite=False)
+def options(*, is_stream: bool = False, **more: str) -> SinkOptions:
+    return sink_options({**URL, **more}, overwrite=False, is_stream=is_stream)
 
 
 def stream_writer(staging: FakeStaging, **more: str) -> StreamWriter:
     """As a task, or the driver, gets it: pickled."""
-    given = options(**more)
+    given = options(is_stream=True, **more)
     writer = StreamWriter(given, RowEncoder(SCHEMA, given.target), lambda address: staging)
     pickle.loads(pickle.dumps(writer._options)), pickle.loads(pickle.dumps(writer._encoder))
     return writer

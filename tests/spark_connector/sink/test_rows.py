@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.spark_connector.sink.wire import decode_rows, targets_of
@@ -123,6 +124,28 @@ def test_text_is_sent_as_its_bytes() -> None:
         {"value": "grün".encode(), "key": b"k"},
         {"value": None, "key": b""},
     ]
+
+
+@given(st.lists(optional(MOMENTS), min_size=1, max_size=4))
+def test_a_time_may_be_given_in_milliseconds(moments: list[datetime | None]) -> None:
+    """As the Pulsar connector's ``__eventTime`` may."""
+    rows = [{"value": b"", "event_time": moment} for moment in moments]
+    in_ms = [
+        None if each is None else (each - EPOCH) // timedelta(milliseconds=1) for each in moments
+    ]
+    (expected,) = encode_rows(batch_of(rows, "value", "event_time"), TARGETS)
+    (found,) = encode_rows(
+        pa.record_batch({"value": [b""] * len(rows), "event_time": pa.array(in_ms, pa.int64())}),
+        TARGETS,
+    )
+    assert decode(found) == decode(expected)
+
+
+@pytest.mark.parametrize("priority", [-1, 256])
+def test_a_priority_that_no_message_can_have_is_named(priority: int) -> None:
+    rows = pa.record_batch({"value": [b"", b""], "priority": [3, priority]})
+    with pytest.raises(ValueError, match=f"expected a priority of 0 to 255, got {priority}"):
+        list(encode_rows(rows, TARGETS))
 
 
 def test_no_rows_are_no_body() -> None:

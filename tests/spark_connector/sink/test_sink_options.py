@@ -1,7 +1,10 @@
 """Options and columns of a write: what is wrong is refused in one line that names it."""
 
+from typing import Any, Final
+
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import MapType, StringType, StructType
 from tests.spark_connector.sink.wire import decode_rows, targets_of
 
@@ -10,6 +13,7 @@ from pyspark_arneb.options import ColumnStyle
 from pyspark_arneb.schema import STYLES, Column, spark_schema
 from pyspark_arneb.sink.columns import ColumnError, RowEncoder
 from pyspark_arneb.sink.options import Delivery, sink_options
+from pyspark_arneb.values.ddl import struct_type
 
 URL = {"service.url": "http://127.0.0.1:1"}
 
@@ -46,8 +50,12 @@ def test_spark_s_own_options_of_a_query_are_no_mistake() -> None:
         ({"topic": "a", "vhost": "b"}, 'option "vhost": is for "queue" and "exchange"'),
         ({"topic": "a/b"}, 'option "topic": expected topic'),
         ({"delivery": "once"}, 'option "delivery": expected one of exactly-once, at-least'),
-        ({"idempotenceId": "a b"}, 'option "idempotenceId": expected 1 to 200 letters'),
+        (
+            {"idempotenceId": "a b", "idempotenceVersion": "1"},
+            'option "idempotenceId": expected 1 to 200 letters',
+        ),
         ({"idempotenceVersion": "1"}, 'option "idempotenceVersion": is for "idempotenceId"'),
+        ({"idempotenceId": "a"}, 'option "idempotenceId": of a batch write needs "idempotenceV'),
         (
             {"idempotenceId": "a", "idempotenceVersion": "-1"},
             'option "idempotenceVersion": expected a whole number of 0 to 92233',
@@ -107,7 +115,11 @@ TARGET = {"topic": "t"}
         ),
         (
             StructType().add("value", "string").add("event_time", "string"),
-            'column "event_time": expected timestamp, got string',
+            'column "event_time": expected timestamp or long, got string',
+        ),
+        (
+            StructType().add("VALUE", "string"),
+            'column "VALUE": is none that can be written; did you mean "value"?',
         ),
     ],
 )
@@ -131,6 +143,56 @@ def test_a_column_says_where_each_row_goes() -> None:
     (body,) = RowEncoder(schema, TARGET).bodies(batch)
     assert targets_of(body.data) == [TARGET]
     assert "target" not in decode_rows(body.data)[0], "the option goes before the column"
+
+
+def test_a_topic_that_none_can_be_called_is_one_of_the_column() -> None:
+    schema = StructType().add("value", "string").add("topic", "string")
+    batch = pa.record_batch({"value": ["1"], "topic": ["a/b"]})
+    with pytest.raises(ColumnError, match='column "topic": expected topic, tenant/namespace/topic'):
+        list(RowEncoder(schema, None).bodies(batch))
+
+
+PAIR: Final = "array<struct<key: string, value: {}>>".format
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "pairs"),
+    [
+        ("properties", "map<string, string>", [("a", "1")]),
+        ("properties", "map<string, bigint>", [("a", 1)]),
+        ("properties", "map<string, double>", [("a", 1.5)]),
+        ("properties", "map<string, boolean>", [("a", True)]),
+        ("headers", "map<string, binary>", [("a", b"1")]),
+        ("headers", PAIR("binary"), [{"key": "a", "value": b"1"}]),
+        ("headers", PAIR("string"), [{"key": "a", "value": "1"}]),
+    ],
+)
+def test_properties_are_pairs_of_what_a_message_can_have(
+    name: str, kind: str, pairs: list[Any]
+) -> None:
+    columns = pa.schema(list(struct_type(f"value string, {name} {kind}")))
+    batch = pa.record_batch([["v"], [pairs]], columns)
+    (body,) = RowEncoder(from_arrow_schema(columns), TARGET).bodies(batch)
+    (found,) = decode_rows(body.data)[0]["properties"].values()
+    assert str(found).lower() in ("1", "1.5", "true")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("headers", "array<string>"),
+        ("headers", "array<struct<key: string>>"),
+        ("headers", PAIR("timestamp")),
+        ("properties", "map<int, string>"),
+        ("properties", "map<string, array<int>>"),
+        ("properties", "map<string, decimal(4,1)>"),
+        ("properties", "map<string, struct<a: int>>"),
+    ],
+)
+def test_properties_of_another_form_are_refused_before_a_row_is_sent(name: str, kind: str) -> None:
+    columns = pa.schema(list(struct_type(f"value string, {name} {kind}")))
+    with pytest.raises(ColumnError, match=f'column "{name}": expected map<string,string> or arr'):
+        RowEncoder(from_arrow_schema(columns), TARGET)
 
 
 @pytest.mark.parametrize("style", ColumnStyle)
