@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.position import AFTER_ALL, Position, position
+from arneb_core.api.position import AFTER_ALL, Position, position, render
 from pyspark_arneb.log.topics import full_name, partition_index, short_name, without_partition
 
 EARLIEST: Final = Position(0)
@@ -58,6 +58,23 @@ class Offsets:
             if key in self.topic_ids:
                 return self.topic_ids[key]
         return None
+
+    def places(self) -> Iterator[Position]:
+        """All of the bounds."""
+        yield self.default
+        yield from self.positions.values()
+        yield from self.partitions.values()
+
+    def crossed(self, end: "Offsets") -> Iterator[str]:
+        """Of what is named here and in ``end``, whatever would end before it begins, in words."""
+        for name, begin in self.positions.items():
+            if begin > end.positions.get(name, LATEST):
+                places = f"{render(begin)} to {render(end.positions[name])}"
+                yield f"topic {short_name(name)} from {places}"
+        for (name, number), begin in self.partitions.items():
+            if begin > end.partitions.get((name, number), LATEST):
+                places = f"{render(begin)} to {render(end.partitions[name, number])}"
+                yield f"partition {number} of topic {short_name(name)} from {places}"
 
     def unread(self, topics: Collection[str]) -> Iterator[str]:
         """What was named and stands for none of ``topics``, in words for the user."""

@@ -162,10 +162,11 @@ READ_OPTIONS: Final = (
     Option("vhost", "`/`", "the queue's"),
     Option("internalTopics", "`false`", "let a pattern select logs that are the broker's own"),
     Option("startingOffsets", "`earliest`; of a stream `latest`",
-           "first entry read: `earliest`, `latest`, or JSON `{\"orders\": \"12:400\"}` "
-           "(ledger:entry), of a partitioned topic `{\"pt\": {\"0\": \"12:400\"}}`, or one for "
-           "all its partitions; `\"12:400@7\"` also says the topic's id, and -2 and -1 are the "
-           "earliest and the latest, as in Kafka. Topics not named there start at the earliest"),
+           "first entry read: `earliest`, of a stream `latest` too, or JSON "
+           "`{\"orders\": \"12:400\"}` (ledger:entry), of a partitioned topic "
+           "`{\"pt\": {\"0\": \"12:400\"}}`, or one for all its partitions; "
+           "`\"12:400@7\"` also says the topic's id, and -2 and -1 are the earliest and the latest "
+           "as in Kafka. Topics not named there start at the earliest"),
     Option("endingOffsets", "`latest`", "first entry not read: `latest` or such JSON; batch only"),
     Option("startingTime", "none",
            "publish time (by the broker's clock) from which on entries are read: ms since the "
@@ -321,7 +322,7 @@ def _topics(options: GivenOptions) -> TopicSelection:
 
 def _ending(options: GivenOptions) -> Offsets:
     end = options.parse("endingOffsets", offsets(LATEST), Offsets(LATEST))
-    if end.default == EARLIEST:
+    if EARLIEST in end.places():
         raise OptionError("endingOffsets", "earliest would read nothing; expected latest or JSON")
     return end
 
@@ -364,6 +365,8 @@ def _queue(vhost: str) -> Callable[[str], TopicSelection]:
 
 def _topic_pattern(internal: bool) -> Callable[[str], TopicSelection]:
     def parse(text: str) -> TopicSelection:
+        if not text:
+            raise ValueError("expected a regular expression, got an empty text")
         try:
             re.compile(text)
         except re.error as problem:

@@ -113,6 +113,20 @@ STREAM_MUTANTS: Final = (
         ("tests/spark_connector/sink/test_sink_options.py",),
     ),
     Mutant(
+        "a batch read from the end is an empty one",
+        STREAM + "options.py",
+        "    if LATEST in read.start.places() and read.starting_time_ms is None:\n",
+        "    if False:\n",
+        ("tests/spark_connector/test_options.py",),
+    ),
+    Mutant(
+        "rows that are not in a list with null are all the others",
+        "spark_connector/pyspark_arneb/plan/filters.py",
+        "value is None or (isinstance(pushed, In) and None in value):\n",
+        "value is None:\n",
+        ("tests/spark_connector/test_reading.py",),
+    ),
+    Mutant(
         "a task's attempts share a stage",
         SINK + "writers.py",
         "        self._name = uuid4().hex\n",

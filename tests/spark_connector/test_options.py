@@ -15,6 +15,7 @@ from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
 from pyspark_arneb.option_table import GivenOptions, OptionError
 from pyspark_arneb.options import ALIASES, ColumnStyle, SnapshotTime, read_options
 from pyspark_arneb.pipeline.replay import Target as Replayed
+from pyspark_arneb.stream.options import batch_options
 from pyspark_arneb.target import Target
 
 LEAST = {"path": "/data", "topic": "orders"}
@@ -84,7 +85,10 @@ BAD = [
     ("startingOffsets", {**LEAST, "startingOffsets": '{"orders": 5}'}, "ledger:entry"),
     ("startingOffsets", {**LEAST, "startingOffsets": '{"orders": "1"}'}, "ledger:entry"),
     ("startingOffsets", {**LEAST, "startingOffsets": '{"a/b": "1:0"}'}, "%2F"),
+    ("topicsPattern", {"path": "/d", "topicsPattern": ""}, "an empty text"),
     ("endingOffsets", {**LEAST, "endingOffsets": "earliest"}, "read nothing"),
+    ("endingOffsets", {**LEAST, "endingOffsets": '{"orders": "earliest"}'}, "read nothing"),
+    ("endingOffsets", {**LEAST, "endingOffsets": '{"orders": {"0": -2}}'}, "read nothing"),
     ("endingOffsets", {**LEAST, "endingOffsets": '{"orders": "3000000000:1"}'}, "ledger:entry"),
     ("path", {"path": "hdfs://nn/data", "topic": "a"}, "service.url"),
     ("path", {"path": "S3A://bucket/data", "topic": "a"}, "service.url"),
@@ -128,6 +132,37 @@ def test_a_bad_option_is_refused_by_name_and_with_what_it_takes(
     assert refusal.value.option == option
     assert f'option "{option}"' in str(refusal.value)
     assert reason in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "given_options", "reason"),
+    [
+        ("startingOffsets", {"startingOffsets": "latest"}, "latest would read nothing"),
+        ("startingOffsets", {"startingOffsets": '{"orders": -1}'}, "latest would read nothing"),
+        (
+            "endingOffsets",
+            {"startingOffsets": '{"a": "2:1"}', "endingOffsets": '{"a": "1:7"}'},
+            "expected no end before its start, got topic a from 2:1 to 1:7",
+        ),
+        (
+            "endingOffsets",
+            {"startingOffsets": '{"a": {"3": "2:1"}}', "endingOffsets": '{"a": {"3": "2:0"}}'},
+            "expected no end before its start, got partition 3 of topic a from 2:1 to 2:0",
+        ),
+    ],
+)
+def test_a_batch_read_that_could_read_nothing_is_refused(
+    option: str, given_options: dict[str, str], reason: str
+) -> None:
+    """As by Kafka's source and pulsar-spark."""
+    with pytest.raises(OptionError, match=f'option "{option}": {reason}'):
+        batch_options({**LEAST, **given_options})
+
+
+def test_bounds_that_a_time_replaces_and_empty_ranges_are_no_mistake() -> None:
+    assert batch_options({**LEAST, "startingOffsets": "latest", "startingTime": "0"})
+    same = {"startingOffsets": '{"a": "2:1"}', "endingOffsets": '{"a": "2:1"}'}
+    assert batch_options({**LEAST, **same})
 
 
 def test_partitions_are_assigned_as_to_kafkas_source() -> None:

@@ -121,8 +121,8 @@ def compile_filter(pushed: Filter, columns: Sequence[Column]) -> SpanFilter | No
         return lambda topic, ledger: answer
     test = _TESTS.get(type(pushed))
     value = getattr(pushed, "value", None)
-    if test is None or value is None:
-        return None
+    if test is None or value is None or (isinstance(pushed, In) and None in value):
+        return None  # NOT IN a list with null is true of nothing
     return lambda topic, ledger: test(subject(topic, ledger), value)
 
 

@@ -5,7 +5,7 @@ entries, a topic that was deleted or made anew, a log that ends before the place
 reached. A trimmed ledger of which everything had been read is none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from arneb_core.api.position import Position, ledger_of, render
@@ -44,10 +44,11 @@ class Continuation:
 
 
 def continuations(
-    start: StreamOffset, extents: Iterable[Extent]
+    start: StreamOffset, extents: Iterable[Extent], present: Collection[str]
 ) -> tuple[list[Continuation], list[str]]:
     """Where to go on in each topic, and which losses there are beside theirs: of topics that are
-    not there any more. A topic that ``start`` does not know begins at its first entry."""
+    not there any more, or that are among those ``present`` and not chosen. A topic that ``start``
+    does not know begins at its first entry."""
     found: list[Continuation] = []
     known = dict(start.topics)
     for extent in extents:
@@ -56,12 +57,15 @@ def continuations(
             found.append(Continuation(extent, extent.first, told=False))
         else:
             found.append(continue_from(said, extent))
-    gone = [
-        f"topic {short_name(name)} (id {said.topic_id}) is gone, with all behind "
-        f"{render(said.next)}"
-        for name, said in known.items()
-    ]
-    return found, gone
+    return found, [left_behind(name, said, present) for name, said in known.items()]
+
+
+def left_behind(name: str, said: TopicOffset, present: Collection[str]) -> str:
+    """What is lost of a topic that was read so far, and is not read any more; for people."""
+    why = "is not read any more" if name in present else "is gone"
+    return (
+        f"topic {short_name(name)} (id {said.topic_id}) {why}, with all behind {render(said.next)}"
+    )
 
 
 def continue_from(said: TopicOffset, extent: Extent) -> Continuation:

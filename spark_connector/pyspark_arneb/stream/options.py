@@ -107,7 +107,14 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
     """Raises :class:`.OptionError`, and says so of an option that only streaming reads take."""
     options = GivenOptions(given, {**ALIASES, **STREAM_ALIASES})
     options.refuse(STREAM_ALIASES, "is for streaming reads (readStream)")
-    return read_options_of(options, EARLIEST)
+    read = read_options_of(options, EARLIEST)
+    if LATEST in read.start.places() and read.starting_time_ms is None:
+        raise OptionError(
+            "startingOffsets", "latest would read nothing; expected earliest or JSON, or readStream"
+        )
+    for crossed in read.start.crossed(read.end):
+        raise OptionError("endingOffsets", f"expected no end before its start, got {crossed}")
+    return read
 
 
 _BYTES: Final = re.compile(r"(\d{1,15})\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)

@@ -7,7 +7,7 @@ acknowledge a batch late, and after ``availableNow`` not before the next run.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +25,7 @@ from pyspark_arneb.stream.continuity import (
     acknowledged_by,
     continuations,
     continue_from,
+    left_behind,
 )
 from pyspark_arneb.stream.cursor import QueryCursor, Standing
 from pyspark_arneb.stream.offset import StreamOffset, TopicOffset, begins
@@ -69,7 +70,10 @@ class StreamPlanner:
         self._new_name = new_name
         self._made_name: str | None = None
         self._initial: StreamOffset | None = None
+        self._present: Collection[str] = ()
+        """All topics that there were when the log was looked at last."""
         self._extents: dict[str, Extent] = {}
+        """What those that are read held then."""
         self._targets: dict[str, tuple[int, Position]] | None = None
         self._acknowledged: Mapping[str, tuple[int, Position]] = {}
         self._batch_s = now_s()
@@ -112,7 +116,7 @@ class StreamPlanner:
         Raises :class:`.DataLossError` unless losses are allowed.
         """
         extents = self._look(required=False)
-        going_on, gone = continuations(start, extents)
+        going_on, gone = continuations(start, extents, self._present)
         for loss in [*gone, *(each.loss for each in going_on if each.loss is not None)]:
             self._options.read.lose(loss)
         backlogs = [each.backlog(self._until(each)) for each in going_on]
@@ -148,7 +152,10 @@ class StreamPlanner:
             if begin.next >= until:
                 continue
             extent = self._extents.get(topic)
-            if extent is None or extent.topic_id != begin.topic_id:
+            if extent is None:
+                self._options.read.lose(left_behind(topic, begin, self._present))
+                continue
+            if extent.topic_id != begin.topic_id:
                 what = f"topic {short_name(topic)} is gone, with all behind {render(begin.next)}"
                 self._options.read.lose(what)
                 continue
@@ -176,7 +183,8 @@ class StreamPlanner:
 
     def _look(self, *, required: bool) -> list[Extent]:
         """What the topics hold now. ``required``: those that were named must be there."""
-        chosen, missing = self._options.read.topics.choose(self._source.topics())
+        self._present = self._source.topics()
+        chosen, missing = self._options.read.topics.choose(self._present)
         if missing and required:
             selected_topics(self._source, self._options.read.topics)
         extents = self._source.extents(chosen)

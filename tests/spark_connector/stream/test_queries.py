@@ -274,6 +274,19 @@ def test_a_topic_that_is_gone_is_data_loss_and_then_forgotten() -> None:
     assert not again.trigger()
 
 
+def test_a_topic_that_is_not_chosen_any_more_is_said_to_be_there() -> None:
+    """A restart with other options: the query leaves behind what it had not read of the topic."""
+    broker = FakeBroker()
+    for name in ("a", "b"):
+        broker.create(name)
+        broker.append(name, [b"1"])
+    checkpoint = Checkpoint()
+    run(broker, checkpoint).trigger()
+    fewer = StreamOptions(ReadOptions(Directory("/nowhere"), TopicSelection((full_name("a"),))))
+    with pytest.raises(DataLossError, match=r"topic b \(id 2\) is not read any more, with all"):
+        Run(checkpoint, planner(broker, fewer), broker).trigger()
+
+
 def test_a_log_that_was_restored_from_an_older_copy_is_data_loss() -> None:
     broker = FakeBroker()
     broker.create("a")
