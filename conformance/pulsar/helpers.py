@@ -1,11 +1,14 @@
 """What Pulsar scenarios do again and again."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
 import pulsar
 import pytest
+from conformance.brokers.process import Address
+from conformance.wire.pulsar import PulsarClient
+from conformance.wire.running import run
 
 WITHIN_MS = 30_000
 """For what must come; machines are busy."""
@@ -95,3 +98,15 @@ def assert_silent(consumer: pulsar.Consumer) -> None:
     """Nothing comes."""
     with pytest.raises(pulsar.Timeout):
         raise AssertionError(f"expected nothing, got {consumer.receive(SILENCE_MS).data()!r}")
+
+
+def played(pulsar_url: str, topic: str, play: Callable[[PulsarClient], Awaitable[None]]) -> None:
+    """Have a connection that is driven by hand take part."""
+    host, _, port = pulsar_url.removeprefix("pulsar://").rpartition(":")
+
+    async def connected() -> None:
+        client = await PulsarClient.open(Address(host, int(port)))
+        await client.look_up(topic)
+        await play(client)
+
+    run(connected())

@@ -2,18 +2,16 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pulsar
 import pytest
-from conformance.brokers.process import Address
 from conformance.pulsar.admin import Admin, Refused
 from conformance.pulsar.conftest import BrokerUrls, Connect, Named
-from conformance.pulsar.helpers import SILENCE_MS, WITHIN_MS, numbers, send
+from conformance.pulsar.helpers import SILENCE_MS, WITHIN_MS, numbers, played, send
 from conformance.wire.protobuf import data_of, integer
 from conformance.wire.pulsar import PulsarClient, PulsarClosed
-from conformance.wire.running import run
 
 PUBLISHED_AT, DELIVER_AT = 3, 19
 """Fields of a message's metadata."""
@@ -75,20 +73,6 @@ def place(admin: Admin, name: Named) -> Iterator[Place]:
     admin.put(made.path)
     yield made
     admin.delete(made.namespace, force="true")
-
-
-def played(
-    broker_urls: BrokerUrls, topic: str, play: Callable[[PulsarClient], Awaitable[None]]
-) -> None:
-    """Have a connection that is driven by hand take part."""
-    host, _, port = broker_urls.pulsar.removeprefix("pulsar://").rpartition(":")
-
-    async def connected() -> None:
-        client = await PulsarClient.open(Address(host, int(port)))
-        await client.look_up(topic)
-        await play(client)
-
-    run(connected())
 
 
 levels = pytest.mark.parametrize("level", ["namespace", "topic"])
@@ -208,7 +192,7 @@ def test_a_topic_has_a_largest_message(place: Place, broker_urls: BrokerUrls) ->
         with pytest.raises(PulsarClosed, match="send error"):
             await client.send(1, bytes(2_000))
 
-    played(broker_urls, place.topic, play)
+    played(broker_urls.pulsar, place.topic, play)
 
 
 @levels
@@ -228,7 +212,7 @@ def test_messages_wait_so_long_and_no_longer(
         with pytest.raises(PulsarClosed, match="send error"):
             await client.send(1, b"late", metadata=due(60))
 
-    played(broker_urls, place.topic, play)
+    played(broker_urls.pulsar, place.topic, play)
 
 
 @levels
@@ -275,7 +259,7 @@ def test_a_consumer_is_told_of_itself(place: Place, broker_urls: BrokerUrls, kin
         with pytest.raises(PulsarClosed):
             await client.statistics(consumer=9)
 
-    played(broker_urls, place.topic, play)
+    played(broker_urls.pulsar, place.topic, play)
 
 
 @levels

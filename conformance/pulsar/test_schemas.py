@@ -5,7 +5,9 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin
 from conformance.pulsar.conftest import BrokerUrls, Connect, Mortal
-from conformance.pulsar.helpers import WITHIN_MS, assert_gets
+from conformance.pulsar.helpers import WITHIN_MS, assert_gets, played
+from conformance.wire.protobuf import Fields
+from conformance.wire.pulsar import PulsarClient, PulsarClosed
 from pulsar.schema import (
     AvroSchema,
     Bytes,
@@ -22,6 +24,7 @@ from arneb_pulsar.client import connect as connect_ours
 from arneb_pulsar.client.codec.schemas import schema as ours
 from arneb_pulsar.client.errors import IncompatibleSchema
 
+AVRO = 4
 EARLIEST = pulsar.InitialPosition.Earliest
 
 
@@ -85,6 +88,24 @@ def test_an_incompatible_schema_is_refused(connect: Connect, topic: str, schema:
             connect().subscribe(topic, "s", schema=wrong)
     connect().create_producer(topic, schema=BytesSchema())
     connect().subscribe(topic, "s", schema=BytesSchema())
+
+
+def test_a_refused_producer_hears_the_exceptions_name_and_a_consumer_the_reason(
+    broker_urls: BrokerUrls, connect: Connect, topic: str
+) -> None:
+    connect().create_producer(topic, schema=StringSchema())
+    wrong: Fields = [(1, "s"), (3, b'{"type": "record", "name": "R", "fields": []}'), (4, AVRO)]
+
+    reason = "Incompatible schema: exists schema type STRING, new schema type AVRO"
+    name = "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException"
+
+    async def play(client: PulsarClient) -> None:
+        with pytest.raises(PulsarClosed, match=f"^error 18: {name}: {reason}"):
+            await client.create_producer(topic, more=[(7, wrong)])
+        with pytest.raises(PulsarClosed, match=f"^error 18: {reason}$"):
+            await client.subscribe(topic, "s", more=[(12, wrong)])
+
+    played(broker_urls.pulsar, topic, play)
 
 
 def test_a_used_topic_without_a_schema_takes_no_consumer_with_one(

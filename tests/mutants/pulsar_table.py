@@ -210,9 +210,16 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "another message of Protocol Buffers takes a topic over",
         PULSAR + "schemas/compatibility.py",
-        "        if any(_root_message(old) != root for old in present):\n",
-        "        if any(not _root_message(old) for old in present):\n",
+        "        if (before := _root_message(old)) != root:\n",
+        "        if not (before := _root_message(old)):\n",
         ("tests/pulsar_frontend/schemas/test_descriptor.py",),
+    ),
+    Mutant(
+        "a refused producer does not hear the exception's name",
+        PULSAR + "session/errors.py",
+        '    return replace(refusal, text=f"{JAVA_NAME}: {refusal.text}")\n',
+        "    return refusal\n",
+        SCHEMA_TESTS,
     ),
     Mutant(
         "a required field may be new",

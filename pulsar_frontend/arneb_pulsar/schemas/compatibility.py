@@ -24,6 +24,10 @@ class IncompatibleSchema(Exception):
     """The schema may not be attached; the text says why."""
 
 
+class InvalidSchema(IncompatibleSchema):
+    """No topic can have such a schema."""
+
+
 class Strategy(Enum):
     """Pulsar's schema compatibility strategies."""
 
@@ -74,17 +78,17 @@ WITHOUT_SCHEMA: Final = "Failed to add schema to an active topic with empty(BYTE
 
 
 def check_valid(schema: Schema) -> None:
-    """Raise :class:`IncompatibleSchema` for a definition that none can have."""
+    """Raise :class:`InvalidSchema` for a definition that none can have."""
     name = schema.type.name
     if len(schema.data) > SCHEMA_BYTES_MAX:
-        raise IncompatibleSchema(f"Schema definition longer than {SCHEMA_BYTES_MAX} bytes")
+        raise InvalidSchema(f"Schema definition longer than {SCHEMA_BYTES_MAX} bytes")
     if schema.type in WITHOUT_DEFINITION:
         if schema.data and schema.data != NONE_OF_PYTHON:
-            raise IncompatibleSchema(f"Invalid schema definition data for {name} schema")
+            raise InvalidSchema(f"Invalid schema definition data for {name} schema")
     elif schema.type in STRUCTURED:
         parsed = _parse(schema)
         if schema.type is SchemaType.AVRO and parsed.type == "union":
-            raise IncompatibleSchema("Avro schema typed [UNION] is not supported")
+            raise InvalidSchema("Avro schema typed [UNION] is not supported")
     elif schema.type is SchemaType.KEY_VALUE:
         for part in split_key_value(schema):
             if part is not None:
@@ -125,12 +129,12 @@ def is_same(one: Schema, other: Schema) -> bool:
 
 def split_key_value(schema: Schema) -> tuple[Schema | None, Schema | None]:
     """The schemas of key and value; None for one that is plain bytes. Raises
-    :class:`IncompatibleSchema`."""
+    :class:`InvalidSchema`."""
     data, parts = schema.data, []
     for _ in range(2):
         size = int.from_bytes(data[:4], "big", signed=True)
         if len(data) < 4 or len(data) < 4 + size:
-            raise IncompatibleSchema("Invalid schema definition data for KEY_VALUE schema")
+            raise InvalidSchema("Invalid schema definition data for KEY_VALUE schema")
         parts.append(data[4 : 4 + max(size, 0)])
         data = data[4 + max(size, 0) :]
     key, value = parts
@@ -144,7 +148,7 @@ def _part(schema: Schema, which: str, data: bytes) -> Schema | None:
     try:
         return Schema(SchemaType[kind], data)
     except KeyError as error:
-        raise IncompatibleSchema(f"Unknown {which} schema type {kind}") from error
+        raise InvalidSchema(f"Unknown {which} schema type {kind}") from error
 
 
 def _check(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
@@ -170,9 +174,18 @@ def _check(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
     elif strategy is Strategy.ALWAYS_INCOMPATIBLE:
         raise IncompatibleSchema("Schema compatibility strategy is ALWAYS_INCOMPATIBLE")
     elif new.type is SchemaType.PROTOBUF_NATIVE:
-        root = _root_message(new)
-        if any(_root_message(old) != root for old in present):
-            raise IncompatibleSchema(f"Another root message than before: {root}")
+        _check_root_messages(present, new, strategy)
+
+
+def _check_root_messages(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
+    root = _root_message(new)
+    for old in present:
+        if (before := _root_message(old)) != root:
+            raise IncompatibleSchema(
+                "Protobuf root message change is not allowed under the"
+                f" '{strategy.value}' strategy. Original message name: '{before}',"
+                f" new message name: '{root}'."
+            )
 
 
 def _root_message(schema: Schema) -> str:
@@ -180,7 +193,7 @@ def _root_message(schema: Schema) -> str:
         return root_message(schema.data)
     except ValueError as error:
         text = f"Invalid schema definition data for {schema.type.name} schema: {error}"
-        raise IncompatibleSchema(text) from error
+        raise InvalidSchema(text) from error
 
 
 def _check_structures(old: Schema, new: Schema, strategy: Strategy) -> None:
@@ -198,11 +211,21 @@ def _check_structures(old: Schema, new: Schema, strategy: Strategy) -> None:
 
 
 def _check_key_values(old: Schema, new: Schema, strategy: Strategy) -> None:
-    for before, after in zip(split_key_value(old), split_key_value(new), strict=True):
-        if (before and before.type) is not (after and after.type):
-            raise IncompatibleSchema("Key schemas or value schemas are different schema type")
+    parts = list(zip(split_key_value(old), split_key_value(new), strict=True))
+    if any((before and before.type) is not (after and after.type) for before, after in parts):
+        (key, new_key), (value, new_value) = ((_kind(a), _kind(b)) for a, b in parts)
+        raise IncompatibleSchema(
+            "Key schemas or Value schemas are different schema type,"
+            f" from key schema type is {key} and to key schema is {new_key},"
+            f" from value schema is {value} and to value schema is {new_value}"
+        )
+    for before, after in parts:
         if before is not None and after is not None:
             _check([before], after, strategy)
+
+
+def _kind(part: Schema | None) -> str:
+    return "BYTES" if part is None else part.type.name
 
 
 def _unreadable(written: Schema, read: Schema, strategy: Strategy) -> IncompatibleSchema:
@@ -219,7 +242,7 @@ def _pretty(schema: Schema) -> str:
 
 def _parse(schema: Schema) -> Any:
     """The Avro schema in a definition; None for a JSON schema that is not Avro's. Raises
-    :class:`IncompatibleSchema`."""
+    :class:`InvalidSchema`."""
     # Only whoever uses schemas pays for this.
     from avro.errors import AvroException
     from avro.schema import parse
@@ -231,7 +254,7 @@ def _parse(schema: Schema) -> Any:
         if schema.type is SchemaType.JSON and _is_json_object(schema.data):
             return None
         text = f"Invalid schema definition data for {schema.type.name} schema"
-        raise IncompatibleSchema(text) from error
+        raise InvalidSchema(text) from error
 
 
 def _is_json_object(data: bytes) -> bool:

@@ -40,7 +40,7 @@ from arneb_pulsar.session.errors import (
     RequestRefused,
     TopicTerminated,
     failure_of,
-    refusal_of,
+    refusal_of_writer,
 )
 from arneb_pulsar.session.rules import TO_PRODUCE
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -117,7 +117,7 @@ class Requests:
                 await self._make_initial(topic, effect.topic, effect.initial_subscription)
             await self._claim(topic, effect, version)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:
-            self._connection.tell(events.ProducerRefused(effect.key, refusal_of(error)))
+            self._connection.tell(events.ProducerRefused(effect.key, refusal_of_writer(error)))
 
     def check_owned(self, topic: TopicName) -> None:
         """Raise :class:`RequestRefused` unless topics there are used by this connection."""
@@ -127,7 +127,7 @@ class Requests:
 
     async def _brought(self, topic: TopicName, schema: Schema | None) -> bytes:
         """The version of a schema that a client brings, none for plain bytes. Raises
-        :class:`IncompatibleSchema`, and :class:`RequestRefused` where one is demanded."""
+        :class:`IncompatibleSchema`, also where one is demanded."""
         policies, schemas = self._context.namespaces.policies(topic), self._context.schemas
         if schema is not None:
             may_add = policies.may_update_schema is not False
@@ -135,7 +135,7 @@ class Requests:
         broker = self._context.namespaces.defaults
         is_asked = broker.schema_validation or policies.schema_validation
         if is_asked and schemas.find(topic) is not None:
-            raise RequestRefused(pb.IncompatibleSchema, SCHEMA_NEEDED)
+            raise IncompatibleSchema(SCHEMA_NEEDED)
         return b""
 
     def _check_demands(self, effect: effects.OpenProducer) -> None:
@@ -255,7 +255,7 @@ class Requests:
             self._context.topics.check(effect.topic, create=False)
             version = await self._brought(effect.topic, effect.schema)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:
-            failure = refusal_of(error)
+            failure = refusal_of_writer(error)
         self._connection.tell(events.SchemaAttached(effect.request_id, version, failure))
 
     # Subscriptions

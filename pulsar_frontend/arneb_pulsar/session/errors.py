@@ -4,11 +4,11 @@ A wrong code is not a detail: C++ clients retry every code that is not fatal to 
 so a refusal that should be instant becomes a hang.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_core.api import errors as core
-from arneb_pulsar.schemas.compatibility import IncompatibleSchema
+from arneb_pulsar.schemas.compatibility import IncompatibleSchema, InvalidSchema
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
 
@@ -87,3 +87,15 @@ def refusal_of(error: core.CoreError | RequestRefused | IncompatibleSchema) -> F
     if isinstance(error, IncompatibleSchema):
         return Failure(pb.IncompatibleSchema, str(error))
     return error.failure if isinstance(error, RequestRefused) else failure_of(error)
+
+
+JAVA_NAME: Final = "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException"
+"""What Apache Pulsar says to producers before the reason; there are tools that look for it."""
+
+
+def refusal_of_writer(error: core.CoreError | RequestRefused | IncompatibleSchema) -> Failure:
+    """``error`` as whoever wants to write with a schema is told."""
+    refusal = refusal_of(error)
+    if isinstance(error, InvalidSchema) or not isinstance(error, IncompatibleSchema):
+        return refusal
+    return replace(refusal, text=f"{JAVA_NAME}: {refusal.text}")

@@ -11,6 +11,7 @@ from tests.pulsar_frontend.raw_client import RawClient, connected
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.services.topic_lifecycle import drop
+from arneb_pulsar.session.errors import JAVA_NAME
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time
@@ -77,11 +78,16 @@ async def test_partitions_share_the_schemas_of_the_whole(open_broker: OpenBroker
 async def test_a_producer_with_another_schema_is_refused(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await client.producer(schema=STRING)
+        assert JAVA_NAME.endswith(".IncompatibleSchemaException")
+        reason = "Incompatible schema: exists schema type STRING, new schema type AVRO"
         refused = await client.producer(producer_id=2, schema=record("a"))
-        assert (refused.error, refused.message) == (
-            pb.IncompatibleSchema,
-            "Incompatible schema: exists schema type STRING, new schema type AVRO",
-        )
+        assert refused.error == pb.IncompatibleSchema
+        assert refused.message == f"{JAVA_NAME}: {reason}"
+        assert (await create(client, record("a"))).error_message == f"{JAVA_NAME}: {reason}"
+        assert (await client.subscribe(schema=record("a"))).message == reason
+        text = pb.Schema(name="s", schema_data=b"x", type=pb.Schema.String)
+        refused = await client.producer(producer_id=2, schema=text)
+        assert refused.message == "Invalid schema definition data for STRING schema"
         await client.producer(producer_id=2, schema=STRING)
 
 
