@@ -106,6 +106,7 @@ def test_a_namespace_is_not_made_with_what_cannot_be(
         ({"allowedClusters": ["standalone"], "adminRoles": [[]]}, 400),
         ({"allowedClusters": ["standalone"], "adminRoles": ["role", 1, True]}, 200),
         ({"allowedClusters": ["elsewhere"]}, 412),
+        ({"allowedClusters": ["standalone", "elsewhere"]}, 412),
     ],
 )
 def test_a_tenant_has_names_of_roles_and_of_clusters(
@@ -116,6 +117,20 @@ def test_a_tenant_has_names_of_roles_and_of_clusters(
     if expected == 200:
         assert sorted(admin.get(path)["adminRoles"]) == ["1", "role", "true"]
         admin.delete(path)
+
+
+def test_a_tenant_of_another_cluster_has_no_namespace_here(admin: Admin, name: Named) -> None:
+    cluster, path = name("c"), f"/admin/v2/tenants/{(tenant := name('tenant'))}"
+    admin.put(f"/admin/v2/clusters/{cluster}", {"serviceUrl": "http://127.0.0.1:1"})
+    admin.put(path, {"adminRoles": [], "allowedClusters": [cluster]})
+    assert admin.get(path)["allowedClusters"] == [cluster]
+    assert status(admin, "PUT", f"/admin/v2/namespaces/{tenant}/ns", {}) == 403
+    admin.post(path, {"adminRoles": [], "allowedClusters": [cluster, "standalone"]})
+    assert sorted(admin.get(path)["allowedClusters"]) == sorted([cluster, "standalone"])
+    assert status(admin, "PUT", f"/admin/v2/namespaces/{tenant}/ns", {}) == 200
+    admin.delete(f"/admin/v2/namespaces/{tenant}/ns")
+    admin.delete(path)
+    admin.delete(f"/admin/v2/clusters/{cluster}")
 
 
 @pytest.mark.parametrize(

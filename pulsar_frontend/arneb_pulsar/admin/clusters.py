@@ -6,6 +6,7 @@ The rule: other clusters can be written down, as set-up scripts do; nothing is r
 import json
 from typing import Any, Final
 
+from arneb_pulsar.admin.creation import allowed_clusters
 from arneb_pulsar.admin.elsewhere import GEO_REPLICATION
 from arneb_pulsar.admin.exchange import (
     DONE,
@@ -198,9 +199,8 @@ async def list_tenants(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 async def get_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = _tenant(context, request)
-    known = context.namespaces.tenant(name)
-    roles = known.get("adminRoles", [])
-    return document({"adminRoles": roles, "allowedClusters": [context.config.cluster]})
+    roles = context.namespaces.tenant(name).get("adminRoles", [])
+    return document({"adminRoles": roles, "allowedClusters": allowed_clusters(context, name)})
 
 
 async def make_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -248,9 +248,9 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
         )
     except WrongKind as error:
         raise AdminError(400, str(error)) from error
-    if clusters not in ([], [context.config.cluster]):
+    if not clusters_of(context).issuperset(clusters):
         raise AdminError(412, "Clusters do not exist")
-    return {"adminRoles": roles}
+    return {"adminRoles": roles, "allowedClusters": list(dict.fromkeys(clusters))}
 
 
 CLUSTER: Final = "/admin/v2/clusters/{cluster}"

@@ -165,13 +165,27 @@ def _bundles(document: Any) -> Boundaries | None:
     return read_asked(given) if given else evenly(count)
 
 
+def allowed_clusters(context: BrokerContext, tenant: str) -> list[str]:
+    """Where namespaces of a tenant may be; here, if nobody said."""
+    said: list[str] = context.namespaces.tenant(tenant).get("allowedClusters", [])
+    return said or [context.config.cluster]
+
+
 def _check_places(context: BrokerContext, tenant: str, table: Mapping[str, Any]) -> None:
-    """It is in this cluster, and in no other."""
-    for field in ("replication_clusters", "allowed_clusters"):
-        for name in read_texts([] if (given := table.get(field)) is None else given):
-            if name != context.config.cluster:
-                text = f"Cluster [{name}] is not in the list of allowed clusters list for tenant"
-                raise AdminError(FORBIDDEN, f"{text} [{tenant}]")
+    """It is in this cluster, where its tenant must be allowed to be, and in no other."""
+    local, allowed = context.config.cluster, allowed_clusters(context, tenant)
+    fields = ("replication_clusters", "allowed_clusters")
+    asked = {name for field in fields for name in _texts(table.get(field))} or {local}
+    for name in sorted(asked.difference(allowed)):
+        text = f"Cluster [{name}] is not in the list of allowed clusters list for tenant"
+        raise AdminError(FORBIDDEN, f"{text} [{tenant}]")
+    if asked != {local}:
+        raise AdminError(501, GEO_REPLICATION)
+
+
+def _texts(value: Any) -> list[str]:
+    """A list, which may be left out."""
+    return [] if value is None else read_texts(value)
 
 
 def _check_elsewhere(table: Mapping[str, Any]) -> None:

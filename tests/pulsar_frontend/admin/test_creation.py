@@ -170,3 +170,37 @@ async def test_a_tenant_has_names_of_roles_and_of_clusters(
         if status == 204:
             shown = {"adminRoles": ["1", "role", "true"], "allowedClusters": ["standalone"]}
             assert await admin("GET", "/admin/v2/tenants/made") == (200, shown)
+
+
+async def test_a_tenant_may_be_in_other_clusters_and_its_namespaces_here_only_if_it_may_be_here(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        address = {"serviceUrl": "http://127.0.0.1:1"}
+        await admin("PUT", "/admin/v2/clusters/other", address)
+        for name, clusters in (("there", ["other"]), ("both", ["other", "standalone"])):
+            body = {"adminRoles": [], "allowedClusters": clusters}
+            assert (await admin("PUT", f"/admin/v2/tenants/{name}", body))[0] == 204
+            assert await admin("GET", f"/admin/v2/tenants/{name}") == (200, body)
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert (await admin("GET", "/admin/v2/tenants/there"))[1]["allowedClusters"] == ["other"]
+        status, refused = await admin("PUT", "/admin/v2/namespaces/there/ns", {})
+        assert (status, refused["reason"]) == (
+            403,
+            "Cluster [standalone] is not in the list of allowed clusters list for tenant [there]",
+        )
+        for tenant, where, expected in (
+            ("there", ["other"], 501),
+            ("both", ["standalone"], 204),
+            ("both", ["standalone", "other"], 501),
+            ("both", ["elsewhere"], 403),
+        ):
+            path, body = (
+                f"/admin/v2/namespaces/{tenant}/ns-{expected}",
+                {"replication_clusters": where},
+            )
+            assert (await admin("PUT", path, body))[0] == expected
+        assert (await admin("POST", "/admin/v2/tenants/there", {}))[0] == 204
+        assert (await admin("PUT", "/admin/v2/namespaces/there/ns", {}))[0] == 204
