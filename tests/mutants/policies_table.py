@@ -19,7 +19,37 @@ BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/test_policy_bodies.py",)
 
 CREATION_TESTS: Final = ("tests/pulsar_frontend/admin/test_creation.py",)
 
+ENFORCER_TESTS: Final = ("tests/pulsar_frontend/services/test_policy_enforcer.py",)
+
 POLICY_MUTANTS: Final = (
+    Mutant(
+        "messages that are to live shorter are looked for when the next check comes",
+        PULSAR + "services/topic_policies.py",
+        "            if before_s is None or ttl_s < before_s:\n",
+        "            if False:\n",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
+        "what expires at a consumer does not count",
+        PULSAR + "services/policy_enforcer.py",
+        "max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
+        "max(0, now_ms - ttl_s * 1000))\n",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
+        "a tenant of another cluster has namespaces here",
+        PULSAR + "admin/creation.py",
+        " or {local}\n",
+        " or set(allowed)\n",
+        CREATION_TESTS,
+    ),
+    Mutant(
+        "what is expired by hand does not count",
+        PULSAR + "admin/expiry.py",
+        "skip_through(through, Departure.EXPIRED)\n",
+        "skip_through(through)\n",
+        ("tests/pulsar_frontend/admin/test_expiry.py",),
+    ),
     Mutant(
         "a namespace forgets the values that it is made with",
         PULSAR + "admin/creation.py",

@@ -193,7 +193,8 @@ class InspectedSubscription(Protocol):
         while there are no consumers. Raises :class:`StoreFailed`."""
         ...
 
-    async def skip_through(self, place: Position) -> None:
-        """Acknowledge everything up to ``place``, in flight or not; durable when it returns.
-        Raises :class:`SubscriptionFenced` and :class:`CommitFailed`."""
+    async def skip_through(self, place: Position, reason: Departure | None = None) -> None:
+        """Acknowledge everything up to ``place``, in flight or not; durable when it returns. With
+        a ``reason`` it counts among :attr:`departed`. Raises :class:`SubscriptionFenced` and
+        :class:`CommitFailed`."""
         ...

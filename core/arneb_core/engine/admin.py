@@ -330,7 +330,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
         self.machine.state.reader.let_go()
         self.machine.state.cursor_changed()
 
-    async def skip_through(self, place: Position) -> None:
+    async def skip_through(self, place: Position, reason: Departure | None = None) -> None:
         """See :meth:`InspectedSubscription.skip_through`."""
-        self.machine.skip_through(place)
+        self.machine.skip_through(place, reason)
         await durable(self.machine.state.cursor_changed)

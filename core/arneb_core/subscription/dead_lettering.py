@@ -86,10 +86,7 @@ class DeadLettering:
     # What departs
 
     def _count(self, reason: Departure, messages: int) -> None:
-        if self._state.departed is None:
-            self._state.departed = {}
-        key = reason, self.has_target
-        self._state.departed[key] = self._state.departed.get(key, 0) + messages
+        self._state.count_departed(reason, messages, is_dead_lettered=self.has_target)
 
     def reject(
         self,

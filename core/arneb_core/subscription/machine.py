@@ -13,7 +13,7 @@ from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.history import Happened
-from arneb_core.api.limits import Limits
+from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.position import BEFORE_ALL, Position, before, render
 from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_core.api.windows import UnackedWindow, subscription_window
@@ -328,14 +328,19 @@ class SubscriptionMachine:
         """Consumers may come again."""
         self.state.is_seeking = False
 
-    def skip_through(self, place: Position) -> None:
-        """Acknowledge everything up to ``place``, in flight or not."""
+    def skip_through(self, place: Position, reason: Departure | None = None) -> None:
+        """Acknowledge everything up to ``place``, in flight or not; count it as gone for
+        ``reason``."""
         if self.state.is_fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         self._moved(Happened.SKIPPED, place)
+        backlog = self.state.acks.backlog
         for consumer in self.attached:
             consumer.acknowledge([each for each in consumer.places if each <= place])
         self.acknowledgements.acknowledge_until(place)
+        if reason is not None:
+            gone = backlog - self.state.acks.backlog
+            self.state.count_departed(reason, gone, is_dead_lettered=False)
         self.state.cursor_changed()
 
     def _moved(self, how: Happened, place: Position | None) -> None:

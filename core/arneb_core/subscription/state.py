@@ -166,6 +166,13 @@ class SubscriptionState:
         out = [place for holder in holders for place in holder.whole]
         return [*out, *self.divided]
 
+    def count_departed(self, reason: Departure, messages: int, *, is_dead_lettered: bool) -> None:
+        """So many leave without an acknowledgement."""
+        if self.departed is None:
+            self.departed = {}
+        key = reason, is_dead_lettered
+        self.departed[key] = self.departed.get(key, 0) + messages
+
     def departing(
         self, reason: Departure, positions: Sequence[Position], *, is_dead_lettered: bool
     ) -> None:

@@ -7,6 +7,7 @@ tells, and the others that the same call names are expired all the same.
 from typing import Any, Final
 
 from arneb_core.api.errors import SubscriptionNotFound
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import before, position
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
@@ -77,7 +78,7 @@ async def expire_through(context: BrokerContext, request: AdminRequest) -> Admin
     if place is not None and passed_of(wanted, 1):
         place = before(place)
     if place is not None and place > subscription.mark_delete:
-        await subscription.skip_through(place)
+        await subscription.skip_through(place, Departure.EXPIRED)
     return DONE
 
 
@@ -135,7 +136,7 @@ async def _expire_one(
     first = await topic.first_published(max(0, now_ms - seconds * 1000))
     through = topic.last if first is None else before(first)
     if through is not None and through > subscription.mark_delete:
-        await subscription.skip_through(through)
+        await subscription.skip_through(through, Departure.EXPIRED)
     return True
 
 

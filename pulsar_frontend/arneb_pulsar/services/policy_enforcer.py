@@ -6,7 +6,7 @@ is to compact. A topic that is an AMQP queue is never idle.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
@@ -14,6 +14,7 @@ import trio
 
 from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
+from arneb_core.api.limits import Departure
 from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.supervision import supervise
 from arneb_core.api.topics import Topic
@@ -67,6 +68,8 @@ class PolicyEnforcer:
             nursery.start_soon(supervise, "retention after a start", self.keep_as_configured)
             nursery.start_soon(supervise, "the check of backlog quotas", quotas)
             nursery.start_soon(supervise, "the check for expired messages", expiry)
+            sooner = self.expire_where_shortened
+            nursery.start_soon(supervise, "the expiry of messages that are to live shorter", sooner)
             nursery.start_soon(supervise, "the check for idle topics", idle)
             unused = partial(_repeat, config.inactive_check_s, self.check_subscriptions, clock.now)
             nursery.start_soon(supervise, "the check for unused subscriptions", unused)
@@ -102,15 +105,24 @@ class PolicyEnforcer:
 
         await self._over_topics(look)
 
-    async def check_expiry(self, now_ms: int) -> None:
+    async def expire_where_shortened(self) -> NoReturn:
+        """Have a policy by which messages live shorter hold for what consumers have, too."""
+        while True:
+            topics = await self._context.topic_policies.shortened()
+            await self.check_expiry(self._context.clock.wall_ms(), topics)
+
+    async def check_expiry(self, now_ms: int, only: Container[int] | None = None) -> None:
         """Take what has expired from consumers that do not acknowledge it: what waits expires by
-        itself, and that would stay in the log for as long as they do."""
+        itself, and that would stay in the log for as long as they do. ``only``: in the topics of
+        these ids."""
 
         async def look(topic: Topic, name: TopicName) -> None:
+            if only is not None and topic.id not in only:
+                return
             ttl_s = self._context.namespaces.policies(name).message_ttl_s
             held = any(each.lengths[1] for each in topic.subscriptions.values())
             if ttl_s and held and name.is_persistent:
-                await forget_older(topic, max(0, now_ms - ttl_s * 1000))
+                await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)
 
         await self._over_topics(look)
 

@@ -5,6 +5,7 @@ compaction does not count.
 """
 
 from arneb_core.api.entry import read_header
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position, before
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
@@ -48,18 +49,20 @@ async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> Non
         await forget_older(topic, now_ms - quota.limit_s * 1000)
 
 
-async def forget_older(topic: Topic, published_ms: int) -> None:
-    """Have subscriptions forget what was published before then, consumers' messages too. Raises
-    :class:`StoreFailed` and :class:`CommitFailed`."""
+async def forget_older(topic: Topic, published_ms: int, reason: Departure | None = None) -> None:
+    """Have subscriptions forget what was published before then, consumers' messages too, for that
+    ``reason``. Raises :class:`StoreFailed` and :class:`CommitFailed`."""
     first = await topic.first_published(published_ms)
-    await _forget_through(topic, topic.last if first is None else before(first))
+    await _forget_through(topic, topic.last if first is None else before(first), reason)
 
 
-async def _forget_through(topic: Topic, place: Position | None) -> None:
+async def _forget_through(
+    topic: Topic, place: Position | None, reason: Departure | None = None
+) -> None:
     for each in list(topic.subscriptions.values()):
         is_ours = each.name in RESERVED_SUBSCRIPTIONS
         if place is not None and each.mark_delete < place and not is_ours:
-            await each.skip_through(place)
+            await each.skip_through(place, reason)
 
 
 async def oldest_ms(topic: Topic, subscription: Subscription) -> int | None:

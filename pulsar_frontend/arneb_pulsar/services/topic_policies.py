@@ -32,11 +32,13 @@ class TopicPolicies:
     def __init__(self, core: Core, namespaces: NamespaceRegistry) -> None:
         self._core = core
         self._namespaces = namespaces
-        self._expiring: set[int] = set()
-        """Ids of the topics whose messages live for a time only."""
+        self._ttls_s: dict[int, int] = {}
+        """How long messages live, by the ids of the topics where they live for a time only."""
+        self._shortened: set[int] = set()
+        self._more = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<TopicPolicies, messages of {len(self._expiring)} topics expire>"
+        return f"<TopicPolicies, messages of {len(self._ttls_s)} topics expire>"
 
     def apply_all(self) -> None:
         """The broker has started: say again what the core does not keep."""
@@ -73,17 +75,28 @@ class TopicPolicies:
             if each.consumers and each.name not in RESERVED_SUBSCRIPTIONS:
                 each.limit_unacked(*unacked_limits(policies))
         ttl_s = policies.message_ttl_s
-        if not ttl_s and topic.id not in self._expiring:
+        before_s = self._ttls_s.get(topic.id)
+        if not ttl_s and before_s is None:
             return
         limits = Limits(message_ttl_ms=ttl_s * 1000 if ttl_s else None)
         for each in subscriptions:
             if each.name not in RESERVED_SUBSCRIPTIONS:
                 each.limit(limits, None)
         if ttl_s:
-            self._expiring.add(topic.id)
+            self._ttls_s[topic.id] = ttl_s
+            if before_s is None or ttl_s < before_s:
+                self._shortened.add(topic.id)
+                self._more.set()
         elif only is None:
-            self._expiring.discard(topic.id)
+            self._ttls_s.pop(topic.id, None)
+
+    async def shortened(self) -> set[int]:
+        """Wait until messages have to live shorter somewhere; the ids of those topics. For one
+        caller, who looks at what consumers hold there."""
+        await self._more.wait()
+        found, self._shortened, self._more = self._shortened, set(), trio.Event()
+        return found
 
     def forget_except(self, topics: Container[int]) -> None:
         """Forget others than these topics, by their ids: they are gone."""
-        self._expiring = {topic for topic in self._expiring if topic in topics}
+        self._ttls_s = {topic: ttl_s for topic, ttl_s in self._ttls_s.items() if topic in topics}

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.limits import Limits
+from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.position import Position, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
@@ -33,10 +33,15 @@ def at(number: int) -> Position:
     acked=st.sets(st.integers(0, 19)),
     taken=st.integers(0, 10),
     through=st.integers(0, 25),
+    reason=st.sampled_from([None, Departure.EXPIRED]),
 )
 @settings(max_examples=12)
 def test_skipping_acknowledges_everything_up_to_there(
-    tmp_path_factory: pytest.TempPathFactory, acked: set[int], taken: int, through: int
+    tmp_path_factory: pytest.TempPathFactory,
+    acked: set[int],
+    taken: int,
+    through: int,
+    reason: Departure | None,
 ) -> None:
     async def play() -> None:
         path = tmp_path_factory.mktemp("skip")
@@ -46,7 +51,10 @@ def test_skipping_acknowledges_everything_up_to_there(
             consumer, sink = attach(subscription, permits=taken)
             await quiet(engine)
             consumer.acknowledge([at(number) for number in acked])  # type: ignore[attr-defined]
-            await subscription.skip_through(at(through))
+            backlog = subscription.statistics().backlog_entries
+            await subscription.skip_through(at(through), reason)
+            gone = backlog - subscription.statistics().backlog_entries
+            assert subscription.departed == ({(reason, False): gone} if reason else {})
             left = [at(n) for n in range(20) if n > through and n not in acked]
             assert list(subscription.unacknowledged(100)) == left
             assert subscription.last_unacknowledged == (left[-1] if left else None)

@@ -45,6 +45,8 @@ async def test_who_has_nothing_before_it_is_a_conflict_and_the_others_expire(
         assert backlog(running, "s") == 10
         assert (await admin("POST", "/t/all_subscription/expireMessages" + LONG_AGO))[0] == 409
         assert (backlog(running, "s"), backlog(running, "amqp")) == (0, 10)
+        figures = (await admin("GET", "/t/stats"))[1]["subscriptions"]["s"]
+        assert (figures["totalMsgExpired"], figures["lastExpireTimestamp"] > 0) == (10, True)
         assert (await admin("POST", PATH.format("none") + LONG_AGO))[0] == 404
 
 

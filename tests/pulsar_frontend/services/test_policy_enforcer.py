@@ -1,14 +1,20 @@
 """What is looked at from time to time: idle topics go."""
 
+from collections.abc import Container
+
 import pytest
+import trio
 from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
-from tests.pulsar_frontend.raw_client import connected
+from tests.pulsar_frontend.raw_client import WITHIN_S, connected
 
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.settings import WITHOUT_END, Retention
 from arneb_core.api.topics import Topic
 from arneb_pulsar.namespaces.defaults import DefaultPolicies
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.policy_enforcer import PolicyEnforcer
+from arneb_pulsar.services.rates import expired_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandMessage, CommandSendReceipt
 
 pytestmark = pytest.mark.real_time
@@ -86,8 +92,48 @@ async def test_what_a_consumer_holds_for_longer_than_it_lives_is_kept_no_longer(
         assert consumer.mark_delete == topic.last
         assert consumer.lengths == (0, 0)
         assert topic.subscriptions["amqp"].lengths == (1, 0)
+        assert (expired_of(consumer), expired_of(topic.subscriptions["amqp"])) == (1, 0)
         await publish(1)
         assert consumer.lengths == (0, 1)
+
+
+async def test_a_policy_by_which_messages_live_shorter_holds_at_once_for_what_is_held(
+    open_broker: OpenBroker,
+) -> None:
+    on_ms = 0
+    async with (
+        open_broker(clock=Clock(wall_ms=lambda: wall_clock_ms() + on_ms)) as running,
+        connected(running.context) as (client,),
+    ):
+        admin, looks = Admin(running), 0
+
+        async def look(now_ms: int, only: Container[int] | None = None) -> None:
+            nonlocal looks
+            await PolicyEnforcer.check_expiry(running.policy_enforcer, now_ms, only)
+            looks += 1
+
+        await client.producer("t")
+        await client.subscribe("t")
+        await client.flow(10)
+        await client.publish(b"x")
+        await client.reply()
+        on_ms = 60_000
+        consumer = topic_of(running).subscriptions["s"]
+        async with trio.open_nursery() as nursery:
+            running.policy_enforcer.check_expiry = look  # type: ignore[method-assign]
+            nursery.start_soon(running.policy_enforcer.expire_where_shortened)
+            for place, seconds, seen in ((NAMESPACE, 3600, 1), ("/t", 1800, 2), ("/t", 3600, 2)):
+                await admin("POST", f"{place}/messageTTL", seconds)
+                with trio.fail_after(WITHIN_S):
+                    while looks < seen:
+                        await trio.lowlevel.checkpoint()
+                assert consumer.lengths == (0, 1)
+            await admin("POST", "/t/messageTTL", 30)
+            with trio.fail_after(WITHIN_S):
+                while looks < 3:
+                    await trio.lowlevel.checkpoint()
+            assert (consumer.lengths, looks) == ((0, 0), 3)
+            nursery.cancel_scope.cancel()
 
 
 async def test_topics_keep_what_the_broker_says_since_its_start(open_broker: OpenBroker) -> None:
