@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from arneb_core.api.key_sharing import LookAhead
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
 from arneb_pulsar.namespaces.defaults import NO_DEFAULTS, DefaultPolicies
 from arneb_pulsar.namespaces.policies import Policies
@@ -19,6 +20,8 @@ NOT_NEGATIVE: Final = (
     "max_consumers_per_subscription",
     "max_subscriptions_per_topic",
     "max_topics_per_namespace",
+    "key_shared_look_ahead_per_consumer",
+    "key_shared_look_ahead_per_subscription",
 )
 POSITIVE: Final = (
     "handshake_timeout_s",
@@ -231,6 +234,20 @@ class PulsarConfig:
     hashes, the largest of which is split when a consumer joins. Pulsar's name of the key,
     ``subscriptionKeySharedUseConsistentHashing``, is taken too."""
 
+    key_shared_look_ahead_per_consumer: int = field(
+        default=2_000, metadata={"also": "keySharedLookAheadMsgInReplayThresholdPerConsumer"}
+    )
+    """How many messages, or batches, of a Key_Shared subscription may wait for the turn of their
+    keys, for each of its consumers, before nothing new is read; 0 = no limit of this kind.
+    Pulsar's ``keySharedLookAheadMsgInReplayThresholdPerConsumer``."""
+
+    key_shared_look_ahead_per_subscription: int = field(
+        default=20_000, metadata={"also": "keySharedLookAheadMsgInReplayThresholdPerSubscription"}
+    )
+    """The same for all its consumers together. Where both are 0, the most unacknowledged messages
+    of a consumer and of a subscription bound this too. Pulsar's
+    ``keySharedLookAheadMsgInReplayThresholdPerSubscription``."""
+
     transactions_open_max: int = field(
         default=10_000, metadata={"also": "maxActiveTransactionsPerCoordinator"}
     )
@@ -276,6 +293,19 @@ class PulsarConfig:
     def advertises(self, url: str) -> bool:
         """The settings name this URL as one to be told."""
         return url in (self.advertised_url, self.advertised_tls_url)
+
+    @property
+    def look_ahead(self) -> LookAhead:
+        """What may wait for the turn of its key."""
+        each, together = (
+            self.key_shared_look_ahead_per_consumer,
+            self.key_shared_look_ahead_per_subscription,
+        )
+        if each or together:
+            return LookAhead(each, together)
+        return LookAhead(
+            self.max_unacked_messages_per_consumer, self.max_unacked_messages_per_subscription
+        )
 
     @property
     def policies(self) -> Policies:

@@ -18,7 +18,23 @@ GROUP_TESTS: Final = ("tests/core/engine/test_groups.py",)
 RANGED_TESTS: Final = ("tests/core/engine/test_ranged.py",)
 SELECTOR_TESTS: Final = ("tests/core/dispatch/test_selector.py",)
 
+LOOK_AHEAD_TESTS: Final = ("tests/pulsar_frontend/server/test_key_shared.py",)
+
 KEYS_MUTANTS: Final = (
+    Mutant(
+        "as much waits for the turn of its key as by default",
+        "pulsar_frontend/arneb_pulsar/server/attachments.py",
+        "        return replace(wanted, mode=mode, look_ahead=config.look_ahead)\n",
+        "        return replace(wanted, mode=mode)\n",
+        LOOK_AHEAD_TESTS,
+    ),
+    Mutant(
+        "without limits of its own nothing bounds what waits",
+        "pulsar_frontend/arneb_pulsar/config.py",
+        "        if each or together:\n",
+        "        if True:\n",
+        LOOK_AHEAD_TESTS,
+    ),
     Mutant(
         "a slot that has drained is not counted",
         KEY_SHARED,
@@ -73,7 +89,7 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "what waits knows no bound",
         KEY_SHARED,
-        "        return len(self._waiting) < most\n",
+        "        return len(self._waiting) < self._look_ahead.most(len(self._receivers))\n",
         "        return True\n",
         KEY_SHARED_TESTS,
     ),

@@ -1,9 +1,10 @@
 """Key sharing: what a consumer of a Key_Shared subscription asks for.
 
-The rule: the first consumer decides how keys are shared out and whether order may be given up;
-the others must ask for the same.
+The rule: the first consumer decides how keys are shared out, whether order may be given up, and how
+much may wait; the others must ask for the same of the first two.
 """
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -23,6 +24,23 @@ class KeySharingMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class LookAhead:
+    """How many entries may wait for their keys' turn before nothing new is read; 0 = as many as
+    there are."""
+
+    per_consumer: int = 2_000
+    per_subscription: int = 20_000
+
+    def most(self, consumers: int) -> float:
+        """With so many consumers."""
+        bounds = self.per_consumer * consumers, self.per_subscription
+        return min((each for each in bounds if each), default=math.inf)
+
+
+AS_PULSAR: Final = LookAhead()
+
+
+@dataclass(frozen=True, slots=True)
 class KeySharing:
     """``ranges`` are for sticky consumers. ``in_order``: a key that moves to another consumer
     stays away from it until the one before has answered all it holds of it."""
@@ -30,6 +48,7 @@ class KeySharing:
     mode: KeySharingMode = KeySharingMode.CONSISTENT_HASHING
     ranges: tuple[SlotRange, ...] = ()
     in_order: bool = True
+    look_ahead: LookAhead = AS_PULSAR
 
 
 IN_ORDER: Final = KeySharing()

@@ -76,7 +76,8 @@ def _failover(spec: ConsumerSpec, topic: str) -> FailoverDispatcher:
 
 def _key_shared(spec: ConsumerSpec, topic: str) -> KeySharedDispatcher:
     sharing = spec.sharing
-    return KeySharedDispatcher(SELECTORS[sharing.mode](), in_order=sharing.in_order)
+    selector = SELECTORS[sharing.mode]()
+    return KeySharedDispatcher(selector, in_order=sharing.in_order, look_ahead=sharing.look_ahead)
 
 
 DISPATCHERS: Final[

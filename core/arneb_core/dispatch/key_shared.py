@@ -16,22 +16,16 @@ gives these up.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.key_sharing import DrainingSlot, KeyShare, SlotRange
+from arneb_core.api.key_sharing import AS_PULSAR, DrainingSlot, KeyShare, LookAhead, SlotRange
 from arneb_core.api.position import Position
 from arneb_core.dispatch.groups import HeldGroups, slot_of
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import Selector
 from arneb_core.dispatch.waiting_keys import WaitingKeys
-
-LOOK_AHEAD_PER_RECEIVER: Final = 2_000
-LOOK_AHEAD_MAX: Final = 20_000
-"""Entries that may wait for their keys' turn before nothing new is read (Pulsar's
-``keySharedLookAheadMsgInReplayThresholdPerConsumer`` and ``…PerSubscription``)."""
 
 
 @dataclass(slots=True)
@@ -58,8 +52,11 @@ class Owners(dict[int, Receiver | None]):
 class KeySharedDispatcher:
     """Decides by key who gets what."""
 
-    def __init__(self, selector: Selector, *, in_order: bool = True) -> None:
+    def __init__(
+        self, selector: Selector, *, in_order: bool = True, look_ahead: LookAhead = AS_PULSAR
+    ) -> None:
         self._selector = selector
+        self._look_ahead = look_ahead
         self.in_order = in_order
         """A slot waits for its former owner."""
         self._receivers: list[Receiver] = []
@@ -108,8 +105,7 @@ class KeySharedDispatcher:
     @property
     def may_look_ahead(self) -> bool:
         """Not too much waits yet."""
-        most = min(LOOK_AHEAD_MAX, LOOK_AHEAD_PER_RECEIVER * len(self._receivers))
-        return len(self._waiting) < most
+        return len(self._waiting) < self._look_ahead.most(len(self._receivers))
 
     def slots(self, hashes: Sequence[int]) -> list[int]:
         """The slots of keys."""

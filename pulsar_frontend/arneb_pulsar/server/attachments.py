@@ -191,7 +191,7 @@ class Attachments:
 
     def _sharing(self, wanted: KeySharing) -> KeySharing:
         """``wanted``, with the broker's choice where it has one."""
-        config = self._context.config
-        if wanted.mode is KeySharingMode.STICKY or config.key_shared_consistent_hashing:
-            return wanted
-        return replace(wanted, mode=KeySharingMode.HASH_RANGES)
+        config, mode = self._context.config, wanted.mode
+        if mode is not KeySharingMode.STICKY and not config.key_shared_consistent_hashing:
+            mode = KeySharingMode.HASH_RANGES
+        return replace(wanted, mode=mode, look_ahead=config.look_ahead)

@@ -8,10 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyroaring import BitMap64
 
 from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.key_sharing import DrainingSlot, KeyShare
+from arneb_core.api.key_sharing import DrainingSlot, KeyShare, LookAhead
 from arneb_core.api.position import Position
 from arneb_core.dispatch.auto_split import AutoSplitSelector
-from arneb_core.dispatch.key_shared import LOOK_AHEAD_PER_RECEIVER, KeySharedDispatcher
+from arneb_core.dispatch.key_shared import KeySharedDispatcher
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS
 
@@ -104,16 +104,30 @@ def test_a_group_whose_slot_comes_back_waits_in_it_again() -> None:
     assert [dispatcher.take_due(holder)[0] for _ in range(2)] == [Position(1), Position(2)]
 
 
-@pytest.mark.parametrize("receivers", [1, 3])
-def test_how_much_may_wait_depends_on_how_many_there_are(receivers: int) -> None:
-    dispatcher = KeySharedDispatcher(AutoSplitSelector())
+@pytest.mark.parametrize(
+    ("look_ahead", "receivers", "most"),
+    [
+        (LookAhead(), 1, 2_000),
+        (LookAhead(), 3, 6_000),
+        (LookAhead(), 11, 20_000),
+        (LookAhead(5, 0), 3, 15),
+        (LookAhead(0, 7), 3, 7),
+    ],
+)
+def test_how_much_may_wait_depends_on_how_many_there_are(
+    look_ahead: LookAhead, receivers: int, most: int
+) -> None:
+    dispatcher = KeySharedDispatcher(AutoSplitSelector(), look_ahead=look_ahead)
     for number in range(receivers):
         dispatcher.add(receiver(str(number), 0))
-    most = LOOK_AHEAD_PER_RECEIVER * receivers
     dispatcher.wait([Position(each) for each in range(most - 1)], [1] * (most - 1))
     assert dispatcher.may_look_ahead
     dispatcher.wait([Position(most)], [1])
     assert not dispatcher.may_look_ahead
+
+
+def test_without_limits_all_may_wait() -> None:
+    assert LookAhead(0, 0).most(1) == float("inf")
 
 
 class KeyShared(RuleBasedStateMachine):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -16,7 +17,7 @@ from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
 from arneb_core.api.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch
 from arneb_core.api.hashing import key_hash
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode, LookAhead
 from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
@@ -88,7 +89,7 @@ class Machine:
             free = [(each,) for each in HALVES if (each,) not in taken]
             if not free:
                 return
-            sharing = KeySharing(KeySharingMode.STICKY, free[0])
+            sharing = replace(sharing, ranges=free[0])
         number, self.next_number = self.next_number, self.next_number + 1
         spec = ConsumerSpec(f"c{number % 2}", KEY_SHARED, sharing=sharing)
         self.model.came(number, spec)
@@ -256,9 +257,9 @@ def test_key_shared_agrees_with_its_model(sharing: KeySharing) -> None:
         note(f"{program}")
         with TemporaryDirectory() as directory, ExitStack() as small:
             small.enter_context(patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", held_bytes))
-            small.enter_context(patch("arneb_core.dispatch.key_shared.LOOK_AHEAD_PER_RECEIVER", 5))
             small.enter_context(patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 12))
-            trio.run(run_program, Path(directory, "data"), sharing, program)
+            wanted = replace(sharing, look_ahead=LookAhead(5))
+            trio.run(run_program, Path(directory, "data"), wanted, program)
 
     play()
 
@@ -371,27 +372,26 @@ async def test_what_waits_is_bounded_and_nobody_starves(data_dir: Path) -> None:
     """One without permits cannot make the broker read on and on; the other gets on with what
     was read, and with the rest when there is room."""
     limit = 30
-    with patch("arneb_core.dispatch.key_shared.LOOK_AHEAD_PER_RECEIVER", limit // 2):
-        async with open_engine(data_dir) as engine:
-            subscription, (one, one_sink), (two, two_sink) = await begin(
-                engine, "a", "b", permits=0
-            )
-            slow, quick = two_keys(one, two)
-            bodies = [b"%d" % number for number in range(100)]
-            for body in bodies:
-                await append(engine, "t", [*keyed(slow, body), *keyed(quick, body)])
-            two.flow(1000)
-            await quiet(engine)
-            assert one_sink.bodies == []
-            assert two_sink.bodies == bodies[:limit]
-            assert len(subscription.machine.keys.waiting) == limit
-            one.flow(10)
-            await quiet(engine)
-            assert one_sink.bodies == bodies[:10]
-            assert two_sink.bodies == bodies[: limit + 10]
-            one.flow(1000)
-            await quiet(engine)
-            assert keys_of([one_sink, two_sink]) == [bodies, bodies]
+    async with open_engine(data_dir) as engine:
+        subscription, (one, one_sink), (two, two_sink) = await begin(
+            engine, "a", "b", permits=0, look_ahead=LookAhead(limit // 2)
+        )
+        slow, quick = two_keys(one, two)
+        bodies = [b"%d" % number for number in range(100)]
+        for body in bodies:
+            await append(engine, "t", [*keyed(slow, body), *keyed(quick, body)])
+        two.flow(1000)
+        await quiet(engine)
+        assert one_sink.bodies == []
+        assert two_sink.bodies == bodies[:limit]
+        assert len(subscription.machine.keys.waiting) == limit
+        one.flow(10)
+        await quiet(engine)
+        assert one_sink.bodies == bodies[:10]
+        assert two_sink.bodies == bodies[: limit + 10]
+        one.flow(1000)
+        await quiet(engine)
+        assert keys_of([one_sink, two_sink]) == [bodies, bodies]
 
 
 async def test_a_batch_has_the_key_of_its_entry_and_costs_what_is_left(data_dir: Path) -> None:
