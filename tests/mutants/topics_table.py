@@ -192,15 +192,15 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "what consumers hold for longer than it lives stays in the log",
         PULSAR + "services/policy_enforcer.py",
-        "                await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
-        "                pass\n",
+        "await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
+        "pass\n",
         ENFORCER_TESTS,
     ),
     Mutant(
         "what consumers hold is forgotten before its time",
         PULSAR + "services/policy_enforcer.py",
-        "                await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
-        "                await forget_older(topic, now_ms, Departure.EXPIRED)\n",
+        "await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
+        "await forget_older(topic, now_ms, Departure.EXPIRED)\n",
         ENFORCER_TESTS,
     ),
     Mutant(
