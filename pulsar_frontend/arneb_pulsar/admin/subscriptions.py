@@ -1,12 +1,13 @@
 """Subscriptions: made, removed and moved."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import trio
 
 from arneb_core.api.entry import read_header
-from arneb_core.api.errors import SubscriptionNotFound
+from arneb_core.api.errors import SubscriptionFenced, SubscriptionNotFound
 from arneb_core.api.position import Position, position
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
@@ -27,6 +28,7 @@ from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, rea
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_access import subscribe
+from arneb_pulsar.session.errors import RESET_UNDER_WAY
 
 COUNTED_AT_ONCE: Final = 10_000
 """Positions looked at between two checkpoints by whoever asks for the nth."""
@@ -145,9 +147,19 @@ async def reset_to_time(context: BrokerContext, request: AdminRequest) -> AdminR
     timestamp = request.number("timestamp")
 
     async def work(topic: Topic, subscription: Subscription) -> None:
-        await subscription.seek_time(timestamp)
+        with _reset():
+            await subscription.seek_time(timestamp)
 
     return await _each(context, request, work)
+
+
+@contextmanager
+def _reset() -> Iterator[None]:
+    """Whoever comes while somebody else resets the subscription is told so."""
+    try:
+        yield
+    except SubscriptionFenced as error:
+        raise AdminError(412, f"Failed for Subscription Busy: {RESET_UNDER_WAY}") from error
 
 
 async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -155,17 +167,19 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
     topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.json()
-    place = place_of(wanted)
+    place, mask = place_of(wanted), None
     if place is None:
-        await subscription.seek(topic.first or position(1, 0))
-        return DONE
-    entry = await topic.entry_at(place)
-    size = 1 if entry is None else read_header(entry).messages
-    passed = passed_of(wanted, size)
-    if passed < size:
-        await subscription.seek(place, (1 << size) - (1 << passed) if passed else None)
+        place = topic.first or position(1, 0)
     else:
-        await subscription.seek(Position(place + 1))
+        entry = await topic.entry_at(place)
+        size = 1 if entry is None else read_header(entry).messages
+        passed = passed_of(wanted, size)
+        if passed >= size:
+            place = Position(place + 1)
+        elif passed:
+            mask = (1 << size) - (1 << passed)
+    with _reset():
+        await subscription.seek(place, mask)
     return DONE
 
 

@@ -14,6 +14,7 @@ from arneb_core.api.errors import (
     CoreError,
     NotAllowed,
     SubscriptionBusy,
+    SubscriptionFenced,
     SubscriptionNotFound,
     TopicFenced,
 )
@@ -36,6 +37,7 @@ from arneb_pulsar.services.quotas import exceeded_quota
 from arneb_pulsar.services.topic_access import last_message, open_topic, subscribe
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import (
+    RESET_UNDER_WAY,
     Failure,
     RequestRefused,
     TopicTerminated,
@@ -61,6 +63,9 @@ SCHEMA_NEEDED: Final = (
     "Producers cannot connect or send message without a schema to topics with a schema"
     "when SchemaValidationEnforced is enabled"
 )
+
+BY_PLACE: Final = "Error when resetting subscription"
+BY_TIME: Final = "Reset subscription to publish time error"
 
 NOT_ALONE: Final = "Unconnected or shared consumer attempting to unsubscribe"
 
@@ -264,6 +269,7 @@ class Requests:
         """Move the subscription; whatever goes wrong is UnknownError, as in Pulsar."""
         failure = None
         attached = self._consumers.find(effect.key)
+        what = BY_TIME if effect.place is None else BY_PLACE
         try:
             if attached is None:
                 failure = Failure(pb.UnknownError, "The consumer is gone")
@@ -271,8 +277,10 @@ class Requests:
                 await attached.subscription.seek(effect.place, effect.mask)
             else:
                 await attached.subscription.seek_time(effect.publish_time_ms or 0)
+        except SubscriptionFenced:
+            failure = Failure(pb.UnknownError, f"{what}: {RESET_UNDER_WAY}")
         except CoreError as error:
-            failure = Failure(pb.UnknownError, f"Reset of the subscription failed: {error}")
+            failure = Failure(pb.UnknownError, f"{what}: {error}")
         self._connection.tell(events.SeekDone(effect.key, effect.request_id, failure))
 
     async def unsubscribe(self, effect: effects.Unsubscribe) -> None:

@@ -69,8 +69,13 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
 TEXTS: Final[dict[type[core.CoreError], str]] = {
     core.SubscriptionTypeMismatch: "Subscription is of different type: {}",
     core.ConsumerBusy: "Exclusive consumer is already connected",
+    core.SubscriptionFenced: "Subscription is fenced",
 }
 """What clients of Pulsar hear for it, around or instead of the core's words."""
+
+
+RESET_UNDER_WAY: Final = "Failed to fence subscription"
+"""What whoever resets a subscription hears while somebody else does."""
 
 
 def failure_of(error: core.CoreError) -> Failure:

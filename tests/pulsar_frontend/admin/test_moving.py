@@ -8,6 +8,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import body_of, connected
 from tests.pulsar_frontend.session.playbook import received
 
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSend, CommandSendReceipt
 
 pytestmark = pytest.mark.real_time
@@ -51,3 +52,26 @@ async def test_a_subscription_is_moved_to_a_message_of_a_batch_or_behind_it(
         for wrong in ({"batchIndex": "x"}, {"excluded": 2.5}):
             refused = {"ledgerId": 1, "entryId": 1} | wrong
             assert (await admin("POST", "/t/subscription/s/resetcursor", refused))[0] == 400
+
+
+async def test_who_comes_while_a_subscription_is_reset_is_told_so(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin, fenced = Admin(running), "Failed to fence subscription"
+        await client.subscribe("t")
+        topic = running.core.topics["persistent://public/default/t"]
+        machine = topic.subscriptions["s"].machine  # type: ignore[attr-defined]
+        machine.seek_begins()
+        for way, body in (("", {"ledgerId": 1, "entryId": 0}), ("/0", None)):
+            refused = await admin("POST", f"/t/subscription/s/resetcursor{way}", body)
+            assert refused == (412, {"reason": f"Failed for Subscription Busy: {fenced}"})
+        for text, place in (
+            ("Error when resetting subscription", {"message_id": {"ledgerId": 1, "entryId": 0}}),
+            ("Reset subscription to publish time error", {"message_publish_time": 1}),
+        ):
+            await client.send(pb.CommandSeek(consumer_id=1, request_id=9, **place))
+            answer = await client.expect(pb.CommandError)
+            assert (answer.error, answer.message) == (pb.UnknownError, f"{text}: {fenced}")
+        answer = await client.subscribe("t", consumer_id=2)
+        assert (answer.error, answer.message) == (pb.ServiceNotReady, "Subscription is fenced")
+        machine.seek_ends()
+        assert (await admin("POST", "/t/subscription/s/resetcursor/0"))[0] == 204
