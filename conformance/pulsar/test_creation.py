@@ -133,6 +133,18 @@ def test_a_tenant_of_another_cluster_has_no_namespace_here(admin: Admin, name: N
     admin.delete(f"/admin/v2/clusters/{cluster}")
 
 
+def test_what_is_said_of_a_cluster_is_shown(admin: Admin, name: Named) -> None:
+    path = f"/admin/v2/clusters/{name('c')}"
+    said = {"proxyServiceUrl": "pulsar+ssl://127.0.0.1:1", "proxyProtocol": "SNI"}
+    said |= {"listenerName": "outside", "brokerClientKeyFilePath": "key.pem"}
+    admin.put(path, said | {"brokerClientTlsEnabled": True})
+    shown = admin.get(path)
+    assert {key: shown.get(key) for key in said} == said
+    assert shown["brokerClientTlsEnabled"] is True
+    assert status(admin, "POST", path, {"proxyServiceUrl": "http://127.0.0.1:1"}) == 400
+    admin.delete(path)
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

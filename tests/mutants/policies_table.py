@@ -116,7 +116,7 @@ POLICY_MUTANTS: Final = (
     Mutant(
         "an address of a cluster is any text",
         PULSAR + "admin/clusters.py",
-        ' and not address.startswith(f"{scheme}//"):',
+        ' and not address.startswith(tuple(f"{each}//" for each in schemes)):',
         " and False:",
         ("tests/pulsar_frontend/admin/test_clusters.py",),
     ),

@@ -190,6 +190,27 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_moving.py",),
     ),
     Mutant(
+        "who comes while a subscription is reset is told what the core calls it",
+        PULSAR + "session/errors.py",
+        '    core.SubscriptionFenced: "Subscription is fenced",\n',
+        "",
+        (TESTS + "admin/test_moving.py",),
+    ),
+    Mutant(
+        "a reset while another is under way is a conflict",
+        PULSAR + "admin/subscriptions.py",
+        '        raise AdminError(412, f"Failed for',
+        '        raise AdminError(409, f"Failed for',
+        (TESTS + "admin/test_moving.py",),
+    ),
+    Mutant(
+        "how another cluster is reached by a proxy is forgotten",
+        PULSAR + "admin/clusters.py",
+        '            found["proxyProtocol"] = protocol\n',
+        "            pass\n",
+        (TESTS + "admin/test_clusters.py",),
+    ),
+    Mutant(
         "what consumers hold for longer than it lives stays in the log",
         PULSAR + "services/policy_enforcer.py",
         "await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",

@@ -4,6 +4,7 @@ The rule: other clusters can be written down, as set-up scripts do; nothing is r
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from arneb_pulsar.admin.creation import allowed_clusters
@@ -21,8 +22,8 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import SUPER_USER, anybody, on_policy, on_tenant
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import ENTITY
-from arneb_pulsar.namespaces.coercion import WrongKind
-from arneb_pulsar.namespaces.fields import read_table, read_text, read_texts
+from arneb_pulsar.namespaces.coercion import WrongKind, named
+from arneb_pulsar.namespaces.fields import read_flag, read_table, read_text, read_texts
 from arneb_pulsar.services.context import BrokerContext
 
 
@@ -41,14 +42,15 @@ async def get_cluster(context: BrokerContext, request: AdminRequest) -> AdminRep
         found = {"serviceUrl": f"http://{request.host}"}
         found |= {key: url for key, url in urls.items() if url}
         found |= NO_STORES
-    return document(found | dict(context.namespaces.clusters.get(name, {})) | NO_TLS)
+    return document(NO_TLS | found | dict(context.namespaces.clusters.get(name, {})))
 
 
-NO_TLS: Final = {
-    "brokerClientTlsEnabled": False,
-    "tlsAllowInsecureConnection": False,
-    "brokerClientTlsEnabledWithKeyStore": False,
-}
+FLAGS: Final = (
+    "brokerClientTlsEnabled",
+    "tlsAllowInsecureConnection",
+    "brokerClientTlsEnabledWithKeyStore",
+)
+NO_TLS: Final = dict.fromkeys(FLAGS, False)
 NO_STORES: Final = {
     "brokerClientTlsTrustStoreType": "JKS",
     "brokerClientTlsKeyStoreType": "JKS",
@@ -56,19 +58,34 @@ NO_STORES: Final = {
 }
 """This broker is no client of other clusters."""
 
-URLS: Final = {
-    "serviceUrl": ("service url", "http://pulsar.example.com:8080"),
-    "serviceUrlTls": ("service tls url", "https://pulsar.example.com:8443"),
-    "brokerServiceUrl": ("broker service url", "pulsar://pulsar.example.com:6650"),
-    "brokerServiceUrlTls": ("broker service tls url", "pulsar+ssl://pulsar.example.com:6651"),
+URLS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "serviceUrl": ("service url", ["http://pulsar.example.com:8080"]),
+    "serviceUrlTls": ("service tls url", ["https://pulsar.example.com:8443"]),
+    "brokerServiceUrl": ("broker service url", ["pulsar://pulsar.example.com:6650"]),
+    "brokerServiceUrlTls": ("broker service tls url", ["pulsar+ssl://pulsar.example.com:6651"]),
+    "proxyServiceUrl": (
+        "proxy service url",
+        ["pulsar+ssl://ats-proxy.example.com:4443", "pulsar://ats-proxy.example.com:4080"],
+    ),
 }
-"""Addresses, each with what it is called and an example, whose scheme it has."""
+"""Addresses, each with what it is called and examples, one of whose schemes it has."""
 
-STORES: Final = (
+TEXTS: Final = (
+    "authenticationPlugin",
     "brokerClientTlsTrustStoreType",
+    "brokerClientTlsTrustStore",
     "brokerClientTlsKeyStoreType",
+    "brokerClientTlsKeyStore",
+    "brokerClientTrustCertsFilePath",
+    "brokerClientKeyFilePath",
+    "brokerClientCertificateFilePath",
     "brokerClientSslFactoryPlugin",
+    "brokerClientSslFactoryPluginParams",
+    "listenerName",
 )
+"""How its clients reach it, as far as that is no secret."""
+
+PROXY_PROTOCOLS: Final = ("SNI",)
 
 
 def clusters_of(context: BrokerContext) -> set[str]:
@@ -84,22 +101,25 @@ def cluster_of(context: BrokerContext, request: AdminRequest) -> str:
     return name
 
 
-def _said(request: AdminRequest) -> dict[str, str]:
+def _said(request: AdminRequest) -> dict[str, Any]:
     """What is said of a cluster. Raises :class:`AdminError`."""
     given = request.given()
     if given is None:
         raise AdminError(400, "cluster data is required")
     try:
         table = read_table(given)
-        found = {
-            name: read_text(table[name]) for name in (*URLS, *STORES) if table.get(name) is not None
+        found: dict[str, Any] = {
+            name: read_text(table[name]) for name in (*URLS, *TEXTS) if table.get(name) is not None
         }
-    except WrongKind as error:
+        found |= {name: read_flag(table.get(name)) for name in FLAGS}
+        if (protocol := named(table.get("proxyProtocol"), PROXY_PROTOCOLS)) is not None:
+            found["proxyProtocol"] = protocol
+    except ValueError as error:
         raise AdminError(400, str(error)) from error
-    for name, (what, example) in URLS.items():
-        scheme = example.partition("//")[0]
-        if (address := found.get(name, "")).strip() and not address.startswith(f"{scheme}//"):
-            raise AdminError(400, f"Illegal {what}, example: {example}")
+    for name, (what, examples) in URLS.items():
+        address, schemes = found.get(name, ""), [each.partition("//")[0] for each in examples]
+        if address.strip() and not address.startswith(tuple(f"{each}//" for each in schemes)):
+            raise AdminError(400, f"Illegal {what}, example: {' or '.join(examples)}")
     return found
 
 

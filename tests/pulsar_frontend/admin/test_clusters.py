@@ -40,6 +40,8 @@ async def test_settings_are_told_by_their_names_in_pulsar(open_broker: OpenBroke
         ({"brokerServiceUrl": "PULSAR://127.0.0.1:1"}, "Illegal broker service url"),
         ({"brokerServiceUrlTls": 7}, "Illegal broker service tls url"),
         ({"serviceUrl": []}, "expected text"),
+        ({"proxyServiceUrl": "http://127.0.0.1:1"}, "Illegal proxy service url, example: pulsar+"),
+        ({"brokerClientTlsEnabled": "x"}, "expected true or false"),
     ],
 )
 async def test_a_cluster_has_addresses(open_broker: OpenBroker, body: Any, words: str) -> None:
@@ -49,10 +51,12 @@ async def test_a_cluster_has_addresses(open_broker: OpenBroker, body: Any, words
 
 
 async def test_what_was_said_of_a_cluster_is_shown(open_broker: OpenBroker) -> None:
-    said = {"serviceUrl": "", "brokerServiceUrl": "pulsar://h:1"}
-    said |= {"brokerClientTlsKeyStoreType": "PKCS12"}
+    said: dict[str, Any] = {"serviceUrl": "", "brokerServiceUrl": "pulsar://h:1"}
+    said |= {"brokerClientTlsKeyStoreType": "PKCS12", "proxyServiceUrl": "pulsar+ssl://h:2"}
+    said |= {"proxyProtocol": "SNI", "listenerName": "outside", "tlsAllowInsecureConnection": True}
+    secret = {"authenticationParameters": "token", "brokerClientTlsKeyStorePassword": "word"}
     async with open_broker() as running:
         admin = Admin(running)
-        assert (await admin("PUT", f"{ROOT}clusters/c", said))[0] == 200
+        assert (await admin("PUT", f"{ROOT}clusters/c", said | secret))[0] == 200
         _, shown = await admin("GET", f"{ROOT}clusters/c")
         assert {name: it for name, it in shown.items() if it is not False} == said
