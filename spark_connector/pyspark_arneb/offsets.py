@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from arneb_core.api.position import AFTER_ALL, Position, position, render
 from pyspark_arneb.log.topics import full_name, partition_index, short_name, without_partition
@@ -29,28 +29,60 @@ _KAFKAS: Final = {-2: EARLIEST, -1: LATEST}
 _FORMS: Final = '"ledger:entry", "ledger:entry@topic id", earliest or latest'
 
 
+Bound = TypeVar("Bound")
+
+
 @dataclass(frozen=True, slots=True)
-class Offsets:
-    """A bound in every topic: ``positions`` by the name that was given, ``default`` for the others.
+class ByTopic(Generic[Bound]):
+    """A bound in every topic: ``topics`` by the name that was given, ``default`` for the others.
 
     The name of a partitioned topic stands for all its partitions; in ``partitions`` each has its
     own, by that name and its number.
     """
 
-    default: Position
-    positions: Mapping[str, Position] = field(default_factory=dict)
-    partitions: Mapping[tuple[str, int], Position] = field(default_factory=dict)
-    topic_ids: Mapping[str | tuple[str, int], int] = field(default_factory=dict)
-    """The ids that were given with some of them."""
+    default: Bound
+    topics: Mapping[str, Bound] = field(default_factory=dict)
+    partitions: Mapping[tuple[str, int], Bound] = field(default_factory=dict)
 
-    def of(self, topic: str) -> Position:
+    def of(self, topic: str) -> Bound:
         """The bound in the log ``topic``."""
         name, numbered = without_partition(topic), _numbered(topic)
-        if topic in self.positions:
-            return self.positions[topic]
+        if topic in self.topics:
+            return self.topics[topic]
         if numbered in self.partitions:
             return self.partitions[numbered]
-        return self.positions.get(name, self.default)
+        return self.topics.get(name, self.default)
+
+    def bounds(self) -> Iterator[Bound]:
+        """All of them."""
+        yield self.default
+        yield from self.topics.values()
+        yield from self.partitions.values()
+
+    def unread(self, topics: Collection[str]) -> Iterator[str]:
+        """What was named and stands for none of ``topics``, in words for the user."""
+        known = {*topics, *map(without_partition, topics)}
+        numbered = set(map(_numbered, topics))
+        yield from (f"topic {name}" for name in self.topics if name not in known)
+        for name, number in self.partitions:
+            if (name, number) not in numbered:
+                yield f"partition {number} of topic {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Times(ByTopic[int | None]):
+    """Of times in ms since the epoch; None where there is no bound."""
+
+
+NO_TIMES: Final = Times(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets(ByTopic[Position]):
+    """Of places."""
+
+    topic_ids: Mapping[str | tuple[str, int], int] = field(default_factory=dict)
+    """The ids that were given with some of them."""
 
     def topic_id_of(self, topic: str) -> int | None:
         """The id that the log ``topic`` must have for its bound to mean anything."""
@@ -59,31 +91,16 @@ class Offsets:
                 return self.topic_ids[key]
         return None
 
-    def places(self) -> Iterator[Position]:
-        """All of the bounds."""
-        yield self.default
-        yield from self.positions.values()
-        yield from self.partitions.values()
-
     def crossed(self, end: "Offsets") -> Iterator[str]:
         """Of what is named here and in ``end``, whatever would end before it begins, in words."""
-        for name, begin in self.positions.items():
-            if begin > end.positions.get(name, LATEST):
-                places = f"{render(begin)} to {render(end.positions[name])}"
+        for name, begin in self.topics.items():
+            if begin > end.topics.get(name, LATEST):
+                places = f"{render(begin)} to {render(end.topics[name])}"
                 yield f"topic {short_name(name)} from {places}"
         for (name, number), begin in self.partitions.items():
             if begin > end.partitions.get((name, number), LATEST):
                 places = f"{render(begin)} to {render(end.partitions[name, number])}"
                 yield f"partition {number} of topic {short_name(name)} from {places}"
-
-    def unread(self, topics: Collection[str]) -> Iterator[str]:
-        """What was named and stands for none of ``topics``, in words for the user."""
-        known = {*topics, *map(without_partition, topics)}
-        numbered = set(map(_numbered, topics))
-        yield from (f"topic {name}" for name in self.positions if name not in known)
-        for name, number in self.partitions:
-            if (name, number) not in numbered:
-                yield f"partition {number} of topic {name}"
 
 
 def _numbered(topic: str) -> tuple[str, int]:
@@ -98,29 +115,52 @@ def offsets(default: Position) -> Callable[[str], Offsets]:
     def parse(text: str) -> Offsets:
         if text.lower() in _EDGES:
             return Offsets(_EDGES[text.lower()])
-        try:
-            given = json.loads(text)
-        except ValueError:
-            given = None
-        if not isinstance(given, dict):
+        given = _object(text)
+        if given is None:
             raise ValueError(
                 f'expected earliest, latest or {{"topic": "ledger:entry"}}, got {text!r}'
             )
-        return _offsets_of(given, default)
+        topics, partitions = _by_topic(given, _place)
+        return Offsets(
+            default,
+            {topic: place for topic, (place, _) in topics.items()},
+            {key: place for key, (place, _) in partitions.items()},
+            {
+                key: id_
+                for key, (_, id_) in [*topics.items(), *partitions.items()]
+                if id_ is not None
+            },
+        )
 
     return parse
 
 
-def _offsets_of(given: Mapping[str, object], default: Position) -> Offsets:
-    positions: dict[str, Position] = {}
-    partitions: dict[tuple[str, int], Position] = {}
-    topic_ids: dict[str | tuple[str, int], int] = {}
+def times(text: str) -> Times:
+    """What an option says that has a time for each topic. Raises :class:`ValueError`."""
+    given = _object(text)
+    if given is None:
+        raise ValueError(f'expected {{"topic": {{"0": 1767225600000}}}}, got {text!r}')
+    return Times(None, *_by_topic(given, _time_ms))
+
+
+def _object(text: str) -> Mapping[str, object] | None:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _by_topic(
+    given: Mapping[str, object], parse: Callable[[object, str], Bound]
+) -> tuple[dict[str, Bound], dict[tuple[str, int], Bound]]:
+    """The bounds of topics and of partitions; ``parse`` is told where each stands."""
+    topics: dict[str, Bound] = {}
+    partitions: dict[tuple[str, int], Bound] = {}
     for name, bound in given.items():
         topic = full_name(name)
         if not isinstance(bound, dict):
-            positions[topic], topic_id = _place(bound, f"topic {short_name(topic)}")
-            if topic_id is not None:
-                topic_ids[topic] = topic_id
+            topics[topic] = parse(bound, f"topic {short_name(topic)}")
             continue
         for number, each in bound.items():
             if not number.isdecimal() or len(number) > 9:
@@ -128,12 +168,15 @@ def _offsets_of(given: Mapping[str, object], default: Position) -> Offsets:
                     f"expected the number of a partition of topic {short_name(topic)}, "
                     f"got {number!r}"
                 )
-            key = topic, int(number)
             where = f"partition {number} of topic {short_name(topic)}"
-            partitions[key], topic_id = _place(each, where)
-            if topic_id is not None:
-                topic_ids[key] = topic_id
-    return Offsets(default, positions, partitions, topic_ids)
+            partitions[topic, int(number)] = parse(each, where)
+    return topics, partitions
+
+
+def _time_ms(given: object, where: str) -> int:
+    if type(given) is not int or given < 0:
+        raise ValueError(f"expected ms since the epoch for {where}, got {given!r}")
+    return given
 
 
 def _place(given: object, where: str) -> tuple[Position, int | None]:

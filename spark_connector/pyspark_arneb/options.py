@@ -21,7 +21,7 @@ from pyspark_arneb.log.block_source import Location
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.log.topics import TopicSelection, full_name
-from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, offsets
+from pyspark_arneb.offsets import EARLIEST, LATEST, NO_TIMES, Offsets, Times, offsets, times
 from pyspark_arneb.option_table import GivenOptions, Option, OptionError, aliases_of
 from pyspark_arneb.option_values import (
     boolean,
@@ -97,8 +97,8 @@ class ReadOptions:
     topics: TopicSelection
     start: Offsets = FROM_EARLIEST
     end: Offsets = TO_LATEST
-    starting_time_ms: int | None = None
-    ending_time_ms: int | None = None
+    starting_times: Times = NO_TIMES
+    ending_times: Times = NO_TIMES
     partitions_min: int | None = None
     records_per_partition_max: int | None = None
     fail_on_data_loss: bool = True
@@ -124,7 +124,7 @@ class ReadOptions:
     @property
     def has_time_bounds(self) -> bool:
         """Whether rows are chosen by their publish time too."""
-        return self.starting_time_ms is not None or self.ending_time_ms is not None
+        return self.starting_times != NO_TIMES or self.ending_times != NO_TIMES
 
     def lose(self, loss: object) -> None:
         """Raise :class:`.DataLossError`, or log what is lost if losses are allowed."""
@@ -173,6 +173,11 @@ READ_OPTIONS: Final = (
            "epoch or ISO 8601; wins over offsets", ("startingTimestamp",)),
     Option("endingTime", "none", "such a time at which reading ends, exclusive; batch only",
            ("endingTimestamp",)),
+    Option("startingOffsetsByTimestamp", "none",
+           "such times for single topics or partitions, in ms: "
+           "`{\"orders\": {\"0\": 1767225600000}}`; they win over offsets, and one "
+           "time for all wins over them"),
+    Option("endingOffsetsByTimestamp", "none", "the same of where reading ends; batch only"),
     Option("timeZone", "`UTC`",
            "of times that do not say theirs: a name such as `Europe/Berlin`. The session's own "
            "zone does not reach a Python source"),
@@ -239,8 +244,8 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
         topics=_topics(options),
         start=options.parse("startingOffsets", offsets(EARLIEST), Offsets(start)),
         end=_ending(options),
-        starting_time_ms=options.parse("startingTime", time_ms(zone), None),
-        ending_time_ms=options.parse("endingTime", time_ms(zone), None),
+        starting_times=_times(options, "startingTime", "startingOffsetsByTimestamp", zone),
+        ending_times=_times(options, "endingTime", "endingOffsetsByTimestamp", zone),
         partitions_min=options.parse("minPartitions", count, None),
         records_per_partition_max=options.parse("maxRecordsPerPartition", count, None),
         fail_on_data_loss=options.parse("failOnDataLoss", boolean, True),
@@ -322,9 +327,16 @@ def _topics(options: GivenOptions) -> TopicSelection:
 
 def _ending(options: GivenOptions) -> Offsets:
     end = options.parse("endingOffsets", offsets(LATEST), Offsets(LATEST))
-    if EARLIEST in end.places():
+    if EARLIEST in end.bounds():
         raise OptionError("endingOffsets", "earliest would read nothing; expected latest or JSON")
     return end
+
+
+def _times(options: GivenOptions, one: str, by_topic: str, zone: tzinfo) -> Times:
+    """One time for all topics goes before those of single topics, as in Kafka's source."""
+    by_name = options.parse(by_topic, times, NO_TIMES)
+    time = options.parse(one, time_ms(zone), None)
+    return by_name if time is None else Times(time)
 
 
 def _one_topic(text: str) -> TopicSelection:

@@ -11,7 +11,7 @@ from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.api.position import Position, position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
-from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
 from pyspark_arneb.option_table import GivenOptions, OptionError
 from pyspark_arneb.options import ALIASES, ColumnStyle, SnapshotTime, read_options
 from pyspark_arneb.pipeline.replay import Target as Replayed
@@ -110,6 +110,16 @@ BAD = [
     ),
     ("startingOffsets", {**LEAST, "startingOffsets": '{"a": {"0": 17}}'}, "partition 0 of topic a"),
     ("startingTime", {**LEAST, "startingTime": "yesterday"}, "ISO 8601"),
+    (
+        "startingOffsetsByTimestamp",
+        {**LEAST, "startingOffsetsByTimestamp": "5"},
+        '{"topic": {"0": 1767225600000}}, got',
+    ),
+    (
+        "endingOffsetsByTimestamp",
+        {**LEAST, "endingOffsetsByTimestamp": '{"a": {"1": "noon"}}'},
+        "ms since the epoch for partition 1 of topic a, got 'noon'",
+    ),
     ("endingTimestamp", {**LEAST, "endingTimestamp": "-1"}, "ISO 8601"),
     ("minPartitions", {**LEAST, "minPartitions": "0"}, "at least 1"),
     ("maxRecordsPerPartition", {**LEAST, "maxRecordsPerPartition": "many"}, "at least 1"),
@@ -235,10 +245,10 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_times_without_a_zone_are_of_the_zone_that_is_said_and_else_utc() -> None:
     given_options = {**LEAST, "startingTime": "2026-07-01T02:00:00"}
     berlin = read_options({**given_options, "timeZone": "Europe/Berlin"})
-    assert berlin.starting_time_ms == 1_782_864_000_000
+    assert berlin.starting_times.default == 1_782_864_000_000
     assert not berlin.assumes_zone
     assumed = read_options(given_options)
-    assert assumed.starting_time_ms == 1_782_864_000_000 + 2 * 3_600_000
+    assert assumed.starting_times.default == 1_782_864_000_000 + 2 * 3_600_000
     assert (assumed.assumes_zone, assumed.zone) == (True, "UTC")
     assert not read_options({**LEAST, "startingTime": "2026-07-01T02:00:00Z"}).assumes_zone
 
@@ -262,7 +272,17 @@ def test_a_queue_is_found_under_the_name_that_amqp_gives_its_topic(queue: str, v
     ],
 )
 def test_times_are_ms_or_iso_8601_in_utc(text: str, ms: int) -> None:
-    assert read_options({**LEAST, "startingTime": text}).starting_time_ms == ms
+    assert read_options({**LEAST, "startingTime": text}).starting_times.default == ms
+
+
+def test_times_of_single_topics_are_those_of_kafkas_source() -> None:
+    text = '{"a": {"0": 5, "2": 7}, "b": 9}'
+    found = read_options({"path": "/d", "topics": "a,b,c", "startingOffsetsByTimestamp": text})
+    logs = ("a", "a-partition-1", "a-partition-2", "b-partition-4", "c")
+    assert [found.starting_times.of(full_name(each)) for each in logs] == [5, None, 7, 9, None]
+    assert found.has_time_bounds
+    one = {"startingTimestamp": "3", "startingOffsetsByTimestamp": text}
+    assert read_options({**LEAST, **one}).starting_times == Times(3), "it goes before them"
 
 
 def test_properties_come_on_request_but_always_in_pulsar_style() -> None:

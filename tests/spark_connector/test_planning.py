@@ -10,7 +10,7 @@ from arneb_core.api.position import Position, position, render
 from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
 from pyspark_arneb.log.topics import TopicSelection, full_name
-from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.partitions import MESSAGES_WORTH_A_TASK, Partition, divide
@@ -210,7 +210,9 @@ def test_a_bound_with_the_id_of_another_topic_is_a_loss_and_then_all_is_read(bou
 def test_no_ledger_that_may_hold_the_asked_times_is_left_out(
     logs: list[Extent], from_hour: int, until_hour: int
 ) -> None:
-    times = options(starting_time_ms=from_hour * HOUR_MS, ending_time_ms=until_hour * HOUR_MS)
+    times = options(
+        starting_times=Times(from_hour * HOUR_MS), ending_times=Times(until_hour * HOUR_MS)
+    )
     spans, _ = select(logs, times)
     chosen = {(span.topic, span.ledger) for span in spans}
     for log in logs:
@@ -236,7 +238,9 @@ def test_times_win_over_offsets() -> None:
     """Kafka's source has the same precedence."""
     log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(1, 0), position(1, 5), 6),))
     late = Offsets(position(1, 3))
-    spans, _ = select([log], options(start=late, end=late, starting_time_ms=0, ending_time_ms=1))
+    spans, _ = select(
+        [log], options(start=late, end=late, starting_times=Times(0), ending_times=Times(1))
+    )
     assert [span.entries for span in spans] == [6]
 
 

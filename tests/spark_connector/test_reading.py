@@ -1,5 +1,6 @@
 """Reading a data directory without Spark: planning, chunks, trimming and the open directories."""
 
+import json
 import logging
 import os
 import pickle
@@ -149,6 +150,15 @@ def three_ledgers(log: Path) -> None:
         ({"endingOffsets": '{"t": "9:0"}', "failOnDataLoss": False}, [(0, 300)]),
         ({"startingOffsets": '{"t": "1:99"}', "endingOffsets": '{"t": "2:1"}'}, [(99, 101)]),
         ({"startingTime": START_MS + 120, "endingTime": START_MS + 220}, [(120, 220)]),
+        ({"startingOffsetsByTimestamp": json.dumps({"t": {"0": START_MS + 120}})}, [(120, 300)]),
+        ({"endingOffsetsByTimestamp": json.dumps({"t": START_MS + 220})}, [(0, 220)]),
+        (
+            {
+                "startingTime": START_MS + 250,
+                "startingOffsetsByTimestamp": json.dumps({"t": {"0": START_MS}}),
+            },
+            [(250, 300)],
+        ),
         ({"startingTime": START_MS + 299}, [(299, 300)]),
         ({"endingTime": START_MS}, []),
         ({"startingTime": START_MS + 10**9}, []),

@@ -39,6 +39,7 @@ def read_batches(
     decoder = Decoder(span, columns, options.value_form)
     assembler = Assembler(source, span, codecs())
 
+    times = options.starting_times.of(span.topic), options.ending_times.of(span.topic)
     lost: list[Loss] = []
 
     def lose(loss: Loss) -> None:
@@ -60,8 +61,8 @@ def read_batches(
                     yield decoder.damaged(found)
             continue
         chunk = assembler.whole(found)
-        if chunk is not None and options.has_time_bounds:
-            chunk = published_between(chunk, options.starting_time_ms, options.ending_time_ms)
+        if chunk is not None and times != (None, None):
+            chunk = published_between(chunk, *times)
         if chunk is not None:
             yield from decoder.batches(chunk)
     if instead is not None:

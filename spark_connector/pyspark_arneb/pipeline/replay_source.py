@@ -25,7 +25,8 @@ from pyspark_arneb.log.topics import (
     short_name,
     without_partition,
 )
-from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.offsets import EARLIEST, LATEST, NO_TIMES, Offsets, Times
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.pipeline.location import Location
 from pyspark_arneb.pipeline.replay_plan import Piece, Stretch
@@ -101,11 +102,15 @@ class ReplaySource:
         """The options of the source, its times read. Without a log they are those of none."""
         choice = self._choice
         location = self._location or Location(path="/")
-        return location.read_options(
+        found = location.read_options(
             topics=",".join(choice.topics),
             startingTime=choice.starting_time,
             endingTime=choice.ending_time,
         )
+        for times in (found.starting_times, found.ending_times):
+            if times != Times(times.default):
+                raise OptionError("startingOffsetsByTimestamp", "one time is taken for all topics")
+        return found
 
     def _views(self, source: BlockSource | None) -> Iterator[tuple[str, View]]:
         present = [] if source is None else source.topics()
@@ -166,12 +171,11 @@ class ReplaySource:
 
     def _of_that_time(self, rows: DataFrame) -> DataFrame:
         options, published = self._options, functions.col("publish_time")
-        if options.starting_time_ms is not None:
-            start = functions.timestamp_millis(functions.lit(options.starting_time_ms))
-            rows = rows.where(published >= start)
-        if options.ending_time_ms is not None:
-            end = functions.timestamp_millis(functions.lit(options.ending_time_ms))
-            rows = rows.where(published < end)
+        start_ms, end_ms = options.starting_times.default, options.ending_times.default
+        if start_ms is not None:
+            rows = rows.where(published >= functions.timestamp_millis(functions.lit(start_ms)))
+        if end_ms is not None:
+            rows = rows.where(published < functions.timestamp_millis(functions.lit(end_ms)))
         return rows
 
     def _table(self, topic: str) -> SealedTable | None:
@@ -263,8 +267,8 @@ def _by_time(source: BlockSource, extents: Sequence[Extent], options: ReadOption
 
     return replace(
         options,
-        start=Offsets(EARLIEST, places(options.starting_time_ms)),
-        end=Offsets(LATEST, places(options.ending_time_ms)),
-        starting_time_ms=None,
-        ending_time_ms=None,
+        start=Offsets(EARLIEST, places(options.starting_times.default)),
+        end=Offsets(LATEST, places(options.ending_times.default)),
+        starting_times=NO_TIMES,
+        ending_times=NO_TIMES,
     )

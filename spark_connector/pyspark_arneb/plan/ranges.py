@@ -13,7 +13,7 @@ from typing import Final
 from arneb_core.api.position import LedgerId, Position, ledger_of, position, render
 from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
-from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 
@@ -83,12 +83,14 @@ def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span],
     extents = list(extents)
     check_named("startingOffsets", options.start, extents)
     check_named("endingOffsets", options.end, extents)
+    check_named("startingOffsetsByTimestamp", options.starting_times, extents)
+    check_named("endingOffsetsByTimestamp", options.ending_times, extents)
     spans = [span for extent in extents for span in _spans(extent, options)]
     losses = [loss for extent in extents for loss in losses_of(extent, options)]
     return spans, losses
 
 
-def check_named(option: str, bounds: Offsets, extents: Iterable[Extent]) -> None:
+def check_named(option: str, bounds: Offsets | Times, extents: Iterable[Extent]) -> None:
     """Raises :class:`OptionError` when the offsets name a topic or a partition that is not read."""
     for unread in bounds.unread([extent.topic for extent in extents]):
         raise OptionError(option, f"{unread} is not among those that are read")
@@ -104,8 +106,9 @@ def begin_in(extent: Extent, start: Offsets) -> Position:
 def _bounds(extent: Extent, options: ReadOptions) -> tuple[Position, Position]:
     """The first position to read and the first not to read; a time wins over offsets, as in
     Kafka's source. Of a topic that was made anew, everything, up to the end."""
-    start = EARLIEST if options.starting_time_ms is not None else options.start.of(extent.topic)
-    end = LATEST if options.ending_time_ms is not None else options.end.of(extent.topic)
+    topic = extent.topic
+    start = EARLIEST if options.starting_times.of(topic) is not None else options.start.of(topic)
+    end = LATEST if options.ending_times.of(topic) is not None else options.end.of(topic)
     if _is_replaced(extent, options.start):
         start = EARLIEST
     if _is_replaced(extent, options.end):
@@ -121,18 +124,18 @@ def _is_replaced(extent: Extent, bounds: Offsets) -> bool:
 
 def _spans(extent: Extent, options: ReadOptions) -> Iterator[Span]:
     start, end = _bounds(extent, options)
+    times = options.starting_times.of(extent.topic), options.ending_times.of(extent.topic)
     for ledger in extent.ledgers:
         first = Position(max(ledger.first, start))
         last = Position(min(ledger.last, end - 1))
-        if first <= last and _may_hold(ledger, options):
+        if first <= last and _may_hold(ledger, *times):
             entries = last - first + 1
             messages = max(entries, ledger.messages * entries // ledger.entries)
             yield Span(extent.topic_id, extent.topic, first, last, messages)
 
 
-def _may_hold(ledger: LedgerExtent, options: ReadOptions) -> bool:
+def _may_hold(ledger: LedgerExtent, from_ms: int | None, until_ms: int | None) -> bool:
     """Whether the ledger may hold entries of the asked publish times."""
-    from_ms, until_ms = options.starting_time_ms, options.ending_time_ms
     closed = ledger.closed_ms > 0
     if from_ms is not None and closed and ledger.closed_ms + CLOCK_SLACK_MS < from_ms:
         return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark_arneb.log.directory import Directory
-from pyspark_arneb.offsets import EARLIEST, LATEST
+from pyspark_arneb.offsets import EARLIEST, LATEST, NO_TIMES
 from pyspark_arneb.option_table import GivenOptions, Option, OptionError, aliases_of
 from pyspark_arneb.option_values import count
 from pyspark_arneb.options import ALIASES, ReadOptions, read_options_of
@@ -43,10 +43,14 @@ STREAM_OPTIONS: Final = (
 
 STREAM_ALIASES: Final = aliases_of(STREAM_OPTIONS)
 
+STARTS: Final = ("startingOffsets", "startingTime", "startingOffsetsByTimestamp")
+
 CURSOR_ONLY: Final = ("subscription", "subscriptionPrefix", "cursorLease")
 """What is said of the cursor, which is the broker's."""
 
-BATCH_ONLY: Final = ("endingOffsets", "endingTime", "pushdown", "snapshot")
+BATCH_ONLY: Final = (
+    "endingOffsets", "endingTime", "endingOffsetsByTimestamp", "pushdown", "snapshot"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
         options.parse("subscription", _name, None),
         options.parse("subscriptionPrefix", _name, "spark"),
         options.parse("cursorLease", _lease_s, LEASE_S),
-        "startingOffsets" in options or "startingTime" in options,
+        any(name in options for name in STARTS),
     )
 
 
@@ -108,7 +112,7 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
     options = GivenOptions(given, {**ALIASES, **STREAM_ALIASES})
     options.refuse(STREAM_ALIASES, "is for streaming reads (readStream)")
     read = read_options_of(options, EARLIEST)
-    if LATEST in read.start.places() and read.starting_time_ms is None:
+    if LATEST in read.start.bounds() and read.starting_times == NO_TIMES:
         raise OptionError(
             "startingOffsets", "latest would read nothing; expected earliest or JSON, or readStream"
         )

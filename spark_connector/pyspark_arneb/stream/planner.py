@@ -15,6 +15,7 @@ from arneb_core.api.position import Position, render
 from arneb_core.store.extents import Extent
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.plan.at_time import place_at, published_ms
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.plan.ranges import Span, begin_in, check_named, losses_of
@@ -88,6 +89,7 @@ class StreamPlanner:
         if self._initial is None:
             extents = self._look(required=True)
             check_named("startingOffsets", self._options.read.start, extents)
+            check_named("startingOffsetsByTimestamp", self._options.read.starting_times, extents)
             places = {extent.topic: self._starting_place(extent) for extent in extents}
             name = self._name(None)
             if self._cursor is not None and name is not None:
@@ -193,8 +195,11 @@ class StreamPlanner:
 
     def _starting_place(self, extent: Extent) -> Position:
         read = self._options.read
-        if read.starting_time_ms is not None:
-            return place_at(self._source, extent, read.starting_time_ms)
+        time_ms = read.starting_times.of(extent.topic)
+        if time_ms is not None:
+            if time_ms > self._now_s() * MS_PER_S:
+                raise OptionError("startingTime", f"expected a time that has come, got {time_ms}")
+            return place_at(self._source, extent, time_ms)
         for loss in losses_of(extent, read):
             read.lose(loss)
         return begin_in(extent, read.start)

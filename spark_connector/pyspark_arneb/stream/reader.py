@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 
 from pyspark_arneb.batch import BatchReader, LogPartition
 from pyspark_arneb.log.remote import Remote
+from pyspark_arneb.offsets import NO_TIMES
 from pyspark_arneb.plan.partitions import divide
 from pyspark_arneb.processors import cores
 from pyspark_arneb.schema import Column
@@ -42,7 +43,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: StreamOptions, columns: Sequence[Column]) -> None:
         self._options = options
         # A time says where to begin, once; it does not choose among the rows behind.
-        self._rows = BatchReader(replace(options.read, starting_time_ms=None), columns)
+        self._rows = BatchReader(replace(options.read, starting_times=NO_TIMES), columns)
         self._planner: StreamPlanner | None = None
 
     def __repr__(self) -> str:

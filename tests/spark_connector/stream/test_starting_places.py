@@ -74,8 +74,9 @@ def entries_of_a_stream(broker: FakeBroker, offsets: str, fail: str) -> list[byt
 GIVEN = {"path": "/nowhere", "topics": "a,pt"}
 
 
-def planner(broker: FakeBroker, offsets: str, fail: str = "true") -> StreamPlanner:
-    options = stream_options({**GIVEN, "startingOffsets": offsets, "failOnDataLoss": fail})
+def planner(broker: FakeBroker, offsets: str, fail: str = "true", **more: str) -> StreamPlanner:
+    given = {**GIVEN, "startingOffsets": offsets, "failOnDataLoss": fail, **more}
+    options = stream_options(given)
     return StreamPlanner(
         options, broker, None, now_s=lambda: broker.now_s, new_name=lambda: "unused"
     )
@@ -120,6 +121,38 @@ def test_what_is_named_and_not_read_is_refused(offsets: str, reason: str) -> Non
         broker.create(name)
     with pytest.raises(OptionError, match=f'option "startingOffsets": {reason}'):
         planner(broker, offsets).initial()
+
+
+def timed() -> tuple[FakeBroker, int]:
+    """In each topic one entry, and a minute later another; that moment."""
+    broker = FakeBroker()
+    for name in TOPICS:
+        broker.create(name)
+        broker.append(name, [f"{name} early".encode()])
+    broker.wait(60)
+    for name in TOPICS:
+        broker.append(name, [f"{name} late".encode()])
+    return broker, int(broker.now_s * 1000)
+
+
+def test_each_topic_may_begin_at_a_time_of_its_own() -> None:
+    broker, late_ms = timed()
+    times = {"startingOffsetsByTimestamp": json.dumps({"a": late_ms, "pt": {"1": late_ms}})}
+    checkpoint = Checkpoint()
+    Run(checkpoint, planner(broker, '{"pt": {"0": "latest"}}', **times), broker).trigger()
+    assert checkpoint.rows == [b"a late", b"pt-partition-1 late"]
+    unknown = {"startingOffsetsByTimestamp": json.dumps({"pt": {"2": late_ms}})}
+    with pytest.raises(OptionError, match='"startingOffsetsByTimestamp": partition 2 of topic'):
+        planner(broker, "earliest", **unknown).initial()
+
+
+def test_a_stream_does_not_begin_in_the_future() -> None:
+    """What comes before that time would be read all the same."""
+    broker, late_ms = timed()
+    for name in ("startingTime", "startingTimestamp"):
+        with pytest.raises(OptionError, match='"startingTime": expected a time that has come'):
+            planner(broker, "earliest", **{name: str(late_ms + 1)}).initial()
+    assert planner(broker, "earliest", startingTime=str(late_ms)).initial()
 
 
 def test_an_offset_of_a_topic_that_was_made_anew_is_a_loss() -> None:
