@@ -68,7 +68,6 @@ class BatchReader(DataSourceReader):
         return f"<BatchReader of {self._options.location}>"
 
     def partitions(self) -> Sequence[InputPartition]:
-
         options = self._options
         plan = self._plan or plan_read(options)
         losses = [loss for loss in plan.losses if self._concerns(loss)]

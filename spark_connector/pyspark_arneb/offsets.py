@@ -28,7 +28,6 @@ _KAFKAS: Final = {-2: EARLIEST, -1: LATEST}
 """How Kafka's source writes the edges inside of JSON."""
 _FORMS: Final = '"ledger:entry", "ledger:entry@topic id", earliest or latest'
 
-
 Bound = TypeVar("Bound")
 
 
@@ -121,15 +120,12 @@ def offsets(default: Position) -> Callable[[str], Offsets]:
                 f'expected earliest, latest or {{"topic": "ledger:entry"}}, got {text!r}'
             )
         topics, partitions = _by_topic(given, _place)
+        found: dict[str | tuple[str, int], tuple[Position, int | None]] = {**topics, **partitions}
         return Offsets(
             default,
             {topic: place for topic, (place, _) in topics.items()},
             {key: place for key, (place, _) in partitions.items()},
-            {
-                key: id_
-                for key, (_, id_) in [*topics.items(), *partitions.items()]
-                if id_ is not None
-            },
+            {key: topic_id for key, (_, topic_id) in found.items() if topic_id is not None},
         )
 
     return parse

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeVar
 
-FOREIGN_PREFIXES: Final = ("kafka.", "pulsar.")
+FOREIGN_PREFIXES: Final = ("kafka.", "kafkaconsumer.", "fetchoffset.", "pulsar.")
 """Client settings of the Kafka and Pulsar sources: meaningless for a log, so ignored."""
 
 CATALOG_PROPERTIES: Final = frozenset(

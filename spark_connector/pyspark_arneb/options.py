@@ -82,7 +82,7 @@ class OnCorrupt(Enum):
 FROM_EARLIEST: Final = Offsets(EARLIEST)
 TO_LATEST: Final = Offsets(LATEST)
 
-UTC_ZONE: tzinfo = UTC
+UTC_ZONE: Final[tzinfo] = UTC
 
 NICE: Final = 10
 """A tenth of a processor that others want, which is enough for no read to take long. At 19 a

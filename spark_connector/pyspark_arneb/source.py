@@ -40,7 +40,7 @@ class DefaultSource(DataSource):
     Those of a streaming read are in :data:`pyspark_arneb.stream.options.STREAM_OPTIONS` too, those
     of a write in :data:`pyspark_arneb.sink.options.SINK_OPTIONS`.
 
-    Settings that begin with ``kafka.`` or ``pulsar.`` are ignored.
+    Settings of the clients of Kafka and Pulsar (``kafka.``, ``pulsar.``) are ignored.
 
     Examples
     --------

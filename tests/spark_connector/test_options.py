@@ -188,6 +188,7 @@ def test_the_name_in_a_refusal_is_spelled_properly_though_spark_lowers_it() -> N
 
 def test_settings_of_kafka_and_pulsar_clients_are_ignored() -> None:
     ignored = {"kafka.bootstrap.servers": "h:9092", "pulsar.client.authParams": "x"}
+    ignored |= {"kafkaConsumer.pollTimeoutMs": "9", "fetchOffset.numRetries": "3"}
     assert read_options({**LEAST, **ignored}) == read_options(LEAST)
 
 

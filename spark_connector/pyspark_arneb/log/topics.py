@@ -19,12 +19,11 @@ DEFAULT_NAMESPACE: Final = "public/default"
 NO_PARTITION: Final = -1
 """Pulsar's partition index of a topic that has no partitions."""
 
-_PARTITION = re.compile(r"^(?P<base>.+)-partition-(?P<index>\d{1,9})$")
+_PARTITION: Final = re.compile(r"^(?P<base>.+)-partition-(?P<index>\d{1,9})$")
 
-_UNFIT = re.compile(r"[\x00-\x20?#\\\x7f]")
+_UNFIT: Final = re.compile(r"[\x00-\x20?#\\\x7f]")
 """What a queue's name may hold and a topic's may not, and what is percent-encoded there. The
 slash and the percent sign are too, but in a short name they may mean themselves."""
-
 
 INTERNAL_SCHEME: Final = "amqp-delayed://"
 """What delayed-message exchanges hold back."""

@@ -107,9 +107,9 @@ class ReplaySource:
             startingTime=choice.starting_time,
             endingTime=choice.ending_time,
         )
-        for times in (found.starting_times, found.ending_times):
+        for edge, times in ("starting", found.starting_times), ("ending", found.ending_times):
             if times != Times(times.default):
-                raise OptionError("startingOffsetsByTimestamp", "one time is taken for all topics")
+                raise OptionError(f"{edge}OffsetsByTimestamp", "one time is taken for all topics")
         return found
 
     def _views(self, source: BlockSource | None) -> Iterator[tuple[str, View]]:

@@ -7,6 +7,7 @@ reached. A trimmed ledger of which everything had been read is none.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from arneb_core.api.position import Position, ledger_of, render
 from arneb_core.store.extents import Extent
@@ -14,7 +15,8 @@ from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until
 from pyspark_arneb.stream.offset import StreamOffset, TopicOffset
 
-BEYOND = Position(1 << 63)
+BEYOND: Final = Position(1 << 63)
+"""Behind every log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,12 +140,16 @@ def test_bad_options_of_a_stream_are_refused_in_one_line_when_it_is_loaded(
     assert "\n" not in str(caught.value)
 
 
-def test_options_of_batch_reads_are_refused_by_a_stream() -> None:
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("endingOffsets", "latest"), ("endingTime", "5"), ("endingOffsetsByTimestamp", '{"a": 5}')],
+)
+def test_options_of_batch_reads_are_refused_by_a_stream(option: str, value: str) -> None:
     from pyspark_arneb import DefaultSource
     from pyspark_arneb.option_table import OptionError
 
-    source = DefaultSource({"path": "/nowhere", "topic": "a", "endingOffsets": "latest"})
-    with pytest.raises(OptionError, match='"endingOffsets": is for batch reads'):
+    source = DefaultSource({"path": "/nowhere", "topic": "a", option: value})
+    with pytest.raises(OptionError, match=f'"{option}": is for batch reads'):
         source.streamReader(source.schema())
 
 
