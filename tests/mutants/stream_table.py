@@ -11,6 +11,7 @@ STREAM: Final = "spark_connector/pyspark_arneb/stream/"
 SINK: Final = "spark_connector/pyspark_arneb/sink/"
 QUERIES: Final = ("tests/spark_connector/stream/test_queries.py",)
 PLACES: Final = ("tests/spark_connector/stream/test_starting_places.py",)
+COUNTED: Final = ("tests/spark_connector/stream/test_counted.py",)
 ADMISSION: Final = ("tests/spark_connector/stream/test_admission.py",)
 ONCE: Final = ("tests/spark_connector/sink/test_exactly_once.py",)
 ROWS: Final = ("tests/spark_connector/sink/test_rows.py",)
@@ -111,6 +112,27 @@ STREAM_MUTANTS: Final = (
         "        case [StringType(), value] if isinstance(value, _PROPERTY):\n",
         "        case [StringType(), _]:\n",
         ("tests/spark_connector/sink/test_sink_options.py",),
+    ),
+    Mutant(
+        "what has been counted of a ledger that is open is counted again",
+        "spark_connector/pyspark_arneb/log/counted.py",
+        "        self._counted[topic_id] = place, messages\n",
+        "        self._counted[topic_id] = first, 0\n",
+        COUNTED,
+    ),
+    Mutant(
+        "an estimate of what an open ledger holds is taken for a count",
+        "spark_connector/pyspark_arneb/log/counted.py",
+        "        return [self._true(extent) for extent in self._source.extents(topics)]\n",
+        "        return list(self._source.extents(topics))\n",
+        COUNTED,
+    ),
+    Mutant(
+        "a broker does not say what its open ledgers hold",
+        "core/arneb_core/engine/stored_reading.py",
+        "        return [self._counted(each) for each in found]\n",
+        "        return found\n",
+        ("tests/broker/data/test_reading.py",),
     ),
     Mutant(
         "a stream that begins in the future reads what comes before",

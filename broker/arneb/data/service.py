@@ -42,7 +42,7 @@ class DataService:
     ) -> None:
         self._directory = TopicDirectory(core, topology, misplaced)
         self.cursors = Cursors(core, now_ms)
-        reading = StoredReading(core.reader)
+        reading = StoredReading(core.reader, core.topics)
         self.commits = Commits(core, Targets(core, topology, pulsar, misplaced), limits, now_ms)
         writing = WritingRoutes(self.commits, limits)
         self._routes = DataRoutes(self._directory, reading, self.cursors, writing, rights_of)

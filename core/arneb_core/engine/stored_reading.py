@@ -1,15 +1,18 @@
 """Stored reading: what the store holds, as one who has only the store would see it.
 
 The rule: everything is read from a snapshot, in the reader's thread, so it says what a reader of
-the directory would be told: the same extents, the same blocks.
+the directory would be told: the same extents, the same blocks. But of a ledger that is open the
+store knows only about how many messages it holds, and the engine knows it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from arneb_core.api.position import Position, render
+from arneb_core.api.position import Position, entry_of, ledger_of, render
 from arneb_core.api.waiting import answered
 from arneb_core.engine.reader import Reader
+from arneb_core.engine.topic import LogTopic
 from arneb_core.store.extents import Extent, find_extents
 from arneb_core.store.handing_out import HandedOut, hand_out
 from arneb_core.store.schema import Table, TopicId, frontend_key
@@ -19,17 +22,20 @@ from arneb_core.store.snapshot import Snapshot
 class StoredReading:
     """Reads for those who are not in this process. Raises :class:`.StoreFailed`."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, topics: Mapping[str, LogTopic] | None = None) -> None:
+        """``topics``: those of the engine, which know what their open ledgers hold."""
         self._reader = reader
+        self._topics = {} if topics is None else topics
 
     def __repr__(self) -> str:
         return f"<StoredReading, {self._reader.requests_open} reads open>"
 
     async def extents(self, topics: Sequence[str]) -> list[Extent]:
         """What those of ``topics`` that are stored hold, all as of one instant."""
-        return await answered(
+        found = await answered(
             partial(self._reader.ask, "what topics hold", lambda found: find_extents(found, topics))
         )
+        return [self._counted(each) for each in found]
 
     async def blocks(
         self, topic_id: int, first: Position, last: Position, bytes_max: int
@@ -52,3 +58,17 @@ class StoredReading:
             return {key.removeprefix(start).decode(): value for key, value in rows}
 
         return await answered(partial(self._reader.ask, f"what begins with {prefix}", job))
+
+    def _counted(self, extent: Extent) -> Extent:
+        topic = self._topics.get(extent.topic)
+        if topic is None or topic.id != extent.topic_id or not extent.ledgers:
+            return extent
+        *closed, newest = extent.ledgers
+        ledger = topic.log.ledgers.at(ledger_of(newest.first))
+        # More may have come since the snapshot, and then the count is of something else.
+        if newest.closed_ms or ledger is None or ledger.last != newest.last:
+            return extent
+        if entry_of(newest.first):
+            return extent
+        true = replace(newest, messages=max(newest.entries, ledger.messages))
+        return replace(extent, ledgers=(*closed, true))

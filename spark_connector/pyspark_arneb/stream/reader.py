@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_arneb.batch import BatchReader, LogPartition
+from pyspark_arneb.log.counted import CountedSource
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.offsets import NO_TIMES
 from pyspark_arneb.plan.partitions import divide
@@ -108,9 +109,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planning(self) -> StreamPlanner:
         if self._planner is None:
+            location = self._options.read.location
+            source = location.open()
             self._planner = StreamPlanner(
                 self._options,
-                self._options.read.location.open(),
+                # A broker has counted for itself.
+                source if isinstance(location, Remote) else CountedSource(source),
                 self._cursor(),
                 now_s=time.time,
                 new_name=lambda: uuid4().hex,

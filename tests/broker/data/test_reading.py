@@ -81,6 +81,25 @@ async def test_what_is_read_through_the_broker_is_what_the_directory_holds(tmp_p
         assert await here.call(source.extents, [B, "persistent://x/y/z", A]) == extents
 
 
+async def test_the_messages_of_an_open_ledger_are_counted(tmp_path: Path) -> None:
+    """The directory has an estimate, from the last entry: a query that has read a ledger to its end
+    would miss messages when it is trimmed."""
+    async with served(tmp_path) as here:
+        await here.engine.create_topic(A, KEPT)
+        source = Remote(here.address).open()
+        for sizes in ([5, 1], [3]):
+            await append(here.engine, A, [make_entry(b"", size) for size in sizes])
+        (extent,) = await here.call(source.extents, [A])
+        assert [each.messages for each in extent.ledgers] == [9]
+        await here.engine.topic(A).roll()
+        await append(here.engine, A, [make_entry(b"", 4), make_entry(b"", 2)])
+        (extent,) = await here.call(source.extents, [A])
+        assert [(each.messages_before, each.messages) for each in extent.ledgers] == [
+            (0, 9),
+            (9, 6),
+        ]
+
+
 @given(cut=st.tuples(st.integers(0, 300), st.integers(0, 300)), size=st.sampled_from([1, 70_000]))
 @settings(max_examples=10, deadline=None)
 def test_any_stretch_comes_whole(

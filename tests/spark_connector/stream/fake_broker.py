@@ -27,12 +27,15 @@ class Ledger:
     entries: list[bytes] = field(default_factory=list)
     closed: bool = False
 
-    def extent(self) -> LedgerExtent:
+    def extent(self, *, estimated: bool = False) -> LedgerExtent:
         first = position(self.number, 0)
+        messages = sum(map(messages_in, self.entries))
+        if estimated and not self.closed:
+            messages = len(self.entries) * messages_in(self.entries[-1])
         return LedgerExtent(
             first,
             Position(first + len(self.entries) - 1),
-            sum(map(messages_in, self.entries)),
+            messages,
             1,
             2 if self.closed else 0,
             sum(map(len, self.entries)),
@@ -66,7 +69,9 @@ class Cursor:
 class FakeBroker:
     """Also the source of blocks and the service of cursors that a planner is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_directory: bool = False) -> None:
+        """``is_directory``: of a ledger that is open it has an estimate only."""
+        self._is_directory = is_directory
         self.now_s = 1_000_000.0
         self.logs: dict[str, Topic] = {}
         self.cursors: dict[tuple[str, str], Cursor] = {}
@@ -198,7 +203,11 @@ class FakeBroker:
         return Extent(
             TopicId(topic.id),
             name,
-            tuple(ledger.extent() for ledger in topic.ledgers if ledger.entries),
+            tuple(
+                ledger.extent(estimated=self._is_directory)
+                for ledger in topic.ledgers
+                if ledger.entries
+            ),
             position(first.number, 0),
             topic.end,
             first.before,

@@ -1,0 +1,78 @@
+"""A counted source: a block source that knows how many messages its open ledgers hold.
+
+The rule: a directory tells that of closed ledgers only, and of an open one an estimate; a query
+that has read one to its end, and finds it gone, must tell whether more had come. An open ledger
+only grows at its end, so a beginning that was counted stays true, and what came since is counted
+on.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.position import Position, entry_of, ledger_of
+from arneb_core.store.block import BlockCorrupt
+from arneb_core.store.extents import Extent
+from arneb_core.store.schema import TopicId
+from arneb_core.store.stored_blocks import StoredBlock
+from pyspark_arneb.log.block_source import BlockSource
+
+COUNT_BYTES: Final = 1024 * 1024
+"""Read at a time to be counted."""
+
+
+class CountedSource:
+    """See :class:`.BlockSource`. What has been counted is kept for as long as this is."""
+
+    def __init__(self, source: BlockSource) -> None:
+        self._source = source
+        self._counted: dict[TopicId, tuple[Position, int]] = {}
+        """Of each topic's open ledger: the first entry that is not counted, and the messages
+        before it."""
+
+    def __repr__(self) -> str:
+        return f"<CountedSource of {self._source!r}, {len(self._counted)} open ledgers>"
+
+    def topics(self) -> Collection[str]:
+        return self._source.topics()
+
+    def extents(self, topics: Iterable[str]) -> list[Extent]:
+        return [self._true(extent) for extent in self._source.extents(topics)]
+
+    def read(
+        self, topic_id: TopicId, first: Position, last: Position, bytes_max: int
+    ) -> Sequence[StoredBlock]:
+        return self._source.read(topic_id, first, last, bytes_max)
+
+    def schemas(self, topic: str) -> Mapping[int, bytes]:
+        return self._source.schemas(topic)
+
+    def _true(self, extent: Extent) -> Extent:
+        if not extent.ledgers or extent.ledgers[-1].closed_ms or entry_of(extent.ledgers[-1].first):
+            return extent
+        *closed, newest = extent.ledgers
+        messages = self._count(extent.topic_id, newest.first, newest.last)
+        if messages is None:
+            return extent
+        return replace(extent, ledgers=(*closed, replace(newest, messages=messages)))
+
+    def _count(self, topic_id: TopicId, first: Position, last: Position) -> int | None:
+        """The messages of [first, last]; None if some of it cannot be read."""
+        place, messages = self._counted.get(topic_id, (first, 0))
+        if ledger_of(place) != ledger_of(first) or place > last + 1:
+            place, messages = first, 0
+        while place <= last:
+            blocks = self._source.read(topic_id, place, last, COUNT_BYTES)
+            if not blocks:
+                return None
+            for block in blocks:
+                try:
+                    at, entries = block.decode()
+                except BlockCorrupt:
+                    return None
+                new = entries[place - at : last + 1 - at]
+                messages += sum(map(messages_in, new))
+                place = Position(place + len(new))
+        self._counted[topic_id] = place, messages
+        return messages
