@@ -120,12 +120,14 @@ def offsets(default: Position) -> Callable[[str], Offsets]:
                 f'expected earliest, latest or {{"topic": "ledger:entry"}}, got {text!r}'
             )
         topics, partitions = _by_topic(given, _place)
-        found: dict[str | tuple[str, int], tuple[Position, int | None]] = {**topics, **partitions}
+        ids: dict[str | tuple[str, int], int] = {}
+        ids.update((key, found) for key, (_, found) in topics.items() if found is not None)
+        ids.update((key, found) for key, (_, found) in partitions.items() if found is not None)
         return Offsets(
             default,
             {topic: place for topic, (place, _) in topics.items()},
             {key: place for key, (place, _) in partitions.items()},
-            {key: topic_id for key, (_, topic_id) in found.items() if topic_id is not None},
+            ids,
         )
 
     return parse
