@@ -30,6 +30,21 @@ def picked(document: dict[str, Any], fields: str) -> dict[str, Any]:
     return {field: document[field] for field in fields.split()}
 
 
+def test_what_a_reader_has_before_it_is_no_backlog_of_its_topic(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    topic = name("t")
+    client.create_reader(topic, pulsar.MessageId.earliest, receiver_queue_size=1)
+    send(client.create_producer(topic), [b"x" * 100] * 10)
+    stats = admin.get(f"{local(topic)}/stats")
+    (reader,) = stats["subscriptions"].values()
+    assert (stats["backlogSize"], reader["msgBacklog"]) == (0, 10)
+    admin.put(f"{local(topic)}/subscription/s")
+    assert admin.get(f"{local(topic)}/stats")["backlogSize"] == 0
+    send(client.create_producer(topic), [b"x" * 100])
+    assert admin.get(f"{local(topic)}/stats")["backlogSize"] > 0
+
+
 def test_counters_of_topics_subscriptions_and_consumers(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:

@@ -204,6 +204,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_moving.py",),
     ),
     Mutant(
+        "what a reader has before it is a backlog of its topic",
+        PULSAR + "admin/documents.py",
+        ' for each in shown if each["isDurable"])',
+        " for each in shown)",
+        (TESTS + "admin/test_admin.py",),
+    ),
+    Mutant(
         "how another cluster is reached by a proxy is forgotten",
         PULSAR + "admin/clusters.py",
         '            found["proxyProtocol"] = protocol\n',

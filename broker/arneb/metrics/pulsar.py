@@ -197,7 +197,9 @@ class PulsarMetrics:
         counters = found.appended_messages_total, delivered, found.appended_bytes_total
         in_, out, bytes_in = self._rates((topic.id, ""), counters)
         subscriptions = topic.subscriptions.values()
-        backlog_bytes = max((each.backlog_bytes for each in subscriptions), default=0)
+        durable = {each.name for each in found.subscriptions if each.durable}
+        backlogs = (each.backlog_bytes for each in subscriptions if each.name in durable)
+        backlog_bytes = max(backlogs, default=0)
         values = (
             len(found.subscriptions), len(self._context.producers.of(topic)),
             sum(each.consumers for each in found.subscriptions), in_, out, bytes_in,

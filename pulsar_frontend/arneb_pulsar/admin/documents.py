@@ -62,7 +62,8 @@ def topic_document(
         for key, each in subscriptions.items()
     }
     shown = subscription_documents.values()
-    backlog = max((each["backlogSize"] for each in shown), default=0)
+    # A reader keeps nothing in the log.
+    backlog = max((each["backlogSize"] for each in shown if each["isDurable"]), default=0)
     if not detail.backlog_bytes:
         for each in shown:
             each["backlogSize"] = -1

@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from arneb.metrics.pulsar import PulsarMetrics
 from arneb_core.api.core import Unit
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.config import PulsarConfig
@@ -66,6 +67,19 @@ async def test_a_topic_and_its_subscription_are_told_of(tmp_path: Path) -> None:
         assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 2, "too soon to say"
         now += 400
         assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 0, "too long ago"
+
+
+async def test_what_a_reader_has_before_it_is_no_backlog_in_the_log(tmp_path: Path) -> None:
+    async with open_engine(tmp_path) as engine:
+        topic = await engine.create_topic(TOPIC, subscriptions=["s"])
+        await topic.subscribe("reader", durable=False, initial=InitialPosition.EARLIEST)
+        await appended(engine, topic, [make_entry(b"x")])
+        metrics = PulsarMetrics(make_context(engine, PulsarConfig()), engine)
+        assert (await samples(metrics))["pulsar_storage_backlog_size", TOPIC, ""] > 0
+        await topic.unsubscribe("s")
+        found = await samples(metrics)
+        assert found["pulsar_storage_backlog_size", TOPIC, ""] == 0
+        assert found["pulsar_subscription_back_log", TOPIC, "reader"] == 1
 
 
 async def test_what_falls_is_no_counter(tmp_path: Path) -> None:

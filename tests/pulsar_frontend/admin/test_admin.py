@@ -300,6 +300,24 @@ async def test_statistics_name_who_is_there(open_broker: OpenBroker) -> None:
         )
 
 
+async def test_what_a_reader_has_before_it_is_no_backlog_of_its_topic(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        await client.producer("t")
+        await client.subscribe("t", durable=False)
+        await client.publish(b"x")
+        await client.take(1)
+        document = (await admin("GET", "/t/stats"))[1]
+        (reader,) = document["subscriptions"].values()
+        assert (reader["msgBacklog"], reader["backlogSize"] > 0) == (1, True)
+        assert document["backlogSize"] == 0
+        await admin("PUT", "/t/subscription/kept", "earliest")
+        document = (await admin("GET", "/t/stats"))[1]
+        assert document["backlogSize"] == reader["backlogSize"]
+
+
 async def test_statistics_say_what_clients_say_of_themselves(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context, name="Lib 1") as (client,):
         await client.producer("t", 7, metadata=[{"key": "a", "value": "b"}])
