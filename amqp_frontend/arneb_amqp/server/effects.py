@@ -8,7 +8,7 @@ effects.
 
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Any, Final, Protocol, TypeGuard, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 import trio
 from pamqp.commands import Queue
@@ -66,11 +66,7 @@ def _after_deliveries(effect: Awaited) -> bool:
 
 
 POSITIONS_PER_TURN: Final = 8_192
-"""What is answered of many deliveries in one turn: some 2 ms."""
-
-
-def _is_large(effect: Effect) -> TypeGuard[Acknowledge | Reject | Release]:
-    return isinstance(effect, DeliveryAnswer) and len(effect.settled.positions) > POSITIONS_PER_TURN
+"""Entries that are answered in one turn: some 2 ms."""
 
 
 def in_pieces(effect: Acknowledge | Reject | Release) -> Iterator[Acknowledge | Reject | Release]:
@@ -79,8 +75,9 @@ def in_pieces(effect: Acknowledge | Reject | Release) -> Iterator[Acknowledge | 
     kind = type(effect)
     for first in range(0, len(settled.positions), POSITIONS_PER_TURN):
         yield kind(Settled(settled.consumer, settled.positions[first : first + POSITIONS_PER_TURN]))
-    if settled.masks:
-        yield kind(Settled(settled.consumer, [], settled.masks))
+    masks = list(settled.masks.items())
+    for first in range(0, len(masks), POSITIONS_PER_TURN):
+        yield kind(Settled(settled.consumer, [], dict(masks[first : first + POSITIONS_PER_TURN])))
 
 
 class RunnerConnection(CoreEvents, Protocol):
@@ -166,14 +163,14 @@ class EffectRunner:
         """Carry out effects up to the first that takes long; the rest, for :meth:`run_all`. Not
         while another task does that: see :meth:`finished`."""
         assert not self.busy, "at most one task carries effects out"
-        effects = self._session.take_effects()
+        effects, answered = self._session.take_effects(), 0
         while effects:
             for index, effect in enumerate(effects):
                 if isinstance(effect, Append):  # as most are, so without a call on the way
                     self._publishes.append(effect)
                 elif isinstance(effect, Awaited) or (
                     isinstance(effect, DeliveryAnswer)
-                    and len(effect.settled.positions) > POSITIONS_PER_TURN
+                    and (answered := answered + effect.settled.entries) > POSITIONS_PER_TURN
                 ):
                     return effects[index:]
                 else:
@@ -184,12 +181,13 @@ class EffectRunner:
     async def run_all(self, effects: list[Effect]) -> None:
         """Carry out effects, the first of which takes long, and all that they bring about; and have
         the session handle the rest of what came, turn by turn."""
-        self.busy = True
+        self.busy, answered = True, 0
         try:
             while effects or self._session.has_more:
                 if not effects:
                     self._connection.flush()
                     await self._long_turns.next()
+                    answered = 0
                     self._session.go_on(*self._instants())
                 for effect in effects:
                     if isinstance(effect, Awaited):
@@ -204,10 +202,12 @@ class EffectRunner:
                         self._session.handle(event, *self._instants())
                         if self._session.discarded:
                             await self._shed()
-                    elif _is_large(effect):
+                    elif isinstance(effect, Acknowledge | Reject | Release):
                         for piece in in_pieces(effect):
+                            if (answered := answered + piece.settled.entries) > POSITIONS_PER_TURN:
+                                await self._long_turns.next()
+                                answered = piece.settled.entries
                             self._begin(piece)
-                            await self._long_turns.next()
                     else:
                         self._begin(effect)
                 effects = self._session.take_effects()

@@ -13,7 +13,7 @@ import trio
 
 from arneb_amqp.server.context import ConnectionContext
 from arneb_amqp.server.core_errors import in_amqp
-from arneb_amqp.server.stamping import pieces, stamp
+from arneb_amqp.server.stamping import PIECE_ENTRIES, TRACED_PIECE_ENTRIES, pieces, stamp
 from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import Append, Commit, Refused, Token
 from arneb_amqp.topology.overflow import Admission
@@ -84,23 +84,14 @@ class Publishes:
         """Carry out a transaction, ``acks`` and all: whether every queue took its part of it. One
         that refuses may have been full."""
         vhost = self._context.vhost
-        if vhost.tracing is not None:
-            for queues, entries in request.appends:
-                vhost.tracing.published(self._context.tapped, entries, queues)
         for names in await stamp(request):
             vhost.queues.expect_expiry(names)
         admission = Admission()
-        admitted = True
         try:
-            for queues, entries in request.appends:
-                for piece in pieces(entries):
-                    admitted &= all(_admit(queues, piece, vhost.queues, admission))
-                    if piece is not entries:
-                        await trio.lowlevel.checkpoint()
-            unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
-            for exchanges, entries in request.delayed:
-                topics = map(vhost.delayed_exchanges.topic, exchanges)
-                unit.appends += [(topic, entries) for topic in topics if topic is not None]
+            admitted = await self._admit_all(request, admission)
+            for _ in admission.closing():
+                await trio.lowlevel.checkpoint()
+            unit = Unit(list(admission.appends.items()), passes_over_gone=True, has_batches=False)
             for consumer, settled in acks:
                 unit.acks.append((consumer, settled.positions))
                 unit.parts.append((consumer, settled.masks))
@@ -117,6 +108,28 @@ class Publishes:
             await durable(begin)
         finally:
             admission.over()
+        return admitted
+
+    async def _admit_all(self, request: Commit, admission: Admission) -> bool:
+        """Let all messages of ``request`` in where there is room: whether there was everywhere."""
+        vhost, admitted = self._context.vhost, True
+        most = PIECE_ENTRIES if vhost.tracing is None else TRACED_PIECE_ENTRIES
+        for run in pieces(request.appends, most):
+            if run is None:
+                await trio.lowlevel.checkpoint()
+                continue
+            queues, entries = run
+            if vhost.tracing is not None:
+                vhost.tracing.published(self._context.tapped, entries, queues)
+            admitted &= all(_admit(queues, entries, vhost.queues, admission))
+        for run in pieces(request.delayed):
+            if run is None:
+                await trio.lowlevel.checkpoint()
+                continue
+            exchanges, entries = run
+            for topic in map(vhost.delayed_exchanges.topic, exchanges):
+                if topic is not None:
+                    admission.put_all(topic, entries)
         return admitted
 
     def _append_admitted(self, effect: Append) -> None:

@@ -1,11 +1,11 @@
-"""Stamping: the messages of a transaction get the time of its commit.
+"""Stamping: the messages of a transaction get the time of its commit, and are put into queues.
 
 The rule: a piece at a time, for a transaction may be large, and others have their turn between two
 pieces. Nothing can be added to it meanwhile: its client waits for the answer.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
 import trio
 
@@ -15,6 +15,12 @@ from arneb_core.api.entry import published_at
 PIECE_ENTRIES: Final = 1_000
 PIECE_BYTES: Final = 1024 * 1024
 """About a millisecond each: an entry is copied."""
+
+TRACED_PIECE_ENTRIES: Final = 50
+"""Likewise, if somebody looks on and gets a copy of each."""
+
+Run: TypeAlias = tuple[tuple[str, ...], list[bytes]]
+"""The names of queues, or of exchanges that delay, and entries for them."""
 
 EXPIRY: Final = slice(24, 32)
 NO_EXPIRY: Final = bytes(8)
@@ -39,10 +45,16 @@ async def stamp(request: Commit) -> list[tuple[str, ...]]:
     return expiring
 
 
-def pieces(entries: list[bytes]) -> Iterator[list[bytes]]:
-    """``entries`` a piece at a time; one that is short as it is."""
-    if len(entries) <= PIECE_ENTRIES:
-        yield entries
-        return
-    for start in range(0, len(entries), PIECE_ENTRIES):
-        yield entries[start : start + PIECE_ENTRIES]
+def pieces(runs: Iterable[Run], entries_max: int = PIECE_ENTRIES) -> Iterator[Run | None]:
+    """``runs`` a piece at a time, and None where others are to have their turn: behind so many
+    entries, each of which counts once for each of its names."""
+    left = entries_max
+    for names, entries in runs:
+        most = max(1, entries_max // len(names))
+        for start in range(0, len(entries), most):
+            if left <= 0:
+                left = entries_max
+                yield None
+            piece = entries[start : start + most]
+            left -= len(piece) * len(names)
+            yield names, piece

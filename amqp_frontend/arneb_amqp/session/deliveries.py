@@ -46,6 +46,17 @@ class Settled:
         """How many deliveries these are."""
         return len(self.positions) + sum(mask.bit_count() for mask in self.masks.values())
 
+    @property
+    def entries(self) -> int:
+        """How many entries they are of: as much work it is to answer them."""
+        return len(self.positions) + len(self.masks)
+
+    def join(self, later: "Settled") -> None:
+        """Add what was answered after these."""
+        self.positions += later.positions
+        for position, mask in later.masks.items():
+            self.masks[position] = self.masks.get(position, 0) | mask
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_amqp.errors import resource_error
-from arneb_amqp.session.deliveries import Pending, Settled
+from arneb_amqp.session.deliveries import ConsumerId, Pending, Settled
 from arneb_amqp.session.effects import Commit
 
 ITEM_BYTES: Final = 512
@@ -66,11 +66,9 @@ class Transaction:
         "_delayed",
         "_held",
         "_size",
-        "acknowledged",
+        "answers",
         "mandatory",
         "pending",
-        "rejected",
-        "released",
     )
 
     def __init__(self, held: TransactionBytes) -> None:
@@ -80,10 +78,9 @@ class Transaction:
         self._delayed: list[tuple[tuple[str, ...], list[bytes]]] = []
         self.mandatory: deque[tuple[tuple[str, ...], bytes]] = deque()
         """Mandatory messages and the queues they are for; with none, as they are sent back."""
-        self.acknowledged: list[Settled] = []
-        self.released: list[Settled] = []
-        self.rejected: list[Settled] = []
-        self.pending: list[Pending] = []
+        self.answers: dict[Answer, dict[ConsumerId, Settled]] = {each: {} for each in Answer}
+        """By consumer, so that there are few of them however many methods they came by."""
+        self.pending: deque[Pending] = deque()
         """What a rollback gives back to the channel."""
 
     def __repr__(self) -> str:
@@ -122,18 +119,17 @@ class Transaction:
 
     def settle(self, settled: Sequence[Settled], pending: list[Pending], answer: Answer) -> None:
         """Add answers, for which :meth:`expect` was asked."""
-        match answer:
-            case Answer.ACKNOWLEDGE:
-                self.acknowledged.extend(settled)
-            case Answer.RELEASE:
-                self.released.extend(settled)
-            case Answer.REJECT:
-                self.rejected.extend(settled)
+        answers = self.answers[answer]
+        for each in settled:
+            before = answers.setdefault(each.consumer, each)
+            if before is not each:
+                before.join(each)
         self.pending += pending
 
     def commit(self, now_ms: int) -> Commit:
         """The request that makes it durable."""
-        return Commit(self._appends, self._delayed, self.acknowledged, now_ms)
+        acknowledged = list(self.answers[Answer.ACKNOWLEDGE].values())
+        return Commit(self._appends, self._delayed, acknowledged, now_ms)
 
     def end(self) -> None:
         """It is committed, rolled back or dropped with its channel, and holds nothing more."""

@@ -142,29 +142,36 @@ class LocalDestination:
     async def move(self, batch: Sequence[Moved], source: UnitSource | None) -> set[int]:
         """Put a batch in, in one commit, in which ``source`` gives it up. The places of those that
         were refused. Raises :class:`.RemoteClosed`."""
-        admission, refused = Admission(), set()
+        admission = Admission()
+        try:
+            return await self._move(batch, source, admission)
+        except AmqpError as error:
+            raise RemoteClosed(str(error), error.reply_code) from error
+        except CoreError as error:
+            raise RemoteClosed(f"the commit failed: {error}") from error
+        finally:
+            admission.over()
+
+    async def _move(
+        self, batch: Sequence[Moved], source: UnitSource | None, admission: Admission
+    ) -> set[int]:
+        refused = set()
         later: list[tuple[str, bytes]] = []
         for place, message in enumerate(batch):
             if place % MESSAGES_PER_TURN == MESSAGES_PER_TURN - 1:
                 await trio.lowlevel.checkpoint()
-            try:
-                if not await self._address(message, admission, later):
-                    refused.add(place)
-            except AmqpError as error:
-                raise RemoteClosed(str(error), error.reply_code) from error
-        unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
+            if not await self._address(message, admission, later):
+                refused.add(place)
+        for _ in admission.closing():
+            await trio.lowlevel.checkpoint()
+        unit = Unit(list(admission.appends.items()), passes_over_gone=True, has_batches=False)
         for exchange, entry in later:
             topic = self._vhost.delayed_exchanges.topic(exchange)
             if topic is not None:
                 unit.appends.append((topic, [entry]))
         if source is not None:
             source.settle_in(unit, batch, refused)
-        try:
-            await self._core.committed(unit)
-        except CoreError as error:
-            raise RemoteClosed(f"the commit failed: {error}") from error
-        finally:
-            admission.over()
+        await self._core.committed(unit)
         return refused
 
     async def _address(

@@ -6,7 +6,7 @@ queue takes, or that would go round in a circle by itself, is gone, as in Rabbit
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -122,11 +122,13 @@ class DeadLettering:
             if holder.attached and not call(self.departed, reason, run, holder):
                 self._undelivered.append((reason, run, holder))
 
-    def dead_letter_refused(self, entry: bytes, admission: Admission) -> None:
-        """Address one message that never got into the queue, which was too full."""
+    def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
+        """Address messages that never got into the queue, which was too full."""
         resolve = partial(self._resolve, Departure.MAX_LENGTH)
-        for message in _messages(entry, None, self.target.queue):
-            forward(message, {}, resolve, admission)
+        known: dict[MessageKind, Forwarding | None] = {}
+        for entry in entries:
+            for message in _messages(entry, None, self.target.queue):
+                forward(message, known, resolve, admission)
 
     def _resolve(self, reason: Departure, kind: MessageKind) -> Forwarding | None:
         """Where dead letters of this kind go; None = nowhere."""

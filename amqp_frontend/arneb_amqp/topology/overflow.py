@@ -9,9 +9,10 @@ itself for dead letters, which it refuses like any other message.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, Protocol
 
 from arneb_amqp.topology.names import SUBSCRIPTION
@@ -23,12 +24,15 @@ from arneb_core.api.topics import Topic
 
 _AMQP: Final = int(Origin.AMQP)
 
+DEAD_LETTERS_PER_STEP: Final = 100
+"""How many are made of what was refused before others have their turn: some 2 ms."""
+
 
 class RefusedMessages(Protocol):
     """Where messages go that a queue has refused."""
 
-    def dead_letter_refused(self, entry: bytes, admission: "Admission") -> None:
-        """Address one message that never got into the queue, which was too full."""
+    def dead_letter_refused(self, entries: Sequence[bytes], admission: "Admission") -> None:
+        """Address messages that never got into the queue, which was too full."""
         ...
 
 
@@ -173,11 +177,21 @@ class Admission:
 
     def close(self) -> dict[Topic, list[bytes]]:
         """All have come: what was refused goes on as dead letters, behind them."""
-        for refused, entry in self._refused:
-            # Which may be refused again, and so comes here too.
-            refused.dead_letter_refused(entry, self)
-        self._refused.clear()
+        for _ in self.closing():
+            pass
         return self.appends
+
+    def closing(self) -> Iterator[None]:
+        """:meth:`close` in steps of some 2 ms. Nothing may be offered meanwhile."""
+        done = 0
+        while piece := self._refused[done : done + DEAD_LETTERS_PER_STEP]:
+            if done:
+                yield
+            done += len(piece)
+            for refused, alike in groupby(piece, itemgetter(0)):
+                # Which may be refused again, and so come here too.
+                refused.dead_letter_refused([entry for _, entry in alike], self)
+        self._refused.clear()
 
     def over(self) -> None:
         """The unit has taken place, or never will. Idempotent."""

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Confirm
+from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
 from pika.adapters.blocking_connection import BlockingChannel
 from tests.amqp_frontend.server.conftest import Broker
 from tests.amqp_frontend.server.raw import RawClient
+from tests.amqp_frontend.server.test_turns import turns_taken
 from tests.amqp_frontend.session.playbook import publishes
 
+from arneb_amqp.topology import overflow
 from arneb_core.api.core import Unit
 from arneb_core.engine.engine import Engine
 
@@ -116,3 +118,32 @@ def test_each_size_is_judged_by_itself(
         answer = publisher.expect(kind)
         assert (answer.delivery_tag, answer.multiple) == (tag, False)
     assert held(channel, "q") == [b"12345", b"123", b"12"]
+
+
+def test_a_transaction_that_is_refused_makes_its_dead_letters_in_many_turns(
+    broker: Broker,
+    channel: BlockingChannel,
+    commits: list[Unit],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(overflow, "DEAD_LETTERS_PER_STEP", 2)  # else they are lost in the others
+    fresh(channel, "dead", {})
+    fresh(channel, "q", DEAD | {"x-max-length": 1, "x-overflow": "reject-publish-dlx"})
+    count = 1_000
+    with RawClient(broker.port).open() as client:
+        client.send(Tx.Select, 1)
+        client.expect(Tx.SelectOk)
+        send_as_one(broker, client, numbered(count))
+        client.send(Queue.Declare, 1, queue="q", passive=True)
+        assert client.expect(Queue.DeclareOk).message_count == 0
+        commits.clear()
+
+        def commit() -> None:
+            client.send(Tx.Commit, 1)
+            client.expect(Channel.Close)  # 406: RabbitMQ's "partial tx completion"
+
+        turns = turns_taken(broker, commit)
+    assert len(commits) == 1, "all of it is one unit"
+    assert turns >= count // 2
+    assert held(channel, "q") == numbered(1)
+    assert held(channel, "dead") == numbered(count)[1:]

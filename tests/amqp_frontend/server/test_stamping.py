@@ -4,7 +4,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_amqp.server.stamping import PIECE_BYTES, PIECE_ENTRIES, pieces, stamp
+from arneb_amqp.server.stamping import PIECE_BYTES, PIECE_ENTRIES, Run, pieces, stamp
 from arneb_amqp.session.effects import Commit
 from arneb_core.api.entry import EntryHeader, Origin, read_header
 
@@ -69,9 +69,31 @@ async def test_others_have_their_turn_between_pieces_of_large_messages() -> None
     assert await turns_of_others(Commit([(("a",), entries)], published_ms=LATER_MS)) >= 5
 
 
-@given(st.integers(0, 3 * PIECE_ENTRIES + 1))
-def test_pieces_are_all_of_it_in_order_and_none_is_long(count: int) -> None:
-    entries = [b"%d" % number for number in range(count)]
-    cut = list(pieces(entries))
-    assert [each for piece in cut for each in piece] == entries
-    assert all(len(piece) <= PIECE_ENTRIES for piece in cut)
+runs = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=3, unique=True).map(tuple),
+        st.lists(st.binary(max_size=2), min_size=1, max_size=9),
+    ),
+    max_size=9,
+)
+
+
+@given(runs, st.integers(1, 12))
+def test_pieces_are_all_of_it_in_order_and_none_is_long(runs: list[Run], most: int) -> None:
+    found: list[tuple[tuple[str, ...], bytes]] = []
+    work = 0
+    for piece in pieces(runs, most):
+        if piece is None:
+            work = 0
+            continue
+        names, entries = piece
+        work += len(names) * len(entries)
+        found += [(names, entry) for entry in entries]
+        # One piece more than there was room for.
+        assert work < most + max(most, len(names))
+    assert found == [(names, entry) for names, entries in runs for entry in entries]
+
+
+def test_runs_of_one_message_are_cut_as_one_of_many() -> None:
+    turns = list(pieces([(("a",), [b""]), (("b",), [b""])] * PIECE_ENTRIES)).count(None)
+    assert turns == 1

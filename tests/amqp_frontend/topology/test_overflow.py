@@ -1,5 +1,6 @@
 """Overflow: what a queue that refuses takes of many messages that come at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
@@ -8,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_amqp.topology.names import SUBSCRIPTION
-from arneb_amqp.topology.overflow import Admission, Bounds, Overflow, payload_bytes
+from arneb_amqp.topology.overflow import (
+    DEAD_LETTERS_PER_STEP,
+    Admission,
+    Bounds,
+    Overflow,
+    payload_bytes,
+)
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.route import join_route
@@ -83,3 +90,35 @@ def test_what_is_on_its_way_counts_for_the_next_run() -> None:
 @given(st.binary(max_size=50))
 def test_only_the_payload_counts(payload: bytes) -> None:
     assert payload_bytes(entry_of(payload)) == len(payload)
+
+
+@dataclass
+class ToOther:
+    """Hands what was refused on to another queue, which may be full as well."""
+
+    other: Overflow
+    seen: list[bytes] = field(default_factory=list)
+    calls: int = 0
+
+    def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
+        self.calls += 1
+        self.seen += entries
+        for each in entries:
+            admission.offer(self.other, each)
+
+
+def test_dead_letters_of_what_was_refused_are_made_in_steps_and_in_order() -> None:
+    third = Overflow(cast("Topic", Queue(0, 0, 0, "third")), Bounds(None, None), None)
+    behind = ToOther(third)
+    second = Overflow(cast("Topic", Queue(1, 1, 0, "second")), Bounds(1, None), behind)
+    ahead = ToOther(second)
+    first = Overflow(cast("Topic", Queue(1, 1, 0, "first")), Bounds(1, None), ahead)
+    admission, count = Admission(), 10 * DEAD_LETTERS_PER_STEP
+    entries = [entry_of(b"%d" % number) for number in range(count)]
+    assert not any(admission.offer_all(first, entries))
+    made = [len(ahead.seen) + len(behind.seen) for _ in admission.closing()]
+    steps = zip([0, *made], made, strict=False)
+    assert all(after - before <= DEAD_LETTERS_PER_STEP for before, after in steps)
+    assert ahead.seen == behind.seen == entries
+    assert admission.appends == {third.topic: entries}
+    assert ahead.calls == 10, "once a step, not once a message"

@@ -34,6 +34,9 @@ from arneb_core.api.windows import Window
 ANSWERS_PER_TURN: Final = 40_000
 """What one method answers of many deliveries before others have their turn: some 2 ms."""
 
+TRANSACTION_ANSWERS_PER_TURN: Final = 2_000
+"""The same in a transaction, which remembers each until it ends."""
+
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
 
@@ -46,25 +49,10 @@ class Deliverer:
     """
 
     __slots__ = (
-        "_ack_timeouts",
-        "_context",
-        "_getters",
-        "_given_back",
-        "_no_ack",
-        "_orphans",
-        "_streams",
-        "_vhost",
-        "channel",
-        "consumers",
-        "got",
-        "got_no_ack",
-        "got_nothing",
-        "prefetch",
-        "redelivered",
-        "reply_to",
-        "unacked",
-        "window",
-    )
+        "_ack_timeouts", "_context", "_getters", "_given_back", "_no_ack", "_orphans", "_streams",
+        "_vhost", "channel", "consumers", "got", "got_no_ack", "got_nothing", "prefetch",
+        "redelivered", "reply_to", "unacked", "window",
+    )  # fmt: skip
 
     def __init__(
         self, context: ChannelContext, vhost: VhostContext, channel: ChannelId, reply_to: ReplyTo
@@ -238,7 +226,7 @@ class Deliverer:
     def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
         """The same for everything up to ``tag``; 0 is all."""
         if transaction is not None:
-            self._settle(self._tags_through(tag), transaction, Answer.ACKNOWLEDGE)
+            self._settle_through(tag, transaction, Answer.ACKNOWLEDGE)
             return
         part = self._part_through(tag)
         groups, unknown = self.unacked.pop_through(tag if part is None else part)
@@ -256,8 +244,11 @@ class Deliverer:
     ) -> None:
         """The client does not want these deliveries: back to the queue, or away."""
         if transaction is not None:
-            tags = self._tags_through(tag) if multiple else [tag]
-            self._settle(tags, transaction, Answer.RELEASE if requeue else Answer.REJECT)
+            answer = Answer.RELEASE if requeue else Answer.REJECT
+            if multiple:
+                self._settle_through(tag, transaction, answer)
+            else:
+                self._settle([tag], transaction, answer)
             return
         part = self._part_through(tag) if multiple else None
         if multiple:
@@ -353,10 +344,15 @@ class Deliverer:
             return self.unacked.add_parts(owner, positions, parts)
         return self.unacked.add(owner, positions)
 
-    def _tags_through(self, tag: int) -> list[int]:
+    def _settle_through(self, tag: int, transaction: Transaction, answer: Answer) -> None:
+        """Answer all up to ``tag`` in a transaction, or as many as a turn may."""
         if tag and tag not in self.unacked:
             raise unknown_tag(tag)
-        return self.unacked.tags_through(tag)
+        tags = self.unacked.tags_through(tag, TRANSACTION_ANSWERS_PER_TURN)
+        self._settle(tags, transaction, answer)
+        if tags and tags[-1] < tag:
+            self._context.work_left = 0
+            raise Pause
 
     def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
         transaction.expect(len(tags))
@@ -378,19 +374,24 @@ class Deliverer:
                 )
 
     def rollback(self, transaction: Transaction) -> None:
-        """The answers of the transaction were never given."""
-        self.unacked.restore(transaction.pending)
+        """The answers of the transaction were never given. Raises :class:`.Pause` when they are too
+        many for a turn; the next call goes on there."""
+        pending = transaction.pending
+        while pending:
+            if (work_left := self._context.work_left) <= 0:
+                raise Pause
+            count = min(len(pending), work_left)
+            self.unacked.restore([pending.popleft() for _ in range(count)])
+            self._context.work_left -= count
 
     def settle(self, transaction: Transaction) -> None:
         """The transaction is committed: what it gave back or rejected goes its way."""
-        for each in transaction.released:
-            self._given_back += each.messages
-            self._context.effects.emit(Release(each))
-        for each in transaction.rejected:
-            self._given_back += each.messages
-            self._context.effects.emit(Reject(each))
-        for groups in (transaction.acknowledged, transaction.released, transaction.rejected):
-            self._answered(groups)
+        for answer, effect in ((Answer.RELEASE, Release), (Answer.REJECT, Reject)):
+            for each in transaction.answers[answer].values():
+                self._given_back += each.messages
+                self._context.effects.emit(effect(each))
+        for groups in transaction.answers.values():
+            self._answered(list(groups.values()))
 
 
 def unknown_tag(tag: int) -> Exception:

@@ -8,8 +8,8 @@ deliveries of a second consumer; a third holds what is rare, the tags that stand
 single message inside a batch.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, repeat, takewhile
 from operator import countOf
 from typing import Final
 
@@ -152,11 +152,20 @@ class Unacked:
         self._low = self.next_tag
         return self._grouped(tags, positions) if positions else []
 
-    def tags_through(self, tag: int) -> list[int]:
-        """The tags that :meth:`pop_through` would take."""
+    def tags_through(self, tag: int, most: int | None = None) -> list[int]:
+        """The tags that :meth:`pop_through` would take, the lowest ``most`` of them."""
         if not tag:
-            return sorted(self._positions)
-        return [each for each in range(self._low, tag + 1) if each in self._positions]
+            return sorted(self._positions)[:most]
+        if self._undone:
+            ascending: Iterator[int] = filter(
+                self._positions.__contains__, range(self._low, tag + 1)
+            )
+        else:
+            ascending = takewhile(tag.__ge__, self._positions)
+        found = list(islice(ascending, most))
+        if found:
+            self._low = found[0]
+        return found
 
     def part_through(self, tag: int, limit: int) -> int | None:
         """A tag below ``tag`` up to which there are about ``limit``; None when no more than that
@@ -168,8 +177,10 @@ class Unacked:
 
     @property
     def last(self) -> int:
-        """The last tag that is unanswered; 0 when there is none, or the tags are in no order."""
-        return 0 if self._undone else next(reversed(self._positions), 0)
+        """The last tag that is unanswered; 0 when there is none."""
+        if self._undone:
+            return max(self._positions, default=0)
+        return next(reversed(self._positions), 0)
 
     def owners(self) -> set[ConsumerId]:
         """Whose deliveries there are."""

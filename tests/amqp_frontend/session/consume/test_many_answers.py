@@ -1,15 +1,15 @@
 """One method that answers very many deliveries: a part of them in each turn."""
 
 import pytest
-from pamqp.commands import Basic, Channel
+from pamqp.commands import Basic, Channel, Tx
 from tests.amqp_frontend.session.playbook import Playbook, client, opened, run_of, sent
 from tests.counting import calls_of
 
 from arneb_amqp.server.effects import POSITIONS_PER_TURN, in_pieces
-from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN
+from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN, TRANSACTION_ANSWERS_PER_TURN
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.discarded import SHED_PER_TURN
-from arneb_amqp.session.effects import Acknowledge, Leave, Reject, Release
+from arneb_amqp.session.effects import Acknowledge, Commit, Leave, Reject, Release
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
@@ -137,3 +137,67 @@ def test_few_are_forgotten_at_once() -> None:
     play >> CLOSE
     play.effects.clear()
     assert not play.session.discarded
+
+
+FEW_TURNS = 5 * TRANSACTION_ANSWERS_PER_TURN
+
+
+def in_transaction(count: int) -> Playbook:
+    play = with_unanswered(count)
+    play >> client(Tx.Select) << sent(Tx.SelectOk)
+    return play
+
+
+@pytest.mark.parametrize("undone", [False, True], ids=["in order", "after a rollback"])
+@pytest.mark.parametrize("requeue", [None, True, False])
+def test_a_transaction_takes_many_answers_in_turns(requeue: bool | None, undone: bool) -> None:
+    play = in_transaction(FEW_TURNS)
+    if undone:
+        for tag in (7, 3):
+            play >> client(Basic.Ack, delivery_tag=tag)
+        play >> client(Tx.Rollback) << sent(Tx.RollbackOk)
+    method = client(Basic.Ack, delivery_tag=0, multiple=True)
+    if requeue is not None:
+        method = client(Basic.Nack, delivery_tag=0, multiple=True, requeue=requeue)
+    play >> method
+    assert play.pauses == FEW_TURNS // TRANSACTION_ANSWERS_PER_TURN - 1
+    play >> client(Tx.Commit)
+    acknowledged = play.effect(Commit).acknowledged
+    play >> RequestDone(None) << sent(Tx.CommitOk)
+    effects = [each.settled for each in play.effects if isinstance(each, Reject | Release)]
+    (settled,) = acknowledged or effects
+    assert settled.positions == places(0, FEW_TURNS)
+    play.effects.clear()
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_answers_one_by_one_are_one_answer_at_the_commit(requeue: bool) -> None:
+    play = in_transaction(100)
+    for tag in range(1, 101):
+        play >> client(Basic.Reject, delivery_tag=tag, requeue=requeue)
+    play >> client(Tx.Commit)
+    play.effect(Commit)
+    play >> RequestDone(None) << sent(Tx.CommitOk)
+    settled = play.effect(Release if requeue else Reject).settled
+    assert settled.positions == places(0, 100)
+
+
+def test_many_answers_are_undone_in_turns() -> None:
+    play = in_transaction(FEW_TURNS)
+    play >> client(Basic.Ack, delivery_tag=0, multiple=True)
+    before = play.pauses
+    play >> client(Tx.Rollback) << sent(Tx.RollbackOk)
+    assert play.pauses - before >= 2
+    unacked = play.session._channel(ChannelId(1)).deliverer.unacked
+    assert unacked.tags_through(0) == list(range(1, FEW_TURNS + 1))
+    play >> client(Tx.Rollback) << sent(Tx.RollbackOk)
+    assert len(unacked) == FEW_TURNS, "nothing is given back twice"
+
+
+def test_messages_of_divided_batches_are_joined_by_their_masks() -> None:
+    one, other = position(2, 1), position(2, 2)
+    settled = Settled(ConsumerId(7), places(0, 2), {one: 1})
+    settled.join(Settled(ConsumerId(7), places(2, 3), {one: 4, other: 2}))
+    assert settled.positions == places(0, 3)
+    assert settled.masks == {one: 5, other: 2}
+    assert settled.entries == 5

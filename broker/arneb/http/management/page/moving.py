@@ -139,7 +139,9 @@ async def _done(
             done += 1
             if name:
                 _put(targets[name], entry, admission)
-        unit.appends += admission.close().items()
+        for _ in admission.closing():
+            await trio.lowlevel.checkpoint()
+        unit.appends += admission.appends.items()
         with trio.CancelScope(shield=True):  # what is withheld is acknowledged or given back
             await site.core.committed(unit)
     except BaseException:
