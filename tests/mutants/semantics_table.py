@@ -166,4 +166,32 @@ SEMANTICS_MUTANTS: Final = (
         "        return Leave(ids)\n",
         ("tests/amqp_frontend/session/channel/test_channel_machine.py",),
     ),
+    Mutant(
+        "a dead letter goes where another with other headers went",
+        "amqp_frontend/arneb_amqp/topology/letters.py",
+        "        if parts is not None and resolved.is_of_all:\n",
+        "        if parts is not None:\n",
+        ("tests/amqp_frontend/topology/test_letters.py",),
+    ),
+    Mutant(
+        "a dead letter says of another's deaths",
+        "amqp_frontend/arneb_amqp/wire/cutting.py",
+        "    marks = (expiration, *[fields[first:stop] for first, stop in spans])\n",
+        "    marks = (expiration,)\n",
+        ("tests/amqp_frontend/topology/test_letters.py",),
+    ),
+    Mutant(
+        "a header that comes twice is dead-lettered twice",
+        "amqp_frontend/arneb_amqp/wire/cutting.py",
+        "        seen.add(name)\n",
+        "",
+        ("tests/amqp_frontend/topology/test_letters.py",),
+    ),
+    Mutant(
+        "each dead letter is worked out by itself",
+        "amqp_frontend/arneb_amqp/topology/letters.py",
+        "        if parts is not None and form is not None:\n",
+        "        if parts is not None and form is not None and not parts:\n",
+        ("tests/amqp_frontend/topology/test_letters.py",),
+    ),
 )

@@ -41,6 +41,12 @@ REASONS: Final[Mapping[Departure, str]] = {
     Departure.DELIVERY_LIMIT: "delivery_limit",
 }
 
+CHANGED: Final = frozenset(
+    {DEATHS, CARBON_COPY}
+    | {f"{when}{what}" for when in (FIRST, LAST) for what in ("exchange", _QUEUE, _REASON)}
+)
+"""The headers that a death looks at or writes; it leaves all others as they are."""
+
 _REJECTED: Final = longstr(REASONS[Departure.REJECTED])
 
 Death = Mapping[str, Field]

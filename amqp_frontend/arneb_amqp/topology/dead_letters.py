@@ -12,12 +12,13 @@ from functools import partial
 from typing import Final
 
 from arneb_amqp.codec import encode_message
-from arneb_amqp.errors import AmqpError
+from arneb_amqp.errors import AmqpError, ReplyCode
 from arneb_amqp.routing.death import DeadLetter, dead_letter_of
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router, RouteResult
-from arneb_amqp.topology.forwarding import Forwarding, Head, MessageKind, forward, head_of
+from arneb_amqp.topology.forwarding import Forwarding, Head, MessageKind, head_of
+from arneb_amqp.topology.letters import Letters, Resolved
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
@@ -85,15 +86,14 @@ class DeadLettering:
     def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
         """Put the run where it belongs, in the commit that takes it out of its queue."""
         admission = Admission()
-        known: dict[MessageKind, Forwarding | None] = {}
-        resolve = partial(self._resolve, reason)
+        letters = Letters(partial(self._resolve, reason), admission)
         whole: list[Position] = []
         for position, entry in zip(run.positions, run.entries, strict=True):
             mask = None if run.masks is None else run.masks.get(position)
             if mask is None:
                 whole.append(position)
             for message in _messages(entry, mask, self.target.queue):
-                forward(message, known, resolve, admission)
+                letters.put(message)
         appends = list(admission.close().items())
         unit = Unit(appends, passes_over_gone=True, has_batches=False)
         if whole:
@@ -124,14 +124,13 @@ class DeadLettering:
 
     def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
         """Address messages that never got into the queue, which was too full."""
-        resolve = partial(self._resolve, Departure.MAX_LENGTH)
-        known: dict[MessageKind, Forwarding | None] = {}
+        letters = Letters(partial(self._resolve, Departure.MAX_LENGTH), admission)
         for entry in entries:
             for message in _messages(entry, None, self.target.queue):
-                forward(message, known, resolve, admission)
+                letters.put(message)
 
-    def _resolve(self, reason: Departure, kind: MessageKind) -> Forwarding | None:
-        """Where dead letters of this kind go; None = nowhere."""
+    def _resolve(self, reason: Departure, kind: MessageKind) -> Resolved:
+        """Where dead letters of this kind go."""
         word, route, properties = kind
         priority_and_flags = int.from_bytes(word, "big")
         target, now_ms = self.target, self._now_ms()
@@ -150,7 +149,7 @@ class DeadLettering:
         except AmqpError as error:
             # The exchange is not there (any more), or its bindings are hostile.
             LOGGER.debug("dropping dead letters of queue %r: %s", target.queue, error)
-            return None
+            return Resolved(None, {}, error.reply_code is ReplyCode.NOT_FOUND)
         queues = found.queues
         if not queues and target.exchange == DEFAULT_EXCHANGE:
             queues = (letter.routing_key,)  # a topic that a Pulsar client made, perhaps
@@ -165,13 +164,14 @@ class DeadLettering:
                 refusing.append(overflow)
             elif (topic := self._destinations.queue(name)) is not None:
                 topics.append(topic)
-        return Forwarding(
+        way = Forwarding(
             head(now_ms, 0, 0),
             encode_properties(letter.properties),
             topics,
             refusing,
             self._delayed(letter, found, head, now_ms),
         )
+        return Resolved(way, letter.properties.headers or {}, not found.depends_on_headers)
 
     def _delayed(
         self, letter: DeadLetter, found: RouteResult, head: Head, now_ms: int

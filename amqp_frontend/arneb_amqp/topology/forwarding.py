@@ -60,11 +60,24 @@ def forward(
         way = known[kind]
     else:
         way = known[kind] = resolve(kind)
+    send(entry, start, way, admission)
+
+
+def send(
+    entry: bytes,
+    start: int,
+    way: Forwarding | None,
+    admission: Admission,
+    properties: bytes | None = None,
+) -> None:
+    """Add what becomes of ``entry``, whose content begins at ``start``, with ``properties`` instead
+    of what ``way`` says."""
     while way is not None:
-        content = entry[start:]
-        if way.properties is not None:
-            content = with_properties(content, way.properties)
-        message = way.head + content
+        put = way.properties if properties is None else properties
+        if put is None:
+            message = way.head + entry[start:]
+        else:
+            message = with_properties(entry, put, start, way.head)
         for topic in way.topics:
             admission.appends.setdefault(topic, []).append(message)
         for overflow in way.refusing:

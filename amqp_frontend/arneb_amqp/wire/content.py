@@ -68,16 +68,18 @@ def compose(channel: ChannelId, properties: bytes, payload: bytes | bytearray) -
     return b"".join((FRAME_END_OCTET, header, FRAME_END_OCTET, start, payload, FRAME_END_OCTET))
 
 
-def with_properties(body: bytes, properties: bytes) -> bytes:
-    """``body`` with another property list, its payload untouched."""
+def with_properties(body: bytes, properties: bytes, start: int = 0, head: bytes = b"") -> bytes:
+    """``head`` and the content that begins at ``start`` with another property list, its payload
+    untouched."""
     size = _FRAME_SIZE.pack(CONTENT_START_BYTES + len(properties))
     return b"".join(
         (
-            body[:_FRAME_SIZE_AT],
+            head,
+            body[start : start + _FRAME_SIZE_AT],
             size,
-            body[HEADER_PAYLOAD_AT:PROPERTIES_AT],
+            body[start + HEADER_PAYLOAD_AT : start + PROPERTIES_AT],
             properties,
-            body[header_end(body, 0) :],
+            body[header_end(body, start) :],
         )
     )
 

@@ -1,0 +1,133 @@
+"""A property list cut around some header fields, so that these can be replaced without decoding it.
+
+The rule: what is left alone comes out as decoding and encoding it would write it, octet by octet. A
+list of which that is not certain is not cut.
+"""
+
+from collections.abc import Container
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from arneb_amqp.wire.properties import TABLE_SIZE, PropertyFlag, flags_of, table_end
+from arneb_amqp.wire.tables import NUMBERS, FieldType
+
+_FLAG_WORD: Final = Struct(">H")
+_MORE_FLAGS: Final = 0x0003
+"""They mean nothing, and are not written."""
+
+_CONTENT_TYPE: Final = int(PropertyFlag.CONTENT_TYPE)
+_CONTENT_ENCODING: Final = int(PropertyFlag.CONTENT_ENCODING)
+_HEADERS: Final = int(PropertyFlag.HEADERS)
+_DELIVERY_MODE: Final = int(PropertyFlag.DELIVERY_MODE)
+_PRIORITY: Final = int(PropertyFlag.PRIORITY)
+_CORRELATION_ID: Final = int(PropertyFlag.CORRELATION_ID)
+_REPLY_TO: Final = int(PropertyFlag.REPLY_TO)
+_EXPIRATION: Final = int(PropertyFlag.EXPIRATION)
+
+_FIXED_BYTES: Final = {
+    kind.value[0]: NUMBERS[kind].size for kind in NUMBERS if kind is not FieldType.FLOAT
+} | {FieldType.DECIMAL.value[0]: 5, FieldType.VOID.value[0]: 0}
+"""By letter. Floats that are no numbers may come out as others, and a synonym as another letter."""
+_BOOL: Final = FieldType.BOOL.value[0]
+_STRINGS: Final = FieldType.LONGSTR.value + FieldType.BINARY.value
+_SIZED: Final = _STRINGS + FieldType.ARRAY.value + FieldType.TABLE.value
+
+
+class Cut(NamedTuple):
+    """A property list in parts."""
+
+    flags: int
+    before: bytes
+    """What stands before the headers."""
+    fields: bytes
+    spans: tuple[tuple[int, int], ...]
+    """Where in ``fields`` those stand that were asked for."""
+    marks: tuple[bytes, ...]
+    """The expiration, if there is one, and those fields."""
+    after: bytes
+    """What stands behind the headers, without the expiration."""
+
+
+def cut(data: bytes, names: Container[bytes]) -> Cut | None:
+    """The parts of the well-formed list ``data``; ``names`` have their length octets. None if it
+    should be decoded instead."""
+    flags, at = flags_of(data) & ~_MORE_FLAGS, 2
+    try:
+        if flags & _CONTENT_TYPE:
+            at += 1 + data[at]
+        if flags & _CONTENT_ENCODING:
+            at += 1 + data[at]
+        fields, spans, end = b"", _NO_SPANS, at
+        if flags & _HEADERS:
+            end = table_end(data, at)
+            fields = data[at + TABLE_SIZE.size : end]
+            found = _spans(fields, names)
+            if found is None:
+                return None
+            spans = found
+        after, expiration = data[end:], b""
+        if flags & _EXPIRATION:
+            here = end + bool(flags & _DELIVERY_MODE) + bool(flags & _PRIORITY)
+            for flag in (_CORRELATION_ID, _REPLY_TO):
+                if flags & flag:
+                    here += 1 + data[here]
+            behind = here + 1 + data[here]
+            expiration, after = data[here:behind], data[end:here] + data[behind:]
+    except (IndexError, error):
+        return None
+    marks = (expiration, *[fields[first:stop] for first, stop in spans])
+    return Cut(flags, data[2:at], fields, spans, marks, after)
+
+
+_NO_SPANS: Final[tuple[tuple[int, int], ...]] = ()
+
+
+def _spans(fields: bytes, names: Container[bytes]) -> tuple[tuple[int, int], ...] | None:
+    """Where the fields of these names stand; None if the others do not come out as they are."""
+    at, stop = 0, len(fields)
+    spans: list[tuple[int, int]] = []
+    seen: set[bytes] = set()
+    while at < stop:
+        value_at = at + 1 + fields[at]
+        name = fields[at:value_at]
+        if name in seen:
+            return None  # the first one counts, and the others go
+        seen.add(name)
+        letter = fields[value_at]
+        is_marked = name in names
+        size = _FIXED_BYTES.get(letter)
+        if size is not None:
+            end = value_at + 1 + size
+        elif letter in (_SIZED if is_marked else _STRINGS):
+            end = value_at + 5 + int(TABLE_SIZE.unpack_from(fields, value_at + 1)[0])
+        elif letter == _BOOL and fields[value_at + 1] < 2:
+            end = value_at + 2
+        else:
+            return None
+        if is_marked:
+            spans.append((at, end))
+        at = end
+    return tuple(spans) if at == stop else None
+
+
+class Replacement(NamedTuple):
+    """What becomes of lists that have the same marks."""
+
+    fields: tuple[bytes, ...]
+    """Instead of those at the spans, one for each."""
+    added: bytes
+    """Behind all fields."""
+
+    def of(self, parts: Cut) -> bytes:
+        """The list of which ``parts`` were cut, with other fields and without its expiration."""
+        fields = parts.fields
+        if parts.spans:
+            pieces: list[bytes] = []
+            at = 0
+            for (first, stop), field in zip(parts.spans, self.fields, strict=True):
+                pieces += (fields[at:first], field)
+                at = stop
+            fields = b"".join((*pieces, fields[at:]))
+        flags = _FLAG_WORD.pack((parts.flags | _HEADERS) & ~_EXPIRATION)
+        size = TABLE_SIZE.pack(len(fields) + len(self.added))
+        return b"".join((flags, parts.before, size, fields, self.added, parts.after))
