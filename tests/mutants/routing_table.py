@@ -262,4 +262,32 @@ ROUTING_MUTANTS: Final = (
         "    target = raw\n",
         HTTP_TESTS,
     ),
+    Mutant(
+        "headers that exchanges further on name do not count",
+        "amqp_frontend/arneb_amqp/routing/header_routes.py",
+        "        waiting += onwards - seen\n",
+        "",
+        ("tests/amqp_frontend/routing/test_header_routes.py",),
+    ),
+    Mutant(
+        "messages go where others by another route went",
+        "amqp_frontend/arneb_amqp/routing/header_routes.py",
+        "        return None if fields is None else self._found.get((route, fields))\n",
+        "        return next((at for (_, got), at in self._found.items() if got == fields), None)\n",
+        ("tests/amqp_frontend/routing/test_header_routes.py",),
+    ),
+    Mutant(
+        "a header that a binding names is read without its value",
+        "amqp_frontend/arneb_amqp/wire/cutting.py",
+        "                found.append(data[at:end])\n",
+        "                found.append(data[at:value_at])\n",
+        ("tests/amqp_frontend/routing/test_header_routes.py",),
+    ),
+    Mutant(
+        "where headers led before the topology changed counts on",
+        "amqp_frontend/arneb_amqp/routing/routes.py",
+        "            self.by_headers.forget()\n",
+        "",
+        ("tests/amqp_frontend/routing/test_header_routes.py",),
+    ),
 )

@@ -145,6 +145,11 @@ def _pattern_of(arguments: Mapping[str, Field]) -> tuple[bool, _Wanted]:
     return not mode.startswith(b"any"), wanted
 
 
+def wanted_by(binding: Binding) -> Iterator[str]:
+    """The headers that it looks at."""
+    return (name for name, _ in _pattern_of(binding.arguments)[1])
+
+
 def _key_of(name: str, field: Field) -> _Key:
     """The same for all values that fit one another; for tables, which cannot be hashed, the same
     for all."""

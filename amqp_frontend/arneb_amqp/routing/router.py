@@ -174,6 +174,11 @@ class Router:
                 self._alternates[exchange] = alternate
             self.generation += 1
 
+    def alternate_of(self, exchange: Exchange) -> str | None:
+        """Where it sends what it cannot route."""
+        named = exchange.alternate
+        return self._alternates.get(exchange.name) if named is None else named
+
     def queues_changed(self) -> None:
         """Queues take what comes for them in another way: what is known of routes is void."""
         self.generation += 1
@@ -298,9 +303,7 @@ class Router:
                     work = 0
                     yield
             if not targets:
-                alternate = current.alternate
-                if alternate is None:
-                    alternate = self._alternates.get(current.name)
+                alternate = self.alternate_of(current)
                 if alternate is not None:
                     targets.add((DestinationKind.EXCHANGE, alternate))
             for kind, name in targets:

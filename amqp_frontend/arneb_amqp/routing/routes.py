@@ -12,6 +12,7 @@ from typing import Final
 
 from arneb_amqp.errors import access_refused, exchange_in_words
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.header_routes import HeaderRoutes
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.traffic import ExchangeTraffic
@@ -98,6 +99,8 @@ class Routes:
         self._routes: dict[bytes, CachedRoute] = {}
         self._targets = 0
         self._searches: dict[bytes, Search] = {}
+        self.by_headers = HeaderRoutes(router)
+        """Valid behind a :meth:`find`, as long as nobody else runs."""
 
     def __repr__(self) -> str:
         return f"<Routes, {len(self._routes)} to {self._targets} queues>"
@@ -109,6 +112,7 @@ class Routes:
             self._generation = self.router.generation
             self._forget()
             self._searches.clear()
+            self.by_headers.forget()
         route = self._routes.get(raw)
         return self._resolve(raw) if route is None else route
 

@@ -1,4 +1,4 @@
-"""A property list cut around some header fields, so that these can be replaced without decoding it.
+"""A property list cut around some header fields, to read or replace these without decoding it.
 
 The rule: what is left alone comes out as decoding and encoding it would write it, octet by octet. A
 list of which that is not certain is not cut.
@@ -9,7 +9,7 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from arneb_amqp.wire.properties import TABLE_SIZE, PropertyFlag, flags_of, table_end
-from arneb_amqp.wire.tables import NUMBERS, FieldType
+from arneb_amqp.wire.tables import FIXED_BYTES, FieldType
 
 _FLAG_WORD: Final = Struct(">H")
 _MORE_FLAGS: Final = 0x0003
@@ -24,11 +24,9 @@ _CORRELATION_ID: Final = int(PropertyFlag.CORRELATION_ID)
 _REPLY_TO: Final = int(PropertyFlag.REPLY_TO)
 _EXPIRATION: Final = int(PropertyFlag.EXPIRATION)
 
-_FIXED_BYTES: Final = {
-    kind.value[0]: NUMBERS[kind].size for kind in NUMBERS if kind is not FieldType.FLOAT
-} | {FieldType.DECIMAL.value[0]: 5, FieldType.VOID.value[0]: 0}
-"""By letter. Floats that are no numbers may come out as others, and a synonym as another letter."""
 _BOOL: Final = FieldType.BOOL.value[0]
+_FIXED_BYTES: Final = {letter: size for letter, size in FIXED_BYTES.items() if letter not in b"ftL"}
+"""Floats that are no numbers may come out as others, truth values and a synonym as other octets."""
 _STRINGS: Final = FieldType.LONGSTR.value + FieldType.BINARY.value
 _SIZED: Final = _STRINGS + FieldType.ARRAY.value + FieldType.TABLE.value
 
@@ -80,6 +78,34 @@ def cut(data: bytes, names: Container[bytes]) -> Cut | None:
 
 
 _NO_SPANS: Final[tuple[tuple[int, int], ...]] = ()
+
+
+def named_fields(data: bytes, names: Container[bytes]) -> bytes | None:
+    """The header fields of these names in the well-formed list ``data``, as they stand there, one
+    behind the other. None if it should be decoded instead."""
+    flags, at = flags_of(data), 2
+    if not flags & _HEADERS:
+        return b""
+    found: list[bytes] = []
+    try:
+        if flags & _CONTENT_TYPE:
+            at += 1 + data[at]
+        if flags & _CONTENT_ENCODING:
+            at += 1 + data[at]
+        stop = table_end(data, at)
+        at += TABLE_SIZE.size
+        while at < stop:
+            value_at = at + 1 + data[at]
+            size = FIXED_BYTES.get(data[value_at])
+            if size is None:
+                size = 4 + int(TABLE_SIZE.unpack_from(data, value_at + 1)[0])
+            end = value_at + 1 + size
+            if data[at:value_at] in names:
+                found.append(data[at:end])
+            at = end
+    except (IndexError, error):
+        return None
+    return b"".join(found) if at == stop else None
 
 
 def _spans(fields: bytes, names: Container[bytes]) -> tuple[tuple[int, int], ...] | None:

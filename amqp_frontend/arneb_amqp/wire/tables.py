@@ -111,14 +111,15 @@ _TYPES: Final = {kind.value[0]: kind for kind in FieldType} | {ord("L"): FieldTy
 _LETTER_TABLE: Final = FieldType.TABLE.value[0]
 _LETTER_ARRAY: Final = FieldType.ARRAY.value[0]
 
-_FIXED_BYTES: Final = {
+FIXED_BYTES: Final = {
     letter: NUMBERS[kind].size for letter, kind in _TYPES.items() if kind in NUMBERS
 } | {
     FieldType.BOOL.value[0]: 1,
     FieldType.DECIMAL.value[0]: _DECIMAL.size,
     FieldType.VOID.value[0]: 0,
 }
-_SIZED: Final = frozenset(_TYPES) - frozenset(_FIXED_BYTES)
+"""Of the values of a type, by its letter; all others say how large they are."""
+_SIZED: Final = frozenset(_TYPES) - frozenset(FIXED_BYTES)
 
 
 def decode_table(data: bytes, start: int = 0, end: int | None = None) -> dict[str, Field]:
@@ -191,7 +192,7 @@ def _table(data: bytes, at: int, stop: int, depth: int) -> dict[str, Field]:
 
 def _check(data: bytes, at: int, stop: int, free: list[int], depth: int, *, named: bool) -> None:
     """Walk over the fields of a table (``named``) or an array, as :func:`_field` reads them."""
-    fixed, sized = _FIXED_BYTES, _SIZED
+    fixed, sized = FIXED_BYTES, _SIZED
     if depth > TABLE_DEPTH_MAX:
         raise _too_deep()
     while at < stop:

@@ -1,0 +1,98 @@
+"""Strategies: property lists whose headers are as clients may write them, and not only as we do."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from arneb_amqp.wire.properties import Properties, encode_properties
+from arneb_amqp.wire.route import shortstr
+from arneb_amqp.wire.tables import array, encode_table, long, longstr, table, timestamp
+
+
+def size(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+death = st.fixed_dictionaries(
+    {"queue": st.sampled_from(["q", "dead"]), "reason": st.sampled_from(["expired", "rejected"])}
+)
+deaths = st.lists(death, max_size=2).map(
+    lambda found: array(
+        [
+            table(
+                {"count": long(2), "time": timestamp(5)} | {k: longstr(v) for k, v in each.items()}
+            )
+            for each in found
+        ]
+    )
+)
+ours = st.one_of(
+    deaths.map(lambda field: {"x-death": field}),
+    st.sampled_from(
+        [
+            {"CC": array([longstr("other")])},
+            {"x-first-death-queue": longstr("dead")},
+            {"x-last-death-reason": long(4)},
+            {"x-death": longstr("no list")},
+        ]
+    ),
+).map(encode_table)
+values = st.sampled_from(
+    [
+        b"S" + size(b"text"),
+        b"S" + size(b""),
+        b"x" + size(b"\xff"),
+        b"t\x00",
+        b"t\x01",
+        b"t\x07",
+        b"l" + bytes(8),
+        b"L" + bytes(8),
+        b"I\x00\x00\x00\x07",
+        b"f\x7f\xa0\x00\x01",
+        b"f" + bytes(4),
+        b"d\x7f\xf4" + bytes(6),
+        b"D\x01" + bytes(4),
+        b"V",
+        b"T" + bytes(8),
+        b"u\x00\x01",
+        b"A" + size(b"t\x02"),
+        b"F" + size(b"\x01aV"),
+        b"F" + size(b""),
+    ]
+)
+fields = st.one_of(
+    st.builds(
+        lambda name, value: shortstr(name) + value,
+        st.sampled_from(["a", "b", "\udcff", "", "a" * 255, "x-delay"]),
+        values,
+    ),
+    ours,
+)
+plain = st.builds(
+    Properties,
+    content_type=st.sampled_from([None, "text/plain"]),
+    content_encoding=st.sampled_from([None, "\udcfe"]),
+    delivery_mode=st.sampled_from([None, 2]),
+    priority=st.sampled_from([None, 0]),
+    correlation_id=st.sampled_from([None, "", "c"]),
+    reply_to=st.sampled_from([None, "r"]),
+    expiration=st.sampled_from([None, "", "60", "70"]),
+    message_id=st.sampled_from([None, "m"]),
+    timestamp=st.sampled_from([None, 7]),
+    app_id=st.sampled_from([None, "app"]),
+)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> bytes:
+    """Property lists whose headers are as clients may send them, and not only as we would."""
+    properties = draw(plain)
+    whole = encode_properties(replace(properties, headers={}))
+    raw = b"".join(draw(st.lists(fields, max_size=4)))
+    if not raw and draw(st.booleans()):
+        return encode_properties(properties)
+    at = 2
+    for name in (properties.content_type, properties.content_encoding):
+        at += 0 if name is None else len(shortstr(name))
+    flags = bytes((whole[0], whole[1] | draw(st.integers(0, 3))))
+    return flags + whole[2:at] + size(raw) + whole[at + 4 :]
