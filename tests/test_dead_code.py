@@ -27,9 +27,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/wire/access.py: frame_id": OVERRIDDEN,
     "amqp_frontend/arneb_amqp/wire/properties.py: APP_ID": "a flag of the protocol's table",
     "amqp_frontend/arneb_amqp/wire/properties.py: CLUSTER_ID": "a flag of the protocol's table",
-    "amqp_frontend/arneb_amqp/wire/properties.py: CORRELATION_ID": "a flag of the protocol's table",
     "amqp_frontend/arneb_amqp/wire/properties.py: cluster_id": BY_FIELD,
-    "amqp_frontend/arneb_amqp/wire/properties.py: content_encoding": BY_FIELD,
     "broker/arneb/cli.py: format_commands": OVERRIDDEN,
     "broker/arneb/cli.py: get_command": OVERRIDDEN,
     "broker/arneb/cli.py: list_commands": OVERRIDDEN,
@@ -86,6 +84,7 @@ LIBRARY: Final = "pulsar_frontend/arneb_pulsar/client/"
 
 
 SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
+    "amqp_frontend/arneb_amqp/wire/properties.py: content_encoding": BY_FIELD,
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: content_type": BY_FIELD,

@@ -284,9 +284,8 @@ POLICY_MUTANTS: Final = (
     Mutant(
         "an alternate exchange of a policy wins",
         "amqp_frontend/arneb_amqp/routing/router.py",
-        "                if alternate is None:\n                    alternate = self._alternates",
-        "                if current.name in self._alternates:\n"
-        "                    alternate = self._alternates",
+        "        return self._alternates.get(exchange.name) if named is None else named\n",
+        "        return self._alternates.get(exchange.name, named)\n",
         GOVERNING_TESTS,
     ),
     Mutant(
