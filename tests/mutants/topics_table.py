@@ -204,6 +204,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_moving.py",),
     ),
     Mutant(
+        "subscriptions on new partitions have no properties",
+        PULSAR + "services/topics.py",
+        "partial(part.subscribe, each.name, properties=each.properties)\n",
+        "partial(part.subscribe, each.name)\n",
+        (TESTS + "admin/test_admin.py",),
+    ),
+    Mutant(
         "what a reader has before it is a backlog of its topic",
         PULSAR + "admin/documents.py",
         ' for each in shown if each["isDurable"])',

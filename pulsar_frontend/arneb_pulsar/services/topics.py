@@ -160,17 +160,17 @@ class Topics:
             await self._registry.put_partitioned(topic, grown, present)
         await self.make_missing(topic)
         first = self._core.topics.get(topic.part(0).core_name)
-        names = [] if first is None else list(first.subscriptions)
+        subscriptions = [] if first is None else list(first.subscriptions.values())
         made = [
             self._core.topic(topic.part(index).core_name)
             for index in range(present.partitions, partitions)
         ]
         await together(
             [
-                partial(part.subscribe, name)
+                partial(part.subscribe, each.name, properties=each.properties)
                 for part in made
-                for name in names
-                if first is not None and first.subscriptions[name].statistics().durable
+                for each in subscriptions
+                if each.statistics().durable
             ]
         )
 

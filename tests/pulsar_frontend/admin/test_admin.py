@@ -300,6 +300,19 @@ async def test_statistics_name_who_is_there(open_broker: OpenBroker) -> None:
         )
 
 
+async def test_a_new_partition_has_subscriptions_with_their_properties(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/p/partitions", 1)
+        said = [{"key": "e", "value": "f"}]
+        await client.subscribe("p-partition-0", subscription_properties=said)
+        assert (await admin("POST", "/p/partitions", 2))[0] == 204
+        document = (await admin("GET", "/p-partition-1/stats"))[1]
+        assert document["subscriptions"]["s"]["subscriptionProperties"] == {"e": "f"}
+
+
 async def test_what_a_reader_has_before_it_is_no_backlog_of_its_topic(
     open_broker: OpenBroker,
 ) -> None:
