@@ -95,7 +95,9 @@ def in_blocks(
     if len(changes.blocks) == 1 and changes.is_plain:
         run = changes.blocks[0]
         if len(run[2]) <= FEW_ENTRIES:
-            return _run_in_blocks(epoch, number, before, salt, run, offset, stamp_at)
+            size = sum(map(len, run[2]))
+            if size <= blocks.BLOCK_BYTES_MAX:  # more is several blocks
+                return _run_in_blocks(epoch, number, before, salt, run, size, offset, stamp_at)
     return in_blocks_plainly(epoch, number, before, salt, changes, offset, stamp_at)
 
 
@@ -136,12 +138,19 @@ def blank(epoch: int, offset: int) -> bytes:
 
 
 def _run_in_blocks(
-    epoch: int, number: int, before: int, salt: int, run: Block, offset: int, stamp_at: StampAt
+    epoch: int,
+    number: int,
+    before: int,
+    salt: int,
+    run: Block,
+    entries_bytes: int,
+    offset: int,
+    stamp_at: StampAt,
 ) -> tuple[bytearray, int]:
     topic_id, first, entries = run
     count = len(entries)
     lengths = pack(f">{count}I", *map(len, entries))
-    block_size = blocks.HEADER_BYTES + len(lengths) + sum(map(len, entries))
+    block_size = blocks.HEADER_BYTES + len(lengths) + entries_bytes
     block_end = BLOCK_AT + block_size
     size = block_end + TAIL_BYTES
     head = RUN_HEAD.pack(

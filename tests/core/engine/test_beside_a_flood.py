@@ -27,7 +27,7 @@ from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
-LARGE = [make_entry(bytes(1000))] * 400
+LARGE = [make_entry(bytes(1000))] * 600
 WITHIN_S = 10.0
 
 

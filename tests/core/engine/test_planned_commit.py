@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from itertools import cycle, islice
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -39,7 +40,7 @@ from arneb_core.log.durable_log import ColdReader, DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import SMALL_ENTRIES_MAX, Ended
+from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Ended
 from arneb_core.store.overlay import can_be_laid_over
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import (
@@ -539,6 +540,7 @@ def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
 
 
 async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at_once() -> None:
+    runs = SMALL_BYTES_MAX // (SMALL_ENTRIES_MAX * ENTRY_BYTES) + 1
     machine = PlanningMachine()
     machine.begin(1, 0)
     machine.ask({1: 1, 2: 1})  # opens the ledgers
@@ -546,8 +548,9 @@ async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at
     while machine.log.under_way:
         machine.log.store()
     machine.log.takes_beside = True
-    for number, entries in ((1, SMALL_ENTRIES_MAX), (2, SMALL_ENTRIES_MAX), (1, 1)):
-        machine.ask({number: entries}, is_run=True)
+    for number in islice(cycle(TOPICS), runs):
+        machine.ask({number: SMALL_ENTRIES_MAX}, is_run=True)
+    machine.ask({1: 1}, is_run=True)
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(machine.committer.idle)

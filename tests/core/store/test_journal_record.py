@@ -1,9 +1,11 @@
 """A record in blocks of its own: what is laid out in a hurry is what the plain way makes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import position
+from arneb_core.store.block import BLOCK_BYTES_MAX
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import MAGIC_WITH_STAMP, parse_record, stamp_in
 from arneb_core.store.journal_record import (
@@ -40,6 +42,14 @@ def test_a_run_is_laid_out_as_the_plain_way_does(
     epoch: int, number: int, before: int, salt: int, run: tuple, offset: int
 ) -> None:
     place = (epoch, number, before, salt, Changes([run]), offset, stamp_at)
+    made, checksum = in_blocks(*place)
+    assert (bytes(made), checksum) == in_blocks_plainly(*place)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_few_entries_that_are_two_blocks_are_laid_out_in_the_plain_way(more: int) -> None:
+    run = (TopicId(1), position(1, 0), [bytes(BLOCK_BYTES_MAX // 2 + more)] * 2)
+    place = (1, 2, 3, 4, Changes([run]), 0, stamp_at)
     made, checksum = in_blocks(*place)
     assert (bytes(made), checksum) == in_blocks_plainly(*place)
 

@@ -1,14 +1,15 @@
 """Inline commits: small ones, which the event loop makes by itself.
 
-The rule: only while all that comes is little, and only as long as the journal's writes have been
-fast on average of late, whoever made them; and it is one write into the journal or nothing:
-whatever is more than that is left to the thread. Handing a commit to the writer thread and being
-told of its end costs two changes of thread, which is half of what such a commit takes; a publisher
-with a small window waits for nothing else. The price is that a write which takes longer holds the
-loop up. One in twenty does on the disks of most virtual machines, for some milliseconds, so one
-alone says nothing; a stall does, and leaves the next :data:`PAUSE_COMMITS` commits to the thread.
-Meanwhile the thread writes them into the same journal, and finds out whether that is fast again:
-how long LMDB's own commits take says nothing of it, for the file system has more to do for them.
+The rule: only while all that comes is little, and only as long as the loop's writes have been fast
+on average of late; and it is one write into the journal or nothing: whatever is more than that is
+left to the thread. Handing a commit to the writer thread and being told of its end costs two
+changes of thread, and the thread waits for the interpreter's lock while the loop computes; a
+publisher that waits for its confirms waits for nothing else. The price is that a write which takes
+longer holds the loop up. One in twenty does on the disks of most virtual machines, for some
+milliseconds, so one alone says nothing. A slow average leaves the next :data:`SLOW_PAUSE_COMMITS`
+commits to the thread, which writes them into the same journal, and a stall :data:`PAUSE_COMMITS`.
+Then the loop tries again: only its own writes say how fast the disk is, since the time of a
+thread's includes its wait for the lock.
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 """
 
@@ -35,9 +36,13 @@ SMALL_COMMITS_MIN: Final = 4
 """So many small commits in a row before the next is for the journal: what publishers with large
 windows begin with is small, too."""
 
-FAST_S: Final = 0.001
-"""A disk whose writes take less on average may hold the loop up: ten times what the change of
-threads costs."""
+FAST_S: Final = 0.002
+"""A disk whose writes take less on average may hold the loop up. A thread that makes them has to
+wait for the loop, which computes about as long before it lets the lock go; and a turn of the loop
+may last five times as long."""
+
+TRIED_S: Final = 0.0015
+"""What the average is taken for when the loop tries again: three writes of 5 ms end the try."""
 
 STALL_S: Final = 0.02
 """One write that takes longer is a stall: with it alone a pass of the loop takes as long as a whole
@@ -45,6 +50,9 @@ one may (:data:`.long_turns.PASS_S`)."""
 
 PAUSE_COMMITS: Final = 256
 """Commits left to the thread after a stall of the loop's, or after a failure."""
+
+SLOW_PAUSE_COMMITS: Final = 64
+"""The same after writes that were slow on average."""
 
 RECENT_COMMITS: Final = 16
 """The average is over about so many writes."""
@@ -93,7 +101,7 @@ class InlineCommits:
         if self._pause:
             self._pause -= 1
             return False
-        return self._usual_s <= FAST_S
+        return True
 
     @staticmethod
     def _has_few_rows(changes: Changes) -> bool:
@@ -111,8 +119,6 @@ class InlineCommits:
             return None
         if report is not None:
             self._took(report.seconds)
-            if report.seconds > STALL_S:
-                self._pause = PAUSE_COMMITS
         return report
 
     def told(self, ending: Ending, failure: OSError | None = None) -> None:
@@ -122,12 +128,14 @@ class InlineCommits:
             self._failed(failure)
         elif not isinstance(ending, CommitReport):
             self._pause = PAUSE_COMMITS
-        elif ending.unsettled:
-            self._took(ending.seconds)
 
     def _took(self, seconds: float) -> None:
-        """A write into the journal, by whomever."""
-        self._usual_s += (seconds - self._usual_s) / RECENT_COMMITS
+        """A write of the loop's into the journal."""
+        usual_s = self._usual_s + (seconds - self._usual_s) / RECENT_COMMITS
+        if seconds > STALL_S or usual_s > FAST_S:
+            self._pause = PAUSE_COMMITS if seconds > STALL_S else SLOW_PAUSE_COMMITS
+            usual_s = min(usual_s, TRIED_S)
+        self._usual_s = usual_s
 
     def _failed(self, error: OSError) -> None:
         logger.warning("cannot write to the journal, committing without it: %s", error)

@@ -48,13 +48,14 @@ RUNS_MAX: Final = 512
 ROWS_MAX: Final = 128
 """As many rows beside them: each is some pages for the takeover, where a run is a part of one."""
 
-RUN_BYTES_MAX: Final = 224 * 1024
+RUN_BYTES_MAX: Final = 448 * 1024
 """Of the entries and rows of one record: more gain nothing, for their bytes take longer than the
 flush that is saved."""
 
-RECORD_BYTES_MAX: Final = 2 * RUN_BYTES_MAX
-"""With what stands round so many entries and rows; bodies of no bytes are not worth a record of
-more."""
+AROUND_BYTES_MAX: Final = 224 * 1024
+"""What stands round so many entries and rows; bodies of no bytes are not worth a record of more."""
+
+RECORD_BYTES_MAX: Final = RUN_BYTES_MAX + AROUND_BYTES_MAX
 
 
 logger = logging.getLogger(__name__)
@@ -173,18 +174,16 @@ class Journal:
     def takes(self, changes: Changes) -> bool:
         """Whether this commit can go here now, as one record."""
         runs = changes.blocks
-        if not (
-            self._usable
-            and self._runs + len(runs) <= RUNS_MAX
-            and self._offset + RECORD_BYTES_MAX < JOURNAL_BYTES  # one block at least is behind it
-        ):
+        if not (self._usable and self._runs + len(runs) <= RUNS_MAX):
             return False
         size = sum([sum(map(len, each[2])) for each in runs])
         if not changes.is_plain:
             if not can_be_laid_over(changes) or self._rows + _rows_in(changes) > ROWS_MAX:
                 return False
             size += sum([len(key) + len(value or b"") for _, key, value in rows_of(changes)])
-        return size <= RUN_BYTES_MAX
+        # One block at least is behind it.
+        has_room = self._offset + size + AROUND_BYTES_MAX < JOURNAL_BYTES
+        return has_room and size <= RUN_BYTES_MAX
 
     def prepare(self) -> None:
         """Make the file ready, as far as that goes without LMDB: when something is :attr:`due`

@@ -14,6 +14,7 @@ import pytest
 from arneb_core.api.errors import StoreFull
 from arneb_core.api.position import Position, position
 from arneb_core.store.aside import KEPT_PREFIX
+from arneb_core.store.block import BLOCK_BYTES_MAX
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
@@ -126,7 +127,7 @@ def test_a_reader_gets_what_is_journaled_in_blocks_as_of_any(
     store: Store, model: StoreModel
 ) -> None:
     """A run may be all that the journal holds, and nobody asks for so much at once."""
-    body = bytes(RUN_BYTES_MAX // 2 - 200)
+    body = bytes(BLOCK_BYTES_MAX // 2 - 200)
     for _ in range(5):
         assert commit_small(store, tiny(model, body)).unsettled
     with store.snapshot() as snapshot:
@@ -137,7 +138,24 @@ def test_a_reader_gets_what_is_journaled_in_blocks_as_of_any(
         assert (first, len(entries)) == (position(1, 4), 1)
         sizes = [len(value) for _, _, value in snapshot.journaled_blocks()]
         assert len(sizes) == 3
-        assert max(sizes) <= RUN_BYTES_MAX
+        assert max(sizes) <= BLOCK_BYTES_MAX
+
+
+@pytest.mark.parametrize("count", [4, 400])
+def test_the_largest_record_is_several_blocks(
+    store: Store, model: StoreModel, tmp_path: Path, count: int
+) -> None:
+    body = bytes(RUN_BYTES_MAX // count - 100)
+    assert commit_small(store, tiny(model, *[body] * count)).unsettled
+    with store.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+        sizes = [len(value) for _, _, value in snapshot.journaled_blocks()]
+        assert len(sizes) == 2 and max(sizes) <= BLOCK_BYTES_MAX + 8 * count
+    killed = tmp_path / "killed"
+    shutil.copytree(store.path, killed)
+    assert check(killed) == []
+    with Store.open(killed) as after, after.snapshot() as snapshot:
+        assert_holds(snapshot, model)
 
 
 def test_nothing_is_written_over_that_a_transaction_of_this_process_does_not_hold(
