@@ -16,7 +16,7 @@ from arneb_cluster.protocol.node import Apply
 from arneb_cluster.replica import Replica, Step
 from arneb_core.api.errors import CommitFailed, describe
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, SMALL_ROWS_MAX
+from arneb_core.store.commit.commit_log import SMALL_ROWS_MAX
 from arneb_core.store.commit_record import RecordCorrupt, decode_changes, rows_in
 from arneb_core.store.held import HELD_BYTES_MAX
 
@@ -27,6 +27,9 @@ every node, where Pulsar's bookies may be flushing for the next record on the sa
 
 FULL_BYTES: Final = HELD_BYTES_MAX // 4
 """With so much it is taken over at once: until that is done there is room for more."""
+
+DECODED_BYTES_MAX: Final = 224 * 1024
+"""Of a record that the loop takes apart by itself: more is for the thread."""
 
 
 class Own:
@@ -147,7 +150,7 @@ class Applying:
 
 def _is_small(body: bytes) -> bool:
     """To take it apart costs the loop nothing worth mentioning."""
-    return not body or (len(body) <= SMALL_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX)
+    return not body or (len(body) <= DECODED_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX)
 
 
 def _step_of(effect: Apply) -> Step:

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from arneb_cluster import applying as applying_module
-from arneb_cluster.applying import FULL_BYTES, TAKE_OVER_S, Applying, Own, TidyUp
+from arneb_cluster.applying import DECODED_BYTES_MAX, FULL_BYTES, TAKE_OVER_S, Applying, Own, TidyUp
 from arneb_cluster.protocol.node import Apply
 from arneb_cluster.protocol.reader import Commit
 from arneb_cluster.protocol.values import Applied, Link, Place
@@ -18,7 +18,6 @@ from arneb_cluster.replica import Replica
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import position
 from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX
 from arneb_core.store.commit_record import encode_changes
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_NEXT_TOPIC_ID, Table, TopicId
@@ -116,11 +115,11 @@ async def test_a_follower_holds_what_is_small_and_takes_the_rest_apart_in_its_th
     async with directory(tmp_path) as made:
         assert made.applying.hold(made.effect(own=False))
         assert made.applying.hold(made.heartbeat())
-        large = made.effect(SMALL_BYTES_MAX, own=False)
+        large = made.effect(DECODED_BYTES_MAX, own=False)
         assert not made.applying.hold(large)
         await made.applying.apply([large])
         assert made.flushed == 3
-        assert made.applying.hold(made.effect(SMALL_BYTES_MAX))  # its own is taken apart already
+        assert made.applying.hold(made.effect(DECODED_BYTES_MAX))  # its own is taken apart already
 
 
 async def test_a_record_that_is_none_is_not_held_and_is_told_of(tmp_path: Path) -> None:

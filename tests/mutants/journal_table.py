@@ -185,11 +185,11 @@ JOURNAL_MUTANTS: Final = (
         JOURNAL_TESTS,
     ),
     Mutant(
-        "a journal that the thread writes slowly, behind the loop's own computing, is taken for slow",
+        "a journal that the thread writes slowly, waiting for the loop, is taken for slow",
         CORE + "store/commit/inline.py",
         "            self._pause = PAUSE_COMMITS\n\n    def _took",
-        "            self._pause = PAUSE_COMMITS\n        else:\n            self._took(ending.seconds)\n\n"
-        "    def _took",
+        "            self._pause = PAUSE_COMMITS\n"
+        "        else:\n            self._took(ending.seconds)\n\n    def _took",
         INLINE_TESTS,
     ),
     Mutant(

@@ -7,8 +7,8 @@ is refused, or comes when leadership is lost, ends all behind it.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from itertools import cycle, islice
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
