@@ -284,6 +284,13 @@ ROUTING_MUTANTS: Final = (
         ("tests/amqp_frontend/routing/test_header_routes.py",),
     ),
     Mutant(
+        "ways are remembered by headers of any length",
+        "amqp_frontend/arneb_amqp/routing/header_routes.py",
+        " if fields is None or len(fields) > FIELDS_BYTES_MAX else fields\n",
+        " if fields is None else fields\n",
+        ("tests/amqp_frontend/routing/test_header_routes.py",),
+    ),
+    Mutant(
         "where headers led before the topology changed counts on",
         "amqp_frontend/arneb_amqp/routing/routes.py",
         "            self.by_headers.forget()\n",

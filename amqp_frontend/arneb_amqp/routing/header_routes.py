@@ -22,6 +22,10 @@ RESULTS_MAX: Final = 10_000
 TARGETS_MAX: Final = 100_000
 """A header may be unique to each message, so what is remembered is emptied when it is this much."""
 
+FIELDS_BYTES_MAX: Final = 1024
+"""Of the headers that decide, in a message whose way is remembered: together with
+:data:`RESULTS_MAX` they may take 10 MiB. A longer one is as good as unique."""
+
 _BY_KEY: Final = frozenset({"direct", "fanout", "topic"})
 
 
@@ -71,7 +75,8 @@ class HeaderRoutes:
         if exchange not in self._names:
             self._names[exchange] = names_read(self._router, split_route(route).exchange)
         names = self._names[exchange]
-        return None if names is None else named_fields(properties, names)
+        fields = None if names is None else named_fields(properties, names)
+        return None if fields is None or len(fields) > FIELDS_BYTES_MAX else fields
 
 
 def names_read(router: Router, exchange: str) -> frozenset[bytes] | None:

@@ -7,7 +7,13 @@ from tests.counting import calls_of
 
 from arneb_amqp.routing.consistent_hash import PROPERTY_PREFIX, seen_by_exchanges
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
-from arneb_amqp.routing.header_routes import BINDINGS_MAX, RESULTS_MAX, HeaderRoutes, names_read
+from arneb_amqp.routing.header_routes import (
+    BINDINGS_MAX,
+    FIELDS_BYTES_MAX,
+    RESULTS_MAX,
+    HeaderRoutes,
+    names_read,
+)
 from arneb_amqp.routing.router import Router, RouteResult
 from arneb_amqp.routing.routes import Routes
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
@@ -118,6 +124,18 @@ def test_what_is_remembered_has_a_bound() -> None:
     for number in range(2 * RESULTS_MAX):
         remembered.learn(join_route("x", ""), listed(a=long(number)), result)
         assert len(remembered._found) == remembered._targets <= RESULTS_MAX
+
+
+def test_a_message_whose_headers_take_much_room_is_not_remembered() -> None:
+    router = headers_exchange({"a": Field(FieldType.VOID, None)})
+    remembered = HeaderRoutes(router)
+    route, around = join_route("x", ""), len(shortstr("a")) + 1 + 4
+    for more in (0, 1):
+        header = longstr("m" * (FIELDS_BYTES_MAX - around + more))
+        result = router.route("x", "", {"a": header})
+        remembered.learn(route, listed(a=header), result)
+        assert (remembered.find(route, listed(a=header)) is None) == bool(more)
+        assert len(remembered._found) == 1
 
 
 def test_what_was_remembered_is_forgotten_when_the_topology_changes() -> None:
