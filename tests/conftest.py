@@ -91,6 +91,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Remove what the examples of a test made in directories of their own, unless it failed."""
+    factory = getattr(item, "funcargs", {}).get("tmp_path_factory")
+    if factory is None:
+        return (yield)
+    base = factory.getbasetemp()
+    before = set(base.iterdir())
+    result = yield
+    for made in set(base.iterdir()) - before:
+        shutil.rmtree(made, ignore_errors=True)
+    return result
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run an ``async def`` test to its end under trio."""

@@ -239,7 +239,8 @@ async def test_bounds_have_names(tmp_path: Path) -> None:
     target = [{"topic": A}]
     large = body_of([bytes(1_500_000)], target)
     async with served(tmp_path, limits=limits) as here:
-        await refusal(stage(here, "t", body_of([bytes(3 << 20)], target)), "refused")
+        error = await refusal(stage(here, "t", body_of([bytes(3 << 20)], target)), "body_too_large")
+        assert "no row is divided" in error.reason
         error = await refusal(stage(here, "t", body_of([b""] * 70_000, target)), "body_too_large")
         assert "65536" in error.reason
         await stage(here, "t1", large)

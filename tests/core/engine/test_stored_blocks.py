@@ -1,5 +1,6 @@
 """Blocks as they are stored, handed to readers who have no store."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import strategies as st
 from arneb_core.api.core import Unit
 from arneb_core.api.position import Position, position
 from arneb_core.api.settings import TopicSettings
+from arneb_core.engine import stored_reading
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.stored_reading import StoredReading
 from arneb_core.store.block import BLOCK_BYTES_MAX, BLOCK_FORMAT, decode_block
 from arneb_core.store.bodies import SHARED_BYTES_MIN
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
+from arneb_core.store.extents import Extent
 from arneb_core.store.handing_out import HandedOut
 from arneb_core.store.schema import Table, TopicId, entry_key
 from arneb_core.testing.engine_kit import append, body_of, make_entry, publish
@@ -108,3 +111,37 @@ async def test_a_damaged_block_is_handed_out_as_it_is_and_those_around_it_too(
         assert [place for place, _ in got.blocks] == [position(1, n) for n in range(3)]
         assert got.blocks[1][1] == damaged
         assert got.next == position(1, 3)
+
+
+class Passes(trio.abc.Instrument):
+    """Counts the passes of the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_open_ledgers_are_counted_few_in_a_turn(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_reading, "COUNTED_PER_TURN", 2)
+    names = [f"t{number}" for number in range(5)]
+    counted_in: list[int] = []
+    count = StoredReading._counted
+
+    def noted(reading: StoredReading, extent: Extent) -> Extent:
+        counted_in.append(passes.count)
+        return count(reading, extent)
+
+    monkeypatch.setattr(StoredReading, "_counted", noted)
+    async with open_engine(data_dir) as engine:
+        topics = {name: await engine.create_topic(name) for name in names}
+        for name in names:
+            await publish(engine, name, [b"x"])
+        trio.lowlevel.add_instrument(passes := Passes())
+        found = await StoredReading(engine.reader, topics).extents(names)
+        trio.lowlevel.remove_instrument(passes)
+    assert [each.topic for each in found] == names
+    assert sorted(Counter(counted_in).values()) == [1, 2, 2]
