@@ -30,6 +30,8 @@ _FIXED_BYTES: Final = {letter: size for letter, size in FIXED_BYTES.items() if l
 _STRINGS: Final = FieldType.LONGSTR.value + FieldType.BINARY.value
 _SIZED: Final = _STRINGS + FieldType.ARRAY.value + FieldType.TABLE.value
 
+_NO_SPANS: Final[tuple[tuple[int, int], ...]] = ()
+
 
 class Cut(NamedTuple):
     """A property list in parts."""
@@ -49,12 +51,9 @@ class Cut(NamedTuple):
 def cut(data: bytes, names: Container[bytes]) -> Cut | None:
     """The parts of the well-formed list ``data``; ``names`` have their length octets. None if it
     should be decoded instead."""
-    flags, at = flags_of(data) & ~_MORE_FLAGS, 2
+    flags = flags_of(data) & ~_MORE_FLAGS
     try:
-        if flags & _CONTENT_TYPE:
-            at += 1 + data[at]
-        if flags & _CONTENT_ENCODING:
-            at += 1 + data[at]
+        at = _headers_at(data, flags)
         fields, spans, end = b"", _NO_SPANS, at
         if flags & _HEADERS:
             end = table_end(data, at)
@@ -77,21 +76,15 @@ def cut(data: bytes, names: Container[bytes]) -> Cut | None:
     return Cut(flags, data[2:at], fields, spans, marks, after)
 
 
-_NO_SPANS: Final[tuple[tuple[int, int], ...]] = ()
-
-
 def named_fields(data: bytes, names: Container[bytes]) -> bytes | None:
     """The header fields of these names in the well-formed list ``data``, as they stand there, one
     behind the other. None if it should be decoded instead."""
-    flags, at = flags_of(data), 2
+    flags = flags_of(data)
     if not flags & _HEADERS:
         return b""
     found: list[bytes] = []
     try:
-        if flags & _CONTENT_TYPE:
-            at += 1 + data[at]
-        if flags & _CONTENT_ENCODING:
-            at += 1 + data[at]
+        at = _headers_at(data, flags)
         stop = table_end(data, at)
         at += TABLE_SIZE.size
         while at < stop:
@@ -106,6 +99,17 @@ def named_fields(data: bytes, names: Container[bytes]) -> bytes | None:
     except (IndexError, error):
         return None
     return b"".join(found) if at == stop else None
+
+
+def _headers_at(data: bytes, flags: int) -> int:
+    """Where the headers of a list with these ``flags`` begin, or would. Raises :class:`IndexError`
+    if it is cut off before."""
+    at = 2
+    if flags & _CONTENT_TYPE:
+        at += 1 + data[at]
+    if flags & _CONTENT_ENCODING:
+        at += 1 + data[at]
+    return at
 
 
 def _spans(fields: bytes, names: Container[bytes]) -> tuple[tuple[int, int], ...] | None:
