@@ -20,6 +20,13 @@ PLAIN_STRINGS_TESTS: Final = ("tests/amqp_frontend/test_plain_strings.py",)
 
 AMQP_MUTANTS: Final = (
     Mutant(
+        "a message of another channel's number in a mixed run goes out with that number",
+        "amqp_frontend/arneb_amqp/wire/deliver.py",
+        "if not all(map(bytes.startswith, entries, repeat(self._head), route_ends)):\n",
+        "if not any(map(bytes.startswith, entries, repeat(self._head), route_ends)):\n",
+        ("tests/amqp_frontend/wire/test_deliver.py",),
+    ),
+    Mutant(
         "of two headers with one name the second counts for Pulsar's consumers",
         PLAIN_STRINGS,
         "if name is None or name in strings:\n",

@@ -8,12 +8,13 @@ body frame larger than this peer takes: only then is an entry taken apart.
 
 A run whose entries all have one route, from one channel number, costs no Python instruction
 per message: C slices, packs and interleaves whole lists. Per 256-byte message that is 0.5 us,
-0.8 us when the channel number must be replaced, and 1 to 2 us in a mixed run.
+0.8 us when the channel number must be replaced. Nor does a run of mixed routes that needs no other
+channel number (0.7 us); entry by entry it is 1 to 2 us.
 """
 
 from array import array
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 from struct import Struct
 from sys import byteorder
@@ -41,6 +42,7 @@ HINT_AT: Final = 36
 """Where an entry's header keeps the length of its route."""
 
 HINT_END: Final = HINT_AT + 2
+_HINT_OF: Final = itemgetter(slice(HINT_AT, HINT_END))
 _BODY_OF: Final = itemgetter(slice(HEADER_BYTES, None))
 
 _METHOD_START: Final = Struct(">BHIHH")
@@ -94,7 +96,7 @@ class DeliverEncoder:
         shared = set(map(itemgetter(slice(HINT_AT, route_end + 8)), entries))
         start = shared.pop()
         if shared:
-            return self._encode_each(first_tag, entries, bits)
+            return self._encode_mixed(first_tag, entries, bits)
         if start[-8:-4] == self._head:
             chunks = [prefix] * (4 * count)
             chunks[1::4] = _pack_tags(first_tag, count)
@@ -113,10 +115,29 @@ class DeliverEncoder:
         chunks[6::7] = map(itemgetter(slice(header_end + 4, None)), entries)
         return chunks
 
+    def _encode_mixed(
+        self, first_tag: int, entries: Sequence[bytes], bits: list[bytes]
+    ) -> list[bytes]:
+        """The same for a run of mixed routes, none of them too large."""
+        hints = list(map(_HINT_OF, entries))
+        known = self._prefixes
+        for hint in set(hints).difference(known):
+            self._prefix(hint)
+        prefixes, route_ends = zip(*map(known.__getitem__, hints), strict=True)
+        if not all(map(bytes.startswith, entries, repeat(self._head), route_ends)):
+            return self._encode_each(first_tag, entries, bits)  # of other channel numbers
+        count = len(entries)
+        chunks: list[bytes] = [b""] * (4 * count)
+        chunks[::4] = prefixes
+        chunks[1::4] = _pack_tags(first_tag, count)
+        chunks[2::4] = bits
+        chunks[3::4] = map(_BODY_OF, entries)
+        return chunks
+
     def _encode_each(
         self, first_tag: int, entries: Sequence[bytes], bits: list[bytes]
     ) -> list[bytes]:
-        """The same for a run that is short, or of mixed routes, channels and sizes."""
+        """The same for a run that is short, or of mixed channels and sizes."""
         chunks: list[bytes] = []
         head, entry_bytes_max = self._head, self._frame_bytes_max
         known = self._prefixes.get

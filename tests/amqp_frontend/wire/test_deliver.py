@@ -190,3 +190,22 @@ def test_the_common_run_copies_each_entry_once() -> None:
     )
     assert len(chunks) == 40
     assert chunks[3::4] == [message.entry[40:]] * 10
+
+
+@pytest.mark.parametrize("strange", [None, 0, 25, 49])
+def test_a_run_of_mixed_routes(strange: int | None) -> None:
+    """Whatever its routes' lengths are, and if one message came on another channel number."""
+    messages = [
+        Kept(2 if at == strange else 1, "shop", "k" * (at % 7), LISTS[at % 2], b"x" * at)
+        for at in range(50)
+    ]
+    entries = [message.entry for message in messages]
+    chunks = DeliverEncoder(ChannelId(1), "tag", 131072).encode_run(DeliveryTag(7), entries)
+    seen = read(b"".join(chunks), 1)
+    delivers = [cast("commands.Basic.Deliver", one.method) for one in seen]
+    assert [one.delivery_tag for one in delivers] == list(range(7, 57))
+    assert [one.routing_key for one in delivers] == ["k" * (at % 7) for at in range(50)]
+    assert [one.payload for one in seen] == [b"x" * at for at in range(50)]
+    if strange is None:
+        assert len(chunks) == 200
+        assert chunks[3::4] == [entry[40:] for entry in entries]
