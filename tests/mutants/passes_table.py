@@ -12,12 +12,27 @@ LOOKING: Final = "amqp_frontend/arneb_amqp/server/looking.py"
 
 ALONE_TESTS: Final = ("tests/core/engine/test_turns_alone.py",)
 LOOKING_TESTS: Final = ("tests/amqp_frontend/server/test_looking.py",)
+READER_TESTS: Final = ("tests/core/engine/test_reader.py",)
 READING_TESTS: Final = ("tests/amqp_frontend/server/test_reading.py",)
 BACK_TESTS: Final = ("tests/core/engine/test_standing_back.py",)
 MAINTENANCE_TESTS: Final = ("tests/core/engine/test_maintenance.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
 
 PASSES_MUTANTS: Final = (
+    Mutant(
+        "the loop makes the entries of all reads that are asked for, however many",
+        CORE + "engine/reader.py",
+        "make is not None and self.requests_open > 1:\n",
+        "make is not None and self.requests_open > 1 << 30:\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "what stands before a damaged block cannot be had",
+        CORE + "engine/reader.py",
+        "            if not runs:\n                raise\n            break\n",
+        "            raise\n",
+        READER_TESTS,
+    ),
     Mutant(
         "what ends a topic's last ledger is overtaken by what goes into that",
         CORE + "engine/overtaking.py",

@@ -4,20 +4,26 @@ large commit or read must not stay in memory)."""
 import gc
 import os
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from threading import Thread
+from queue import SimpleQueue
+from threading import Event, Thread, current_thread, main_thread
 
 import pytest
 import trio
 import trio.testing
 
+from arneb_core.api.position import Position, position
+from arneb_core.engine import reader as reader_module
 from arneb_core.engine.loop_calls import LoopCalls
-from arneb_core.engine.reader import Reader
+from arneb_core.engine.reader import Reader, runs_of
+from arneb_core.store.block import BlockCorrupt, encode_block
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
+from arneb_core.store.schema import TopicId
+from arneb_core.store.stored_blocks import StoredBlock
 
 pytestmark = pytest.mark.real_time
 
@@ -158,3 +164,89 @@ def test_after_the_end_nothing_is_written_to_what_may_be_another_file() -> None:
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def block(first: int, count: int) -> StoredBlock:
+    """A block of ledger 1, whose entries say where they stand."""
+    entries = [b"entry %d" % number for number in range(first, first + count)]
+    value = bytes(encode_block(position(1, first), entries))
+    return StoredBlock(position(1, first + count - 1), value)
+
+
+def damaged(good: StoredBlock) -> StoredBlock:
+    return StoredBlock(good.last, good.value[:-1] + b"?")
+
+
+def test_runs_are_what_was_asked_for() -> None:
+    runs = runs_of([block(0, 3), block(3, 3)], position(1, 1), position(1, 4))
+    assert runs == [
+        (position(1, 1), [b"entry 1", b"entry 2"]),
+        (position(1, 3), [b"entry 3", b"entry 4"]),
+    ]
+
+
+def test_what_stands_before_a_damaged_block_can_be_had() -> None:
+    whole, bad = block(0, 3), damaged(block(3, 3))
+    both = runs_of([whole, bad, block(6, 3)], position(1, 0), position(1, 8))
+    assert [place for place, _ in both] == [position(1, 0)]
+    with pytest.raises(BlockCorrupt):
+        runs_of([bad, block(6, 3)], position(1, 3), position(1, 8))
+
+
+def test_one_read_at_a_time_is_made_in_the_loop_and_several_are_not(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One costs the loop no more than it saves; the loop's turns do not grow with what waits."""
+    makers: list[Thread] = []
+
+    def noted(blocks: list[StoredBlock], first: Position, last: Position) -> object:
+        makers.append(current_thread())
+        return runs_of(blocks, first, last)
+
+    monkeypatch.setattr(reader_module, "runs_of", noted)
+    calls: SimpleQueue[tuple[Callable[..., object], tuple[object, ...]]] = SimpleQueue()
+    with Store.open(data_dir) as store:
+        reader = Reader(store, lambda function, *args: calls.put((function, args)))
+        found: list[object] = []
+
+        def answer(count: int) -> None:
+            # None is answered before all are read, or fewer would be asked for at the last.
+            for function, args in [calls.get(timeout=5) for _ in range(count)]:
+                function(*args)
+
+        def read() -> None:
+            reader.read(TopicId(1), position(1, 0), position(1, 8), 1000, found.append)
+
+        read()
+        answer(1)
+        go_on = Event()
+        reader.ask("a long one", lambda snapshot: go_on.wait(5), found.append)
+        read()
+        read()
+        go_on.set()
+        answer(3)
+        read()
+        answer(1)
+        reader.stop()
+    assert found == [[], True, [], [], []]
+    assert [each is main_thread() for each in makers] == [True, False, False, True]
+    assert (reader.requests_open, reader.reads_total, reader.entries_total) == (0, 4, 0)
+
+
+def test_what_cannot_be_made_in_the_loop_is_an_answer(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(blocks: list[StoredBlock], first: Position, last: Position) -> object:
+        raise BlockCorrupt("expected this, got that")
+
+    monkeypatch.setattr(reader_module, "runs_of", fails)
+    calls: SimpleQueue[tuple[Callable[..., object], tuple[object, ...]]] = SimpleQueue()
+    with Store.open(data_dir) as store:
+        reader = Reader(store, lambda function, *args: calls.put((function, args)))
+        found: list[object] = []
+        reader.read(TopicId(1), position(1, 0), position(1, 8), 1000, found.append)
+        function, args = calls.get(timeout=5)
+        function(*args)
+        reader.stop()
+    assert str(found[0]) == "cannot read topic 1 from 1:0 on: expected this, got that"
+    assert reader.requests_open == 0
