@@ -170,6 +170,20 @@ STREAM_MUTANTS: Final = (
         ("tests/spark_connector/test_reading.py",),
     ),
     Mutant(
+        "of a header that comes twice the last is kept",
+        SINK + "rows.py",
+        "        if name in found:\n",
+        "        if False:\n",
+        ROWS,
+    ),
+    Mutant(
+        "an event before 1970 has no time",
+        SINK + "rows.py",
+        'if name == "event_time" and earliest < 0:',
+        "if False:",
+        ROWS,
+    ),
+    Mutant(
         "a task's attempts share a stage",
         SINK + "writers.py",
         "        self._name = uuid4().hex\n",

@@ -122,7 +122,7 @@ def offload(
         with refusing(), counted("offloading", "rows") as bar.count:
             done = work.round()
         if follow:
-            _follow(work, interval, stopped, done)
+            done = _follow(work, interval, stopped, done)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -130,17 +130,19 @@ def offload(
     click.echo(f"{ledgers}, {done.rows:,} rows, {done.bytes:,} bytes")
 
 
-def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") -> None:
-    """Round after round. What goes wrong after the first may pass: it is said, and tried again."""
+def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") -> "Done":
+    """Round after round; what was done until the end, and before. What goes wrong after the first
+    may pass: it is said, and tried again."""
     failures = 0
     while not stopped.wait(min(interval_s * 2**failures, max(interval_s, PAUSE_S_MAX))):
         try:
             with refusing():
-                done.include(work.round())
+                done += work.round()
             failures = 0
         except Refused as error:
             failures += 1
             click.echo(f"arneb: {visible(error.format_message())}; trying again", err=True)
+    return done
 
 
 class _Bar:

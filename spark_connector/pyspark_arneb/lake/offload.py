@@ -55,7 +55,7 @@ class OffloadOptions:
     kept_h: int = KEPT_H
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Done:
     """What a run, or one round of it, has done."""
 
@@ -65,18 +65,13 @@ class Done:
     merged: int = 0
     """Files that became one with others."""
 
-    def add(self, sealed: Sealed) -> None:
-        """Count what went."""
-        self.ledgers += sealed.ledgers
-        self.rows += sealed.rows
-        self.bytes += sealed.bytes
-
-    def include(self, other: "Done") -> None:
-        """Count what another round did."""
-        self.ledgers += other.ledgers
-        self.rows += other.rows
-        self.bytes += other.bytes
-        self.merged += other.merged
+    def __add__(self, other: "Done") -> "Done":
+        return Done(
+            self.ledgers + other.ledgers,
+            self.rows + other.rows,
+            self.bytes + other.bytes,
+            self.merged + other.merged,
+        )
 
 
 Sees = Callable[[Sealed], None]
@@ -130,7 +125,7 @@ class Offload:
         for extent in self._extents(source, names):
             if self._stopped:
                 break
-            self._take(source, extent, done)
+            done += self._take(source, extent)
         return done
 
     def _extents(self, source: "BlockSource", names: Sequence[str]) -> "list[Extent]":
@@ -150,7 +145,7 @@ class Offload:
         age_s = time_ns() / 1e9 - extent.ledgers[-1].created_ms / 1e3
         return options.roll or age_s >= options.roll_after_s
 
-    def _take(self, source: "BlockSource", extent: "Extent", done: Done) -> None:
+    def _take(self, source: "BlockSource", extent: "Extent") -> Done:
         this = LogId(extent.topic, extent.topic_id)
         table = SealedTable.open_or_create(self._target, extent.topic, arrow_schema(COLUMNS))
         table.adopt(this)
@@ -168,21 +163,21 @@ class Offload:
         )
         closed = [each for each in extent.ledgers if each.closed_ms and each.first >= start]
         self._expects(sum(each.messages for each in closed))
-        sealed = 0
+        done = Done()
         while closed and not self._stopped:
             result = sealer.seal(closed)
             if result is not None:
-                sealed += 1
-                done.add(result)
+                done += Done(result.ledgers, result.rows, result.bytes)
                 self._sees(result)
             out = table.through(this)
             assert out is not None, "a ledger is in the table now"
             gone = [each for each in closed if ledger_of(each.first) <= out]
             self._let_go(this, gone[-1].last)
             closed = closed[len(gone) :]
-        if sealed and self._options.merge:
-            done.merged += merge(table, self._options.compression).before
+        if done.ledgers and self._options.merge:
+            done += Done(merged=merge(table, self._options.compression).before)
             table.vacuum(self._options.kept_h)
+        return done
 
     def _let_go(self, this: LogId, last: Position) -> None:
         """The log need not keep what stands up to ``last``, the last entry of a ledger."""

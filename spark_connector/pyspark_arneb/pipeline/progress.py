@@ -6,7 +6,6 @@ The rule: it only looks. A job runs on as it would without it.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,12 +86,15 @@ def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None
             watcher.join()
 
 
-@dataclass(slots=True)
 class Stages:
     """Tasks of all stages that there were, so that a bar does not go back with each of them."""
 
-    count: Count
-    _tasks: dict[int, tuple[int, int]] = field(default_factory=dict)
+    def __init__(self, count: Count) -> None:
+        self._count = count
+        self._tasks: dict[int, tuple[int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Stages {len(self._tasks)}>"
 
     def hear(self, stages: Any, *_: Any, **__: Any) -> None:
         """What a server of Spark Connect tells of a query, by the names of its protocol."""
@@ -115,7 +117,7 @@ class Stages:
     def _tell(self) -> None:
         if self._tasks:
             done, total = map(sum, zip(*self._tasks.values(), strict=True))
-            self.count(done, total)
+            self._count(done, total)
 
 
 @contextmanager

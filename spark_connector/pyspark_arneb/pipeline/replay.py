@@ -48,14 +48,22 @@ class Target:
             raise JobFailed("expected --to-topic, --to-queue or --to-exchange, one of them")
 
 
-@dataclass(slots=True)
 class Pace:
     """Keeps a replay from being faster than so many messages a second, over all of its time."""
 
-    per_s: float | None = None
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    _free_at: float = field(default=0.0, init=False)
+    def __init__(
+        self,
+        per_s: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.per_s = per_s
+        self._now = now
+        self._sleep = sleep
+        self._free_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Pace of {self.per_s or 'any number of'} messages a second>"
 
     @property
     def messages_a_piece(self) -> int:
@@ -66,14 +74,14 @@ class Pace:
 
     def wait(self) -> None:
         """Until the next may go."""
-        left = self._free_at - self.now()
+        left = self._free_at - self._now()
         if left > 0:
-            self.sleep(left)
+            self._sleep(left)
 
     def took(self, messages: int) -> None:
         """So many went now."""
         if self.per_s is not None:
-            self._free_at = max(self._free_at, self.now()) + messages / self.per_s
+            self._free_at = max(self._free_at, self._now()) + messages / self.per_s
 
 
 def replay(

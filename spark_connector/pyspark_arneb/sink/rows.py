@@ -84,7 +84,7 @@ def _body(batch: "pa.RecordBatch", targets: Sequence[Target]) -> "Body":
     for name in TIME_COLUMNS:
         if name in named and named[name].null_count < batch.num_rows:
             columns.append(f"{name}_ms")
-            parts.append(_numbers(_times_ms(named[name]), pa.int64()))
+            parts.append(_numbers(_times_ms(name, named[name]), pa.int64()))
     if "priority" in named and named["priority"].null_count < batch.num_rows:
         columns.append("priority")
         parts.append(_numbers(_priorities(named["priority"]), pa.uint8()))
@@ -133,18 +133,25 @@ def _priorities(column: "pa.Array") -> "pa.Array":
     return column
 
 
-def _times_ms(column: "pa.Array") -> "pa.Array":
-    """Times, or whole milliseconds since the epoch, as the latter; 0 for null, and for what lies
-    before it."""
+def _times_ms(name: str, column: "pa.Array") -> "pa.Array":
+    """Times, or whole milliseconds since the epoch, as the latter; 0 for null. What was to
+    be delivered before it is due, as without a time; an event then is none that a message has."""
     times = column
     if not pa.types.is_integer(column.type):
         times = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
         times = pc.divide(times, US_PER_MS)
+    earliest = pc.min(times).as_py()
+    if name == "event_time" and earliest < 0:
+        raise ValueError(f"expected an event_time since 1970, got {earliest} ms")
     return pc.max_element_wise(pc.fill_null(times, 0), 0)
 
 
 def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"]]:
-    """Each row's index in the list of different properties, and that list."""
+    """Each row's index in the list of different properties, and that list.
+
+    Raises :class:`ValueError` on what a message cannot have: a name twice, or bytes that are no
+    text.
+    """
     known: dict[str, int] = {}
     lists: list[Properties] = []
     indexes: list[int] = []
@@ -152,7 +159,7 @@ def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"
         if pairs is None:
             indexes.append(NO_PROPERTIES)
             continue
-        found = dict(map(_property, pairs))
+        found = _properties(pairs)
         index = known.setdefault(repr(found), len(known))
         if index == len(lists):
             lists.append(found)
@@ -160,12 +167,24 @@ def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"
     return pa.array(indexes, pa.uint32()), lists
 
 
+def _properties(pairs: Sequence[Any]) -> Properties:
+    found: Properties = {}
+    for name, value in map(_property, pairs):
+        if name in found:
+            raise ValueError(f'expected each property once in a row, got "{name}" twice')
+        found[name] = value
+    return found
+
+
 def _property(pair: Any) -> tuple[str, Any]:
     """A property from an entry of a map, or from Kafka's header: a text, or one that has its type
     with it (the source's column ``headers``)."""
     name, value = pair.values() if isinstance(pair, dict) else pair
     if isinstance(value, bytes):
-        return name, value.decode("utf-8", "replace")
+        try:
+            return name, value.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f'expected UTF-8 in the property "{name}", got {value!r}') from None
     if not isinstance(value, dict):
         return name, value
     exact = (value[kind] for kind in ("long", "double", "boolean") if value[kind] is not None)

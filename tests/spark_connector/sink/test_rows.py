@@ -141,11 +141,51 @@ def test_a_time_may_be_given_in_milliseconds(moments: list[datetime | None]) -> 
     assert decode(found) == decode(expected)
 
 
+@pytest.mark.parametrize("ms", [-1, -86_400_000])
+def test_an_event_before_1970_is_refused(ms: int) -> None:
+    """Neither protocol can say its time, and 0 is none."""
+    for before in (EPOCH + timedelta(milliseconds=ms), ms):
+        rows = pa.record_batch({"value": [b"", b""], "event_time": [None, before]})
+        with pytest.raises(ValueError, match=f"expected an event_time since 1970, got {ms} ms"):
+            list(encode_rows(rows, TARGETS))
+
+
+def test_what_was_due_before_1970_is_due() -> None:
+    rows = pa.record_batch({"value": [b""], "deliver_at": [EPOCH - timedelta(days=1)]})
+    (body,) = encode_rows(rows, TARGETS)
+    assert decode(body) == [{"value": b"", "deliver_at_ms": 0}]
+
+
 @pytest.mark.parametrize("priority", [-1, 256])
 def test_a_priority_that_no_message_can_have_is_named(priority: int) -> None:
     rows = pa.record_batch({"value": [b"", b""], "priority": [3, priority]})
     with pytest.raises(ValueError, match=f"expected a priority of 0 to 255, got {priority}"):
         list(encode_rows(rows, TARGETS))
+
+
+KAFKAS_HEADERS = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+
+
+def with_headers(*pairs: tuple[str, bytes | None]) -> pa.RecordBatch:
+    headers = [{"key": name, "value": value} for name, value in pairs]
+    return pa.record_batch({"value": [b""], "properties": pa.array([headers], KAFKAS_HEADERS)})
+
+
+def test_kafkas_headers_are_properties() -> None:
+    (body,) = encode_rows(with_headers(("a", b"1"), ("b", "ü".encode()), ("c", None)), TARGETS)
+    assert decode(body) == [{"value": b"", "properties": {"a": "1", "b": "ü", "c": None}}]
+
+
+@pytest.mark.parametrize("second", [b"1", b"2"])
+def test_a_header_that_comes_twice_is_refused(second: bytes) -> None:
+    """Neither protocol has a place for the other one."""
+    with pytest.raises(ValueError, match='expected each property once in a row, got "a" twice'):
+        list(encode_rows(with_headers(("a", b"1"), ("b", b""), ("a", second)), TARGETS))
+
+
+def test_a_header_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ValueError, match=r'expected UTF-8 in the property "a", got b.\\xff'):
+        list(encode_rows(with_headers(("a", b"\xff")), TARGETS))
 
 
 def test_no_rows_are_no_body() -> None:

@@ -9,7 +9,7 @@ docs/internals/departures.md for what may happen to an entry.
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark_arneb.pipeline.checks.anomalies import Anomaly, Kind, anomaly
@@ -147,15 +147,14 @@ def _steps(head: Head, before: int, line: dict[str, Any]) -> Iterator[Step]:
         )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Moves:
     """The moves of one subscription, so that one entry finds those that concern it."""
 
-    _orders: list[tuple[int, int]] = field(default_factory=list)
-    _reach: list[int] = field(default_factory=list)
+    _reach: tuple[int, ...]
     """The furthest that the cursor was moved up to, since the last seek."""
-    _steps: list[Step] = field(default_factory=list)
-    _eras: list[int] = field(default_factory=lambda: [0])
+    _steps: tuple[Step, ...]
+    _eras: tuple[int, ...]
     """Where seeks begin a new count."""
 
     def __repr__(self) -> str:
@@ -164,20 +163,21 @@ class Moves:
     @classmethod
     def of(cls, steps: Iterable[Step]) -> "Moves":
         """``steps`` that are moves, in any order."""
-        made = cls()
+        kept: list[Step] = []
+        reached: list[int] = []
+        eras = [0]
         for step in sorted(steps, key=lambda each: each.order):
             is_seek = step.event == "sought"
-            if is_seek and made._steps:
-                made._eras.append(len(made._steps))
-            fresh = len(made._steps) == made._eras[-1]
+            if is_seek and kept:
+                eras.append(len(kept))
+            fresh = len(kept) == eras[-1]
             reach = -1 if is_seek else step.place
-            before = -1 if fresh or not made._reach else made._reach[-1]
+            before = -1 if fresh or not reached else reached[-1]
             if not is_seek and reach <= before and step.event == "acknowledged_through":
                 continue  # those before it reached as far
-            made._orders.append(step.order)
-            made._reach.append(max(before, reach))
-            made._steps.append(step)
-        return made
+            reached.append(max(before, reach))
+            kept.append(step)
+        return cls(tuple(reached), tuple(kept), tuple(eras))
 
     @property
     def reach(self) -> int:
@@ -199,15 +199,18 @@ class Moves:
                     yield step
 
 
-@dataclass(slots=True)
 class _Entry:
     """One entry as its steps have left it."""
 
-    done: Step | None = None
-    holder: Step | None = None
-    """Its delivery, while it is in flight."""
-    was_seen: bool = False
-    is_divided: bool = False
+    def __init__(self, *, is_divided: bool) -> None:
+        self.is_divided = is_divided
+        self.done: Step | None = None
+        self.holder: Step | None = None
+        """Its delivery, while it is in flight."""
+        self.was_seen = False
+
+    def __repr__(self) -> str:
+        return f"<_Entry done by {self.done}, held by {self.holder}>"
 
 
 def check_place(where: str, steps: Sequence[Step], moves: Moves) -> tuple[bool, list[Anomaly]]:
