@@ -51,6 +51,13 @@ STREAM_MUTANTS: Final = (
         ("tests/spark_connector/test_planning.py",),
     ),
     Mutant(
+        "a place beyond the end of a ledger is taken for the beginning of the next",
+        "spark_connector/pyspark_arneb/plan/ranges.py",
+        "        if ended is not None:\n            why",
+        "        if False:\n            why",
+        ("tests/spark_connector/test_planning.py",),
+    ),
+    Mutant(
         "the first batch's end does not say where it began",
         STREAM + "continuity.py",
         "        if self.told and not initial:\n",

@@ -1,6 +1,7 @@
 """Ranges and partitions: disjoint, in order, covering exactly what was asked for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -145,9 +146,13 @@ def test_a_start_before_the_log_is_a_loss_up_to_its_first_entry(
     if start == EARLIEST or not logs:
         assert losses == []
     elif not ledgers or start >= ledgers[0].first:
-        assert all(loss.first == logs[0].end for loss in losses), "lost is what never came"
+        there = [(ledger.first, ledger.last) for ledger in ledgers]
+        assert not any(first <= loss.first <= last for loss in losses for first, last in there), (
+            "lost is what never came"
+        )
     else:
-        assert losses == [Loss(logs[0].topic, start, Position(ledgers[0].first - 1))]
+        (loss,) = losses
+        assert (loss.first, loss.last) == (start, ledgers[0].first - 1)
 
 
 def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
@@ -186,6 +191,53 @@ def test_a_bound_beyond_the_end_is_a_loss(bound: str, place: Position) -> None:
         f"persistent://public/default/t from 3:6 to before {render(place)} (its log ends at 3:6)"
     ]
     assert len(spans) == (bound == "end")
+
+
+GAPS = Extent(
+    TopicId(7),
+    full_name("t"),
+    (
+        LedgerExtent(position(3, 0), position(3, 5), 6),
+        LedgerExtent(position(6, 0), position(6, 5), 6),
+    ),
+    floor=position(3, 0),
+    end=position(6, 6),
+)
+"""Ledgers 4 and 5 ended without an entry."""
+
+
+@pytest.mark.parametrize("bound", ["start", "end"])
+@pytest.mark.parametrize(
+    ("place", "end"),
+    [
+        (position(3, 7), position(3, 6)),
+        (position(4, 1), position(4, 0)),
+        (position(5, 9), position(5, 0)),
+    ],
+)
+def test_a_bound_behind_the_end_of_its_ledger_is_a_loss(
+    bound: str, place: Position, end: Position
+) -> None:
+    """The log may have been restored from an older copy, and have grown on in other ledgers."""
+    (loss,) = select([GAPS], options(**{bound: Offsets(place)}))[1]
+    why = f"its ledger ends at {render(end)}"
+    assert loss == Loss(GAPS.topic, end, Position(place - 1), why)
+
+
+@pytest.mark.parametrize("place", [position(3, 6), position(4, 0), position(5, 0), position(6, 0)])
+def test_a_bound_between_two_ledgers_is_no_loss(place: Position) -> None:
+    for bounds in (options(start=Offsets(place)), options(end=Offsets(place))):
+        assert select([GAPS], bounds)[1] == []
+
+
+def test_where_a_ledger_that_is_gone_may_have_ended_is_told() -> None:
+    """Its length is gone with it, so whoever read it to its end must be told where to go on."""
+    log = replace(WHOLE, floor=position(3, 0))
+    (loss,) = select([log], options(start=Offsets(position(2, 8))))[1]
+    assert loss.first == position(2, 8)
+    assert loss.why == "retention removed it; if ledger 2 ended at 2:8, go on at 3:0"
+    (loss,) = select([log], options(start=Offsets(position(1, 8))))[1]
+    assert loss.why == "retention removed it"
 
 
 def test_a_bound_in_a_log_that_has_nothing_yet_is_a_loss() -> None:
@@ -230,7 +282,8 @@ def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
     log = Extent(TopicId(1), full_name("t"), (), floor=position(5, 0), end=position(5, 0))
     spans, losses = select([log], options(start=Offsets(position(4, 2))))
     assert spans == []
-    assert losses == [Loss(log.topic, position(4, 2), Position(position(5, 0) - 1))]
+    why = "retention removed it; if ledger 4 ended at 4:2, go on at 5:0"
+    assert losses == [Loss(log.topic, position(4, 2), Position(position(5, 0) - 1), why)]
     assert select([log], options(start=Offsets(position(5, 0)))) == ([], [])
 
 

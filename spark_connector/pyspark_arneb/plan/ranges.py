@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.position import LedgerId, Position, ledger_of, position, render
+from arneb_core.api.position import LedgerId, Position, entry_of, ledger_of, position, render
 from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
@@ -21,6 +21,9 @@ CLOCK_SLACK_MS: Final = 10 * 60 * 1000
 """How far an entry's publish time may lie outside its ledger's lifetime: entries wait for
 their commit, and clocks are set back. Ledgers farther than this from the asked times are
 skipped; the others are read and each entry's own time decides."""
+
+
+RETENTION: Final = "retention removed it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Loss:
     topic: str
     first: Position
     last: Position
-    why: str = "retention removed it"
+    why: str = RETENTION
 
     def __str__(self) -> str:
         # The end exclusive, as offsets are given, and for a whole ledger easier to read.
@@ -154,11 +157,21 @@ def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
             at = render(extent.end)
             yield Loss(extent.topic, extent.end, Position(bound - 1), f"its log ends at {at}")
             return
+        ended = _end_before(bound, extent)
+        if ended is not None:
+            why = f"its ledger ends at {render(ended)}"
+            yield Loss(extent.topic, ended, Position(bound - 1), why)
+            return
     if start == EARLIEST or start >= end:
         return
     first = extent.ledgers[0].first if extent.ledgers else extent.floor
     if start < first:
-        yield Loss(extent.topic, start, Position(min(first, end) - 1))
+        why = RETENTION
+        if entry_of(start) > 0 and ledger_of(start) + 1 == ledger_of(first) and first <= end:
+            # How long a ledger was that is gone is not known any more.
+            at = render(start)
+            why += f"; if ledger {ledger_of(start)} ended at {at}, go on at {render(first)}"
+        yield Loss(extent.topic, start, Position(min(first, end) - 1), why)
 
 
 def _replaced(extent: Extent, bounds: Offsets) -> Loss:
@@ -173,3 +186,14 @@ def _is_beyond(bound: Position, extent: Extent) -> bool:
     """Whether the log has not come so far; but a read that ended with a whole ledger may have been
     told to go on at the beginning of the next."""
     return bound > extent.end and bound != position(ledger_of(extent.end) + 1, 0)
+
+
+def _end_before(bound: Position, extent: Extent) -> Position | None:
+    """The end of the ledger in which the bound lies, if the log went on without coming so far; of
+    a ledger without entries, where it begins. Every ledger has its beginning."""
+    if entry_of(bound) == 0 or not extent.first <= bound <= extent.end:
+        return None
+    number = ledger_of(bound)
+    ends = (Position(each.last + 1) for each in extent.ledgers if ledger_of(each.first) == number)
+    end = next(ends, extent.end if ledger_of(extent.end) == number else position(number, 0))
+    return end if bound > end else None
