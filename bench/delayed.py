@@ -36,8 +36,8 @@ from bench.pulsar_load import BODY_BYTES, drain, make_subscriptions, publish
 from bench.report import RESULTS, index, machine, number, stamp
 from conformance.brokers.arneb import Arneb
 
-from arneb_core.store.schema import Table
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.format.schema import Table
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 
 MESSAGES: Final = 10_000_000
 SUBSCRIPTIONS: Final = 10

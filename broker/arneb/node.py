@@ -35,7 +35,7 @@ from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreUnusable, describe
 from arneb_core.api.statistics import LongReader
 from arneb_core.api.supervision import sole_error
-from arneb_core.store.directory import erase
+from arneb_core.store.directory.directory import erase
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

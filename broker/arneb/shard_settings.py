@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from arneb_core.access.namespaces import proposed_namespace
-from arneb_core.store.directory import CONTROL_NAME
+from arneb_core.store.directory.directory import CONTROL_NAME
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Of a node or a shard: it stands in names of topics and producers."""

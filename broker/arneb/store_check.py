@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.apart import Say, speak
-from arneb_core.store.check_apart import check_and_say, check_apart, say_of_frontend
-from arneb_core.store.findings import Finding
-from arneb_core.store.kept import metadata_rows, unacknowledged
-from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.checking.check_apart import check_and_say, check_apart, say_of_frontend
+from arneb_core.store.checking.findings import Finding
+from arneb_core.store.reading.apart import Say, speak
+from arneb_core.store.reading.kept import metadata_rows, unacknowledged
+from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
 from arneb_pulsar.services.held_records import NAME, SUBSCRIPTION
 from arneb_pulsar.transactions.checking import Problem, check_records, check_rows
 

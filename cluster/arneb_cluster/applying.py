@@ -15,10 +15,10 @@ from arneb_cluster.commit_log import Applied
 from arneb_cluster.protocol.node import Apply
 from arneb_cluster.replica import Replica, Step
 from arneb_core.api.errors import CommitFailed, describe
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import SMALL_ROWS_MAX
-from arneb_core.store.commit_record import RecordCorrupt, decode_changes, rows_in
-from arneb_core.store.held import HELD_BYTES_MAX
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.commit_record import RecordCorrupt, decode_changes, rows_in
+from arneb_core.store.journal.held import HELD_BYTES_MAX
 
 TAKE_OVER_S: Final = 0.2
 """What is held waits so long for company: who reads the directory beside this process finds it no

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 import trio
 
 from arneb_core.api.errors import LeadershipLost, StoreFailed
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended, Ending
 from arneb_core.store.commit.local import InLoop
-from arneb_core.store.commit_record import encode_changes
 from arneb_core.store.environment import Store
-from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import META_AHEAD, Table
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.commit_record import encode_changes
+from arneb_core.store.format.records import unpack_trims
+from arneb_core.store.format.schema import META_AHEAD, Table
 
 DEPTH: Final = 4
 """Commits under way: while one is written by the bookies the next are on their way."""

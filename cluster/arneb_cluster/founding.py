@@ -13,7 +13,7 @@ from uuid import uuid4
 from arneb_cluster.protocol.values import NOWHERE, Applied, Link
 from arneb_cluster.replica import MEMBERS_ROW, UNFOUNDED, Replica, applied_row
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.store.changes import Changes
+from arneb_core.store.format.changes import Changes
 
 CHECKSUM_BITS: Final = 32
 

@@ -22,8 +22,8 @@ from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.replica import MEMBERS_ROW, Replica
 from arneb_cluster.settings import ShardSettings
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.store.changes import Changes
-from arneb_core.store.commit_record import encode_changes
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.commit_record import encode_changes
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.client.ids import EARLIEST, LATEST

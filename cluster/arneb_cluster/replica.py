@@ -17,11 +17,11 @@ from arneb_cluster.protocol.members import Members
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreUnusable
 from arneb_core.api.position import Position
-from arneb_core.store.changes import Changes, CommitReport, Trim
-from arneb_core.store.commit_record import merged_blocks
 from arneb_core.store.environment import Store
-from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes, CommitReport, Trim
+from arneb_core.store.format.commit_record import merged_blocks
+from arneb_core.store.format.records import unpack_trims
+from arneb_core.store.format.schema import (
     FRONTEND_PREFIX,
     META_REPLICA,
     META_TRIMS,
@@ -29,7 +29,7 @@ from arneb_core.store.schema import (
     Table,
     frontend_key,
 )
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 
 TOGETHER_BYTES_MAX: Final = 16 << 20
 """Of entries in one transaction: LMDB keeps its pages in memory until it is written."""

@@ -36,9 +36,9 @@ from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
 from arneb_core.api.placement import NOBODY, Placement
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.local import CommittingStore, InLoop
+from arneb_core.store.format.changes import Changes
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.names import parse_topic

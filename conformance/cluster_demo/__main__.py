@@ -25,7 +25,7 @@ from conformance.cluster_demo.publisher import Publisher
 
 from arneb_cluster.protocol.entries import EntryCorrupt, Record, parse_entry
 from arneb_cluster.replica import Replica
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_pulsar.client import connect
 from arneb_pulsar.client.admin import administer
 from arneb_pulsar.client.ids import EARLIEST

@@ -21,7 +21,7 @@ from conformance.brokers.pulsar_service import NAMESPACE, pulsar_service
 from conformance.cluster_demo.__main__ import expect, say
 from conformance.cluster_demo.nodes import DemoFailed, NodeProcess, until
 
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 
 MESSAGES: Final = 5_000
 BODY: Final = b"x" * 2_000

@@ -35,7 +35,7 @@ from conformance.cluster_demo.shard_nodes import (
     connect,
 )
 
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 
 TOPICS: Final = {
     MAIN: "persistent://public/default/orders",

@@ -30,7 +30,7 @@ from arneb.demo.process import READY
 from arneb.http.limits import DEFAULT_LIMITS
 from arneb.http.pages import PAGES_MAX
 from arneb_amqp.config import AmqpConfig
-from arneb_core.store.directory import CONTROL_NAME
+from arneb_core.store.directory.directory import CONTROL_NAME
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.open_transaction import HELD_BYTES_MAX
 

@@ -14,7 +14,7 @@ from arneb.cli import arneb
 from arneb.commands import backup
 from arneb.shard_settings import node_directory_of
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.directory import CONTROL_NAME
+from arneb_core.store.directory.directory import CONTROL_NAME
 
 MISSING = "may be missing"
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from arneb.log_lines import VisibleFormatter
 from arneb.visible import visible
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.store_kit import StoreModel
 
 SLY = "a\u202eb\u2066c\u200fd\x1b[2Je\nf\u2028g"

@@ -24,12 +24,12 @@ from arneb_cluster.replica import MEMBERS_ROW, Replica, Step, applied_in
 from arneb_cluster.settings import ShardSettings
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import position
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
-from arneb_core.store.records import pack_number
-from arneb_core.store.schema import META_NEXT_TOPIC_ID, Table, TopicId
-from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.records import pack_number
+from arneb_core.store.format.schema import META_NEXT_TOPIC_ID, Table, TopicId
+from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk
 from arneb_core.testing.store_kit import entry
 

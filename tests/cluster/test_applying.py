@@ -17,10 +17,10 @@ from arneb_cluster.protocol.values import Applied, Link, Place
 from arneb_cluster.replica import Replica
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import position
-from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit_record import encode_changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import META_NEXT_TOPIC_ID, Table, TopicId
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.commit_record import encode_changes
+from arneb_core.store.format.schema import META_NEXT_TOPIC_ID, Table, TopicId
 from arneb_core.testing.store_kit import entry
 
 LARGE: tuple[tuple[Table, bytes, bytes | None], ...] = ((Table.META, META_NEXT_TOPIC_ID, b"x" * 8),)

@@ -7,10 +7,10 @@ import pytest
 from arneb_cluster import commit_log as commit_log_module
 from arneb_cluster.commit_log import Applied, PulsarLog
 from arneb_core.api.errors import LeadershipLost, StoreFailed
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ending
-from arneb_core.store.commit_record import RecordCorrupt, decode_changes
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.commit_record import RecordCorrupt, decode_changes
+from arneb_core.store.format.schema import Table
 
 REPORT = CommitReport(1, 2, 0)
 

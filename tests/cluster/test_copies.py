@@ -17,10 +17,10 @@ from arneb_cluster.following import Following
 from arneb_cluster.membership import Membership
 from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
-from arneb_core.store.check import check
-from arneb_core.store.findings import Finding, FindingKind
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.replacing import COPY_NAME, GIVEN_NAME
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import Finding, FindingKind
+from arneb_core.store.directory.replacing import COPY_NAME, GIVEN_NAME
+from arneb_core.store.journal.writing import JOURNAL_NAME
 from arneb_pulsar.client.errors import Disconnected
 
 pytestmark = pytest.mark.real_time

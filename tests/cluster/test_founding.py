@@ -27,7 +27,7 @@ from arneb_cluster.protocol.values import NOWHERE, Applied, Link, Place
 from arneb_cluster.replica import UNFOUNDED, Replica
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 
 pytestmark = pytest.mark.real_time

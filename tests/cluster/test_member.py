@@ -31,7 +31,7 @@ from arneb_core.api.errors import EngineBroken, StoreUnusable
 from arneb_core.api.settings import Retention
 from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 from arneb_pulsar.client.testing.subscription import Entry
 from arneb_pulsar.wire.checksum import split_body

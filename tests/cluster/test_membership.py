@@ -14,9 +14,9 @@ from arneb_cluster.protocol.trimming import Trimming
 from arneb_cluster.protocol.values import Place
 from arneb_cluster.replica import MEMBERS_ROW, Replica, Step
 from arneb_cluster.settings import ShardSettings
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table
 
 SETTINGS = ShardSettings("s", "n1", "persistent://a/b/s", {"internal": "n1:7650"})
 HOUR_MS = 3_600_000

@@ -28,13 +28,12 @@ from arneb_cluster.replica import (
 )
 from arneb_core.api.errors import StoreFailed, StoreFull
 from arneb_core.api.position import LedgerId, position
-from arneb_core.store.changes import Block, Changes
-from arneb_core.store.check import check
-from arneb_core.store.commit_record import MAGIC_WITH_STAMP as MAGIC
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.records import LedgerRecord, TopicRecord, pack_number, pack_trims
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Block, Changes
+from arneb_core.store.format.commit_record import MAGIC_WITH_STAMP as MAGIC
+from arneb_core.store.format.records import LedgerRecord, TopicRecord, pack_number, pack_trims
+from arneb_core.store.format.schema import (
     META_AHEAD,
     META_NEXT_TOPIC_ID,
     META_REPLICA,
@@ -43,7 +42,8 @@ from arneb_core.store.schema import (
     TopicId,
     ledger_key,
 )
-from arneb_core.store.snapshot import SnapshotEnvironment, open_snapshot_environment
+from arneb_core.store.journal.writing import JOURNAL_NAME
+from arneb_core.store.reading.snapshot import SnapshotEnvironment, open_snapshot_environment
 from arneb_core.testing.store_kit import entry
 
 KEYS = st.sampled_from([b"topic/a", b"topic/ab", b"topic/b", b"frontend/x"])

@@ -15,7 +15,7 @@ from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_pulsar.client import Client, ClientOptions, connect
 from arneb_pulsar.client.testing import FakeBroker

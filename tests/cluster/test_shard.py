@@ -15,7 +15,7 @@ from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
 from arneb_core.api.errors import CommitFailed
 from arneb_core.engine.engine import Engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import body_of, make_entry
 from arneb_pulsar.client import ClientOptions, connect
@@ -133,7 +133,7 @@ async def publish(core: Engine, name: str, bodies: list[bytes]) -> list[bytes]:
 def stored_in(path: Path) -> list[bytes]:
     """What a directory holds of the first topic."""
     from arneb_core.api.position import Position
-    from arneb_core.store.schema import TopicId
+    from arneb_core.store.format.schema import TopicId
 
     with Store.open(path, follows=True) as store, store.snapshot() as snapshot:
         runs = snapshot.iter_blocks(TopicId(1), Position(0), Position((1 << 64) - 1))

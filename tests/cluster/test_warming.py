@@ -12,8 +12,8 @@ from arneb_cluster.replica import Replica
 from arneb_cluster.warming import Warming
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.open_counts import OpenCounts
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
+from arneb_core.store.format.changes import Changes
 from arneb_core.testing.engine_kit import publish
 
 pytestmark = pytest.mark.real_time

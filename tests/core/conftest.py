@@ -15,7 +15,7 @@ import pytest
 
 from arneb_core.engine import engine as engine_module
 from arneb_core.engine.engine import MakeLog
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
 from arneb_core.testing.memory_commit_log import MemoryCommitLog

@@ -37,8 +37,8 @@ from tests.crash.players.holes import HolePlayer
 from tests.crash.processor_wait import LOOK_EVERY_S, ProcessorWait, waited_s_of
 from tests.crash.set_clock import SetClock, compile_clock
 
-from arneb_core.store.schema import Table
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.format.schema import Table
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 
 LOAD_S_MIN = 0.02
 LOAD_S_MAX = 1.0

@@ -25,8 +25,8 @@ from typing import Final
 import pika
 from conformance.brokers.arneb import Arneb
 
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.data_file.opening import DATA_NAME
+from arneb_core.store.journal.writing import JOURNAL_NAME
 
 CALLS: Final = "pwrite64,pwritev,write,writev,fdatasync,fsync,sendto"
 STRING_BYTES: Final = 1 << 20

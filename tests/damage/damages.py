@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.meta_pages import check_file
-from arneb_core.store.page_walk import PageWalk
-from arneb_core.store.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of
+from arneb_core.store.data_file.meta_pages import check_file
+from arneb_core.store.data_file.page_walk import PageWalk
+from arneb_core.store.data_file.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of
 
 SECTOR: Final = 512
 

@@ -11,13 +11,13 @@ from tests.damage.commands import run
 
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.position import Position
-from arneb_core.store.block import block_span
-from arneb_core.store.check import check
-from arneb_core.store.findings import FindingKind
-from arneb_core.store.records import TopicRecord
-from arneb_core.store.salvaging import salvage
-from arneb_core.store.schema import TOPIC_PREFIX, Table
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import FindingKind
+from arneb_core.store.format.block import block_span
+from arneb_core.store.format.records import TopicRecord
+from arneb_core.store.format.schema import TOPIC_PREFIX, Table
+from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.salvage.salvaging import salvage
 
 Log = dict[tuple[str, Position], bytes]
 

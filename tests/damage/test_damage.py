@@ -17,7 +17,7 @@ from tests.damage.soak import suffer
 from tests.damage.stored import make_everything
 
 from arneb_core.store.environment import Store
-from arneb_core.store.salvaging import salvage
+from arneb_core.store.salvage.salvaging import salvage
 
 EXAMPLES = 12
 """``make soak-damage`` goes on for as long as it is asked to."""

@@ -4,44 +4,44 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
-READER_TESTS: Final = ("tests/core/store/test_readers.py",)
+READER_TESTS: Final = ("tests/core/store/data_file/test_readers.py",)
 SALVAGE_TESTS: Final = ("tests/damage/test_damage.py",)
-SALVAGED_TESTS: Final = ("tests/core/store/test_salvage.py",)
-BLOCK_TESTS: Final = ("tests/core/store/test_salvaged_blocks.py",)
-PAGE_TESTS: Final = ("tests/core/store/test_pages.py",)
+SALVAGED_TESTS: Final = ("tests/core/store/salvage/test_salvage.py",)
+BLOCK_TESTS: Final = ("tests/core/store/salvage/test_salvaged_blocks.py",)
+PAGE_TESTS: Final = ("tests/core/store/data_file/test_pages.py",)
 
 DAMAGE_MUTANTS: Final = (
     Mutant(
         "a file that is cut off is mapped all the same",
-        CORE + "store/meta_pages.py",
+        CORE + "store/data_file/meta_pages.py",
         "    if size >= meta.file_bytes:\n",
         "    if size:\n",
         PAGE_TESTS,
     ),
     Mutant(
         "an empty file becomes a new store",
-        CORE + "store/directory.py",
+        CORE + "store/directory/directory.py",
         "    if DATA_NAME in names:\n",
         "    if DATA_NAME in names and (path / DATA_NAME).stat().st_size:\n",
         PAGE_TESTS,
     ),
     Mutant(
         "a page that is in use is handed out as free",
-        CORE + "store/page_walk.py",
+        CORE + "store/data_file/page_walk.py",
         "        twice = pages & self.used\n",
         "        twice = BitMap64()\n",
         PAGE_TESTS,
     ),
     Mutant(
         "a child that LMDB ended has found nothing",
-        CORE + "store/apart.py",
+        CORE + "store/reading/apart.py",
         "    if not done:\n        raise ReadingFailed(at, _end(status, said))\n",
         "",
-        ("tests/core/store/test_apart.py",),
+        ("tests/core/store/reading/test_apart.py",),
     ),
     Mutant(
         "the data file has its name before it is whole",
-        CORE + "store/creating.py",
+        CORE + "store/data_file/creating.py",
         "    making = directory / NEW_NAME\n    shutil.rmtree(making, ignore_errors=True)\n"
         "    making.mkdir(mode=0o750)\n",
         "    making = directory\n",
@@ -49,84 +49,84 @@ DAMAGE_MUTANTS: Final = (
     ),
     Mutant(
         "others may take the broker's own reader slots",
-        CORE + "store/reader_slots.py",
+        CORE + "store/data_file/reader_slots.py",
         "                if not self._kept:\n",
         "                if self._kept:\n",
         READER_TESTS,
     ),
     Mutant(
         "a reader that was told to end reads on",
-        CORE + "store/readers.py",
+        CORE + "store/data_file/readers.py",
         "            if was_told(self._file, self._me):\n",
         "            if was_told(self._file, []):\n",
         READER_TESTS,
     ),
     Mutant(
         "nobody looks at how long a reader reads",
-        CORE + "store/readers.py",
+        CORE + "store/data_file/readers.py",
         "        self._since = {slot: self._since.get(slot, now) for slot in slots}\n",
         "        self._since = dict.fromkeys(slots, now)\n",
         READER_TESTS,
     ),
     Mutant(
         "a damaged block at the end of a log is passed over in silence",
-        CORE + "store/salvaged_blocks.py",
+        CORE + "store/salvage/salvaged_blocks.py",
         "                self.ends.setdefault(topic_id, []).append(last)\n",
         "",
         BLOCK_TESTS,
     ),
     Mutant(
         "blocks of a topic without a name are left out",
-        CORE + "store/salvage.py",
+        CORE + "store/salvage/salvage.py",
         "        whose = {*self.stored.live.values()}\n",
         "        whose = set[TopicId]()\n",
         BLOCK_TESTS,
     ),
     Mutant(
         "a meta page that went back is believed",
-        CORE + "store/salvage_scan.py",
+        CORE + "store/salvage/scan.py",
         "        if (last := transactions[each.page]) != each.transaction:\n",
         "        if (last := transactions[each.page]) != each.transaction and not whole:\n",
         BLOCK_TESTS,
     ),
     Mutant(
         "what no page leads to is not salvaged",
-        CORE + "store/salvage_scan.py",
+        CORE + "store/salvage/scan.py",
         "    if found.damaged or not found.knows_free_pages:\n",
         "    if found.meta is None:\n",
         SALVAGE_TESTS,
     ),
     Mutant(
         "a salvaged cursor stands where none of its rows says",
-        CORE + "store/salvaged_cursor.py",
+        CORE + "store/salvage/salvaged_cursor.py",
         "        mark_delete = log.floored(self.place.mark_delete)\n",
         "        mark_delete = log.floored(before(self.place.read_position))\n",
         SALVAGED_TESTS,
     ),
     Mutant(
         "of old rows of a cursor the highest counts",
-        CORE + "store/salvaged_cursor.py",
+        CORE + "store/salvage/salvaged_cursor.py",
         "        lowest = BEFORE_ALL if goes_back else min(each.mark_delete for each in records)\n",
         "        lowest = BEFORE_ALL if goes_back else max(each.mark_delete for each in records)\n",
         SALVAGED_TESTS,
     ),
     Mutant(
         "a row from before a seek is believed",
-        CORE + "store/salvage.py",
+        CORE + "store/salvage/salvage.py",
         "goes_back = not remains.knows_free_pages and remains.meta is not None\n",
         "goes_back = False\n",
         SALVAGED_TESTS,
     ),
     Mutant(
         "a block without a row goes to the first topic that misses something",
-        CORE + "store/salvage.py",
+        CORE + "store/salvage/salvage.py",
         "            if len(homes) == 1 and certain:\n",
         "            if homes:\n",
         SALVAGED_TESTS,
     ),
     Mutant(
         "a cursor in the middle of a lost block ends the log there",
-        CORE + "store/salvaged_log.py",
+        CORE + "store/salvage/salvaged_log.py",
         "first >= min([end, *(low for low, high in self.gaps if high == before(end))])\n",
         "first >= end\n",
         SALVAGED_TESTS,

@@ -91,7 +91,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "what was written in vain is read as long as it is there",
-        CORE + "store/snapshot.py",
+        CORE + "store/reading/snapshot.py",
         "            if not (left and is_left_over(left, end, value)):\n",
         "            if not (left and is_left_over(left, first, value)):\n",
         AHEAD,
@@ -212,10 +212,10 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "what came after trimmed entries is handed out for them",
-        CORE + "store/handing_out.py",
+        CORE + "store/reading/handing_out.py",
         "        if begins_behind(stored, end, last):\n",
         "        if False:\n",
-        ("tests/core/store/test_handing_out.py",),
+        ("tests/core/store/reading/test_handing_out.py",),
     ),
     Mutant(
         "a span of which nothing is left is asked for again and again",

@@ -304,7 +304,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a damaged delayed index is believed",
-        CORE + "store/delayed_rows.py",
+        CORE + "store/format/delayed_rows.py",
         "    if len(value) < U32.size or crc32c(data) != ",
         "    if len(value) < U32.size or len(data) < 0 != ",
         DELAYED_TESTS,

@@ -5,15 +5,15 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 STORE: Final = "tests/core/store/"
-RECORD_TESTS: Final = (STORE + "test_journal_record.py",)
-READER_TESTS: Final = ("tests/core/store/test_journal_reader.py",)
-FILE_TESTS: Final = (STORE + "test_journal_file.py",)
-WRITING_TESTS: Final = (STORE + "test_journal_writing.py",)
+RECORD_TESTS: Final = (STORE + "journal/test_record.py",)
+READER_TESTS: Final = ("tests/core/store/journal/test_reader.py",)
+FILE_TESTS: Final = (STORE + "journal/test_file.py",)
+WRITING_TESTS: Final = (STORE + "journal/test_writing.py",)
 
 JOURNAL_BLOCKS_MUTANTS: Final = (
     Mutant(
         "a small record does not say what stood behind it",
-        CORE + "store/journal_record.py",
+        CORE + "store/journal/record.py",
         "    stamp = stamp_at(end_of_block(offset + size))\n",
         "    stamp = stamp_at(offset)\n",
         RECORD_TESTS,
@@ -41,84 +41,84 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
     ),
     Mutant(
         "what stands behind the last record is not looked at",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "        if self.stamp is not None and self._stands(self.stamp):\n",
         "        if self.stamp is not None:\n",
         FILE_TESTS,
     ),
     Mutant(
         "what was written is not what the next round finds behind its records",
-        CORE + "store/journal_writing.py",
+        CORE + "store/journal/writing.py",
         "            stamps = stamps_of(blocks)\n",
         "            stamps = stamps_of(blocks[:BLOCK_BYTES])\n",
         FILE_TESTS,
     ),
     Mutant(
         "a new file has zeros everywhere",
-        CORE + "store/journal_writing.py",
+        CORE + "store/journal/writing.py",
         "        data[at : at + STAMP_BYTES] = blank(state.epoch, at)\n",
         "        pass\n",
         WRITING_TESTS,
     ),
     Mutant(
         "a journal of the layout before is written on",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         " and not walk.faults and state.layout is JournalLayout.BLOCKS\n",
         " and not walk.faults\n",
         FILE_TESTS,
     ),
     Mutant(
         "a version that knows only the layout before takes a journal for damaged",
-        CORE + "store/records.py",
+        CORE + "store/format/records.py",
         "        if self.layout is JournalLayout.SLOTS:\n",
         "        if self.layout:\n",
         WRITING_TESTS,
     ),
     Mutant(
         "the journal is past the page cache and nobody has it flushed",
-        CORE + "store/journal_writing.py",
+        CORE + "store/journal/writing.py",
         "    flags = os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC\n",
         "    flags = os.O_RDWR | os.O_CLOEXEC\n",
         WRITING_TESTS,
     ),
     Mutant(
         "the journal is read through a cache that may be of a time before",
-        CORE + "store/journal_bytes.py",
+        CORE + "store/journal/file_bytes.py",
         '        return _read(path, getattr(os, "O_DIRECT", 0), early, up_to)\n',
         "        return _read(path, 0, early, up_to)\n",
         FILE_TESTS,
     ),
     Mutant(
         "a journal that cannot be read past the cache is not read",
-        CORE + "store/journal_bytes.py",
+        CORE + "store/journal/file_bytes.py",
         "        if error.errno not in NOT_DIRECTLY:\n            raise\n",
         "        raise\n",
         FILE_TESTS,
     ),
     Mutant(
         "who reads beside a busy broker reads all of the journal each time",
-        CORE + "store/journal_reader.py",
+        CORE + "store/journal/reader.py",
         "        size, data = FIRST_BYTES, early\n",
         "        size, data = len(early), early\n",
         READER_TESTS,
     ),
     Mutant(
         "who reads while the journal is begun anew, and then not in use, never ends",
-        CORE + "store/journal_reader.py",
+        CORE + "store/journal/reader.py",
         "(state.in_use and epoch not in (-1, state.epoch))",
         "epoch not in (-1, state.epoch)",
         READER_TESTS,
     ),
     Mutant(
         "what came behind what was read anew is not seen",
-        CORE + "store/journal_reader.py",
+        CORE + "store/journal/reader.py",
         "            is_all = not found.faults and found.reached + BLOCK_BYTES <= size\n",
         "            is_all = not found.faults\n",
         READER_TESTS,
     ),
     Mutant(
         "what is damaged in front of what was read before is taken for the end",
-        CORE + "store/journal_reader.py",
+        CORE + "store/journal/reader.py",
         "            if is_all or size >= len(data):\n                return found\n",
         "            if is_all or size >= len(data):\n"
         "                return replace(found, faults=())\n",
@@ -126,21 +126,21 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
     ),
     Mutant(
         "a disk of large blocks is said to be damaged where it is not",
-        CORE + "store/journal_bytes.py",
+        CORE + "store/journal/file_bytes.py",
         "        if error.errno in NOT_DIRECTLY:\n",
         "        if False:\n",
         READER_TESTS,
     ),
     Mutant(
         "a file system that cannot be written past its cache has no journal",
-        CORE + "store/journal_writing.py",
+        CORE + "store/journal/writing.py",
         "            if error.errno not in NOT_DIRECTLY:\n",
         "            if error.errno:\n",
         WRITING_TESTS,
     ),
     Mutant(
         "an error of the disk is taken for a file system that cannot",
-        CORE + "store/journal_writing.py",
+        CORE + "store/journal/writing.py",
         "            if error.errno not in NOT_DIRECTLY:\n                raise\n",
         "            pass\n",
         WRITING_TESTS,

@@ -6,15 +6,15 @@ from tests.mutants.table import CORE, Mutant
 
 STORE: Final = "tests/core/store/"
 JOURNAL_TESTS: Final = (STORE + "commit/test_journal.py",)
-RECORD_TESTS: Final = (STORE + "test_journal_record.py",)
+RECORD_TESTS: Final = (STORE + "journal/test_record.py",)
 DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
-OVERLAY_TESTS: Final = (STORE + "test_overlay.py",)
-FILE_TESTS: Final = (STORE + "test_journal_file.py",)
+OVERLAY_TESTS: Final = (STORE + "journal/test_overlay.py",)
+FILE_TESTS: Final = (STORE + "journal/test_file.py",)
 FLOOD_TESTS: Final = ("tests/core/engine/test_beside_a_flood.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
 PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
@@ -45,14 +45,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "what stands behind a damaged record is dropped",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "            if (found := self._record_at(offset)) is not None:\n",
         "            if (found := self._record_at(offset)) is not None and self.number < 0:\n",
         DAMAGE_TESTS,
     ),
     Mutant(
         "where records end without a mark is the end",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "        return Fault(\n            FaultKind.UNREADABLE,\n",
         "        if number:\n            return None\n"
         "        return Fault(\n            FaultKind.UNREADABLE,\n",
@@ -60,35 +60,35 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a record that is cut off is passed over in silence",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "            return self._cut_off(number)\n        return Fault(\n",
         "            return None\n        return Fault(\n",
         DAMAGE_TESTS,
     ),
     Mutant(
         "a journal that is missing was never there",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "    return Reading(faults=(Fault(FaultKind.MISSING, lost),))\n",
         "    return Reading(is_sound=not lost)\n",
         DAMAGE_TESTS,
     ),
     Mutant(
         "what a power cut leaves is called a loss",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "        return self.kind is not FaultKind.CUT_OFF\n",
         "        return True\n",
         DAMAGE_TESTS,
     ),
     Mutant(
         "the mark of a record may be cut off alone",
-        CORE + "store/journal_slots.py",
+        CORE + "store/journal/slots.py",
         "    if (offset + len(record)) % SECTOR_BYTES == 0:\n",
         "    if False:\n",
         RECORD_TESTS,
     ),
     Mutant(
         "what is lost leaves no gap",
-        CORE + "store/fitting.py",
+        CORE + "store/journal/fitting.py",
         "            if first > expected:\n",
         "            if first < expected:\n",
         DAMAGE_TESTS,
@@ -102,7 +102,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a copy of a damaged journal is made in silence",
-        CORE + "store/journal_reader.py",
+        CORE + "store/journal/reader.py",
         "        if found.is_damaged:\n            what",
         "        if not found:\n            what",
         DAMAGE_TESTS,
@@ -144,10 +144,10 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a new data directory may be gone after a power cut",
-        CORE + "store/directory.py",
+        CORE + "store/directory/directory.py",
         "                sync_names(path)\n",
         "                pass\n",
-        (STORE + "test_directory.py",),
+        (STORE + "directory/test_directory.py",),
     ),
     Mutant(
         "the loop goes on writing to a journal that failed",
@@ -215,10 +215,10 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "few entries of more than a block are one block in a record",
-        CORE + "store/journal_record.py",
+        CORE + "store/journal/record.py",
         "            if size <= blocks.BLOCK_BYTES_MAX:  # more is several blocks\n",
         "            if True:\n",
-        ("tests/core/store/test_journal_record.py",),
+        ("tests/core/store/journal/test_record.py",),
     ),
     Mutant(
         "a disk that was slow once is never tried again by the loop",
@@ -264,10 +264,10 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the journal is made by one write",
-        CORE + "store/journal_writing.py",
+        CORE + "store/journal/writing.py",
         "memoryview(data)[begin : begin + BLOCK_BYTES], begin)\n",
         "memoryview(data)[begin:], begin)\n",
-        (STORE + "test_journal_file.py",),
+        (STORE + "journal/test_file.py",),
     ),
     Mutant(
         "what came beside a takeover is thought taken over",
@@ -292,14 +292,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "what stands behind records that LMDB has is found out of place",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "        self._pass_over()\n",
         "",
         BESIDE_TESTS,
     ),
     Mutant(
         "what stood behind records that LMDB has may be wiped out with them in silence",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         "            # over it, or it is damaged, and perhaps what stood behind it.\n"
         "            return self._cut_off(number)\n",
         "            # over it, or it is damaged, and perhaps what stood behind it.\n"
@@ -483,35 +483,35 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a journal of the size before is damage",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal/file.py",
         " else (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE)\n",
         " else (JOURNAL_BYTES,)\n",
         JOURNAL_TESTS,
     ),
     Mutant(
         "all that the journal has of a topic is one block to those who read it",
-        CORE + "store/overlay.py",
+        CORE + "store/journal/overlay.py",
         "            for begin, part, lengths in split_run(place, entries):\n",
         "            for begin, part, lengths in [(place, entries, list(map(len, entries)))]:\n",
         JOURNAL_TESTS,
     ),
     Mutant(
         "what stands below what is written ahead is not read",
-        CORE + "store/snapshot.py",
+        CORE + "store/reading/snapshot.py",
         "                break  # the log goes on below what is written ahead\n",
         "                return\n",
         OVERLAY_TESTS,
     ),
     Mutant(
         "a row that is in the journal is read as LMDB has it",
-        CORE + "store/snapshot.py",
+        CORE + "store/reading/snapshot.py",
         "        if key in late:\n            return late[key]\n",
         "",
         OVERLAY_TESTS,
     ),
     Mutant(
         "a row that is in the journal is read twice",
-        CORE + "store/overlay.py",
+        CORE + "store/journal/overlay.py",
         "        if key in late:\n            continue\n",
         "",
         OVERLAY_TESTS,
@@ -525,7 +525,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the journal takes rows that say how others are read",
-        CORE + "store/overlay.py",
+        CORE + "store/journal/overlay.py",
         "key.startswith(FRONTEND_PREFIX))\n",
         "key)\n",
         OVERLAY_TESTS,
@@ -539,17 +539,17 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a cursor goes on behind a record that is lost",
-        CORE + "store/fitting.py",
+        CORE + "store/journal/fitting.py",
         "        if is_behind_loss and (rest",
         "        if not record and (rest",
         DAMAGE_TESTS,
     ),
     Mutant(
         "a salvage lays old rows of the journal over what came later",
-        CORE + "store/salvage.py",
+        CORE + "store/salvage/salvage.py",
         "is_current = remains.meta is not None and Table.META not in remains.damaged\n",
         "is_current = True\n",
-        (STORE + "test_salvage.py", STORE + "test_salvage_damage.py"),
+        (STORE + "salvage/test_salvage.py", STORE + "salvage/test_salvage_damage.py"),
     ),
     Mutant(
         "acks that nobody waits for are written twice",
@@ -560,7 +560,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a replica goes on behind a record of its journal that is lost",
-        CORE + "store/fitting.py",
+        CORE + "store/journal/fitting.py",
         "        if is_behind_loss and is_of_replica(record.changes):\n",
         "        if False and is_of_replica(record.changes):\n",
         REPLICA_TESTS,

@@ -179,14 +179,14 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "a backup leaves the journal out",
-        CORE + "store/copying.py",
+        CORE + "store/directory/copying.py",
         "        if state.in_use:\n",
         "        if False:\n",
         ("tests/core/store/test_backup.py",),
     ),
     Mutant(
         "a backup has its name before it is on disk",
-        CORE + "store/opening.py",
+        CORE + "store/data_file/opening.py",
         "        sync_file(data)\n",
         "",
         ("tests/core/store/test_backup.py",),
@@ -200,9 +200,9 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "two who make the same directory mix",
-        CORE + "store/placing.py",
+        CORE + "store/directory/placing.py",
         "            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
-        ("tests/core/store/test_placing.py",),
+        ("tests/core/store/directory/test_placing.py",),
     ),
 )

@@ -88,7 +88,7 @@ ROOM_MUTANTS: Final = (
     ),
     Mutant(
         "the data file is opened anew to grow",
-        CORE + "store/room.py",
+        CORE + "store/data_file/room.py",
         "            os.posix_fallocate(self._fd, self._allocated, size - self._allocated)\n",
         "            fd = os.dup(self._fd)\n"
         "            os.posix_fallocate(fd, self._allocated, size - self._allocated)\n"
@@ -106,16 +106,16 @@ ROOM_MUTANTS: Final = (
     ),
     Mutant(
         "a compacted file belongs to whoever compacted it",
-        CORE + "store/compacting.py",
+        CORE + "store/directory/compacting.py",
         "        os.chown(new / DATA_NAME, owned.st_uid, owned.st_gid)\n",
         "",
-        ("tests/core/store/test_compacting.py",),
+        ("tests/core/store/directory/test_compacting.py",),
     ),
     Mutant(
         "what a killed compacting left stays for ever",
         CORE + "store/environment.py",
         "            shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)\n",
         "",
-        ("tests/core/store/test_compacting.py",),
+        ("tests/core/store/directory/test_compacting.py",),
     ),
 )

@@ -20,7 +20,7 @@ DEPARTURE_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
 FAILOVER_TESTS: Final = ("tests/core/engine/test_failover.py",)
 PARTS_TESTS: Final = ("tests/core/engine/test_dead_lettering_batches.py",)
 PRIORITY_TESTS: Final = ("tests/core/engine/test_priorities.py",)
-BODY_TESTS: Final = ("tests/core/store/test_bodies.py", "tests/core/engine/test_fan_out.py")
+BODY_TESTS: Final = ("tests/core/store/format/test_bodies.py", "tests/core/engine/test_fan_out.py")
 DISPATCH_TESTS: Final = ("tests/core/dispatch/test_shared.py",)
 
 
@@ -53,7 +53,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a body is shared with a topic that keeps nothing on disk",
-        CORE + "store/bodies.py",
+        CORE + "store/format/bodies.py",
         "    return {number: key for number, key in keys.items() if counts[number] > 1}\n",
         "    return keys\n",
         BODY_TESTS,
@@ -351,10 +351,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a damaged block is believed",
-        CORE + "store/block.py",
+        CORE + "store/format/block.py",
         "    if crc != expected:\n",
         "    if False:\n",
-        ("tests/core/store/test_block.py",),
+        ("tests/core/store/format/test_block.py",),
     ),
     Mutant(
         "what has expired is delivered",

@@ -231,7 +231,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "records of transactions that have ended are looked at",
-        CORE + "store/kept.py",
+        CORE + "store/reading/kept.py",
         "            elif kind is CursorKind.HOLES:\n                holes[chunk]",
         "            elif False:\n                holes[chunk]",
         ("tests/broker/test_store_check.py",),

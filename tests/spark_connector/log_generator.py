@@ -20,10 +20,10 @@ from pamqp.header import ContentHeader
 
 from arneb_core.api.entry import EntryFlag, EntryHeader, Origin, messages_in
 from arneb_core.api.position import LedgerId, Position, ledger_of, position
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.records import LedgerRecord, TopicRecord, pack_number
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.records import LedgerRecord, TopicRecord, pack_number
+from arneb_core.store.format.schema import (
     META_NEXT_TOPIC_ID,
     Table,
     TopicId,

@@ -6,9 +6,9 @@ import pytest
 from log_generator import amqp_entry
 
 from arneb_core.api.position import Position, position
-from arneb_core.store.block import encode_block
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.block import encode_block
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.decode.chunks import Chunk, read_chunks
 from pyspark_arneb.plan.ranges import Loss, Span
 

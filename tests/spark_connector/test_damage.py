@@ -10,9 +10,9 @@ from log_generator import LogWriter, amqp_entry, pulsar_entry
 
 from arneb_core.api.codec import Message
 from arneb_core.api.position import Position, position
-from arneb_core.store.bodies import SHARED_BYTES_MIN
-from arneb_core.store.schema import BodyKey, Table, TopicId, entry_key
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.bodies import SHARED_BYTES_MIN
+from arneb_core.store.format.schema import BodyKey, Table, TopicId, entry_key
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.errors import CorruptionError

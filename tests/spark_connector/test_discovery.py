@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 
 import pyspark_arneb
 
-HEAVY = ("lmdb", "trio", "arneb_core.store.snapshot", "arneb_amqp", "arneb_pulsar", "arneb")
+HEAVY = ("lmdb", "trio", "arneb_core.store.reading.snapshot", "arneb_amqp", "arneb_pulsar", "arneb")
 """What a session that uses another source must not have to load."""
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import Position, position
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
 from pyspark_arneb.decode.message_id import message_id, varint
 from pyspark_arneb.decode.places import OFFSET_BATCH_MAX, OFFSET_ENTRIES_MAX, Places

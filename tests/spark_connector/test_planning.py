@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import Position, position, render
-from arneb_core.store.extents import Extent, LedgerExtent
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
 from pyspark_arneb.option_table import OptionError

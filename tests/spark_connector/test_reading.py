@@ -19,10 +19,10 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, Not, String
 from arneb_core.api.codec import Message
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.position import position, render
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import TopicId
-from arneb_core.store.snapshot import Snapshot, SnapshotEnvironment
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.snapshot import Snapshot, SnapshotEnvironment
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader, LogPartition, PushdownReader

@@ -11,7 +11,7 @@ from log_writer import COMMIT_ENTRIES, LEDGER_ENTRIES, WriterProcess
 from pamqp.commands import Basic
 
 from arneb_core.api.codec import Message
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_pulsar.codec import encode_messages
 
 if TYPE_CHECKING:

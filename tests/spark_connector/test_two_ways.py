@@ -16,9 +16,9 @@ from pyspark.sql.datasource import EqualTo, GreaterThan
 
 from arneb_core.api.codec import Message
 from arneb_core.api.position import position
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table, TopicId, entry_key
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, TopicId, entry_key
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader

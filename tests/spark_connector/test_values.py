@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from log_generator import LogWriter, amqp_entry, pulsar_entry
 
 from arneb_core.api.codec import Message
-from arneb_core.store.changes import Changes
-from arneb_core.store.schema import Table, frontend_key
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, frontend_key
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
 from arneb_pulsar.services import schemas as registry

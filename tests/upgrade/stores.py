@@ -25,9 +25,9 @@ from conformance.brokers.arneb import ALL_PROTOCOLS, Arneb
 from conformance.management.client import Client as Management
 from conformance.toolbox import extract
 
-from arneb_core.store.journal_file import Reading, read_journal
-from arneb_core.store.records import JournalState
-from arneb_core.store.schema import META_JOURNAL
+from arneb_core.store.format.records import JournalState
+from arneb_core.store.format.schema import META_JOURNAL
+from arneb_core.store.journal.file import Reading, read_journal
 from arneb_pulsar.client import (
     EARLIEST,
     Batching,

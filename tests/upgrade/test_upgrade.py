@@ -22,10 +22,10 @@ from tests.upgrade.stores import (
     unpack,
 )
 
-from arneb_core.store.journal_file import JOURNAL_BYTES_BEFORE, FaultKind, parse_journal
-from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME
-from arneb_core.store.records import JournalState, pack_number
-from arneb_core.store.schema import FORMAT_VERSION, META_FORMAT
+from arneb_core.store.format.records import JournalState, pack_number
+from arneb_core.store.format.schema import FORMAT_VERSION, META_FORMAT
+from arneb_core.store.journal.file import JOURNAL_BYTES_BEFORE, FaultKind, parse_journal
+from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
 
 
 def test_a_store_of_the_newest_format_is_kept() -> None:

@@ -17,7 +17,7 @@ def compact_store(directory: Path) -> None:
     the store as it was. Exit status 2: DIR is in use, holds no store, or has no room.
     """
     from arneb_core.api.errors import StoreFailed, StoreUnusable
-    from arneb_core.store.compacting import compact
+    from arneb_core.store.directory.compacting import compact
 
     try:
         done = compact(directory)

@@ -22,7 +22,7 @@ def salvage(directory: Path, target: Path) -> None:
     Exit status 0: nothing is missing. 1: what is, one thing a line. 2: nothing was written.
     """
     from arneb_core.api.errors import StoreUnusable
-    from arneb_core.store.salvaging import salvage as salvage_store
+    from arneb_core.store.salvage.salvaging import salvage as salvage_store
 
     try:
         report = salvage_store(directory, target)

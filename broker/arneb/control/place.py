@@ -18,7 +18,13 @@ from typing import Final, Self
 import trio
 
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.store.directory import CONTROL_NAME, holder_of, in_use, look_at, make_directory
+from arneb_core.store.directory.directory import (
+    CONTROL_NAME,
+    holder_of,
+    in_use,
+    look_at,
+    make_directory,
+)
 
 MODE: Final = 0o600
 

@@ -12,7 +12,7 @@ from typing import Final
 from arneb.doctor.findings import Finding, error, note, warning
 from arneb.store_check import check_store
 from arneb_core.api.errors import ForeignDirectory, StoreUnusable
-from arneb_core.store.directory import holder_of, look_at
+from arneb_core.store.directory.directory import holder_of, look_at
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
 

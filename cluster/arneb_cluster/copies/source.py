@@ -39,7 +39,7 @@ from arneb_cluster.routing.internal_stream import InternalStream
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.placement import NotServed
 from arneb_core.api.tls_records import TlsRecords
-from arneb_core.store.replacing import GIVEN_NAME, give_up_replacing
+from arneb_core.store.directory.replacing import GIVEN_NAME, give_up_replacing
 
 COPY: Final = "copy"
 """What is asked for at the internal port."""

@@ -42,11 +42,11 @@ from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.settings import ShardSettings
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.placement import NodeAddresses
-from arneb_core.store.check_apart import check_apart
-from arneb_core.store.directory import DirectoryLock
-from arneb_core.store.findings import Finding
-from arneb_core.store.opening import LMDB_LOCK_NAME
-from arneb_core.store.replacing import FILES, begin_replacing, mark_whole
+from arneb_core.store.checking.check_apart import check_apart
+from arneb_core.store.checking.findings import Finding
+from arneb_core.store.data_file.opening import LMDB_LOCK_NAME
+from arneb_core.store.directory.directory import DirectoryLock
+from arneb_core.store.directory.replacing import FILES, begin_replacing, mark_whole
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 

@@ -39,8 +39,8 @@ class Commit:
     """A commit that is whole: apply it, with :attr:`applied` in the same transaction."""
 
     body: bytes
-    """As :func:`arneb_core.store.commit_record.pack_changes` made it; empty where nothing is to be
-    applied: a heartbeat."""
+    """As :func:`arneb_core.store.format.commit_record.pack_changes` made it; empty where nothing is
+    to be applied: a heartbeat."""
     applied: Applied
 
 

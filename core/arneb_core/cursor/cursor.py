@@ -13,8 +13,8 @@ from typing import cast
 from arneb_core.api.position import Position, before, ledger_of, position, render
 from arneb_core.cursor.acks import AckState, Changes
 from arneb_core.log.memory_log import Log
-from arneb_core.store.records import CursorRecord
-from arneb_core.store.schema import (
+from arneb_core.store.format.records import CursorRecord
+from arneb_core.store.format.schema import (
     PLACE_SUFFIX,
     SubscriptionId,
     Table,

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from arneb_core.api.due_key import DueKey, due_key, time_of
 from arneb_core.api.position import Position
-from arneb_core.store.delayed_rows import (
+from arneb_core.store.format.delayed_rows import (
     RECORD_BYTES,
     Span,
     key_of,
@@ -26,7 +26,7 @@ from arneb_core.store.delayed_rows import (
     records_of,
     split_records,
 )
-from arneb_core.store.schema import DelayedKind, Table, TopicId, bucket_key, segment_key
+from arneb_core.store.format.schema import DelayedKind, Table, TopicId, bucket_key, segment_key
 
 Put = tuple[Table, bytes, bytes | None]
 

@@ -31,8 +31,8 @@ from arneb_core.delayed.sealing import Sealing
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
-from arneb_core.store.delayed_rows import Span, pack_through
-from arneb_core.store.schema import Table, TopicId, through_key
+from arneb_core.store.format.delayed_rows import Span, pack_through
+from arneb_core.store.format.schema import Table, TopicId, through_key
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_between
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
-from arneb_core.store.delayed_rows import split_records
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.delayed_rows import split_records
+from arneb_core.store.format.schema import TopicId
 
 logger = logging.getLogger(__name__)
 

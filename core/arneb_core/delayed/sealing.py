@@ -13,7 +13,7 @@ from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut
 from arneb_core.delayed.segment_store import Segments, SegmentStore
 from arneb_core.delayed.sorted_runs import SortedRuns
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
 
 SLICE_ENTRIES: Final = 4_096
 """Packed in one step, or twice as many: about a millisecond."""

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from arneb_core.api.due_key import PLACE_MASK, DueKey, TimedRun
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.delayed.sorted_runs import FloatForm, SortedRuns, float_form_of, records_of_keys
-from arneb_core.store.delayed_rows import keys_of
+from arneb_core.store.format.delayed_rows import keys_of
 
 SORTED_AT_ONCE: Final = 8_192
 """What came in is sorted in parts of so many, so that no turn has to sort all of it: the rest is

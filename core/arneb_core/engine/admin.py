@@ -25,8 +25,8 @@ from arneb_core.delayed.tracker import NEVER_MS
 from arneb_core.engine.withholding import SubscriptionWithholding
 from arneb_core.log.memory_log import Log
 from arneb_core.log.reading import TopicReading
-from arneb_core.store.records import SubscriptionRecord
-from arneb_core.store.schema import SubscriptionId, Table, TopicId, subscription_key
+from arneb_core.store.format.records import SubscriptionRecord
+from arneb_core.store.format.schema import SubscriptionId, Table, TopicId, subscription_key
 from arneb_core.subscription.machine import SubscriptionMachine
 from arneb_core.subscription.sources.replay import ReplaySet
 

@@ -30,10 +30,10 @@ from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.memory_log import MemoryLog
 from arneb_core.log.planning import LEDGER_BYTES_MAX, NO_LEDGER
-from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.environment import Store
-from arneb_core.store.records import TopicRecord, pack_number
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes, Trim
+from arneb_core.store.format.records import TopicRecord, pack_number
+from arneb_core.store.format.schema import (
     META_NEXT_TOPIC_ID,
     Table,
     TopicId,

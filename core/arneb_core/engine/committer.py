@@ -27,8 +27,8 @@ from arneb_core.engine.recording import Recorder
 from arneb_core.engine.request import Request, part
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
-from arneb_core.store.changes import CommitReport
 from arneb_core.store.commit.commit_log import CommitLog, Ending
+from arneb_core.store.format.changes import CommitReport
 
 COMMIT_CURSORS_MAX: Final = 128
 """Changed cursors in a commit: those of so many subscriptions take some 4 ms."""

@@ -27,16 +27,16 @@ from arneb_core.engine.reader import Reader
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.store.changes import Changes
-from arneb_core.store.delayed_rows import (
+from arneb_core.store.environment import Store
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.delayed_rows import (
     pack_through,
     unpack_head,
     unpack_members,
     unpack_segment,
     unpack_through,
 )
-from arneb_core.store.environment import Store
-from arneb_core.store.schema import (
+from arneb_core.store.format.schema import (
     DelayedKind,
     Table,
     TopicId,
@@ -46,7 +46,7 @@ from arneb_core.store.schema import (
     through_key,
     topic_prefix,
 )
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.reading.snapshot import Snapshot
 
 Commit = Callable[[Changes], Awaitable[None]]
 """Has rows committed with whatever else is waiting, and waits for that."""

@@ -53,12 +53,12 @@ from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.units import is_refused, metadata_puts, request_of
 from arneb_core.log.memory_log import MemoryLog
 from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.local import CommittingStore, InLoop, LocalCommitLog
+from arneb_core.store.data_file.readers import ReaderWatch
 from arneb_core.store.environment import Store
-from arneb_core.store.readers import ReaderWatch
-from arneb_core.store.schema import META_CLEAN, Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import META_CLEAN, Table
 from arneb_core.subscription.sources.backlog import AheadBudget
 
 MakeLog = Callable[[CommittingStore, InLoop], CommitLog]

@@ -20,8 +20,8 @@ from arneb_core.engine.committer import Committer
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.wakeups import Alarms
+from arneb_core.store.data_file.readers import ReaderWatch
 from arneb_core.store.environment import Store
-from arneb_core.store.readers import ReaderWatch
 
 CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
 """Half the promise, so that the flush itself may take as long again."""

@@ -12,10 +12,10 @@ from typing import Final
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import LedgerId, Position, entry_of, position
 from arneb_core.log.stamps import stamp_of
-from arneb_core.store.block import BlockCorrupt
-from arneb_core.store.records import LedgerRecord
-from arneb_core.store.schema import Table, TopicId, parse_ledger_key
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.format.block import BlockCorrupt
+from arneb_core.store.format.records import LedgerRecord
+from arneb_core.store.format.schema import Table, TopicId, parse_ledger_key
+from arneb_core.store.reading.snapshot import Snapshot
 
 ASKED_BLOCKS: Final = 256
 """Blocks between two looks whether the count is still wanted: a millisecond."""

@@ -19,14 +19,14 @@ from typing import Final
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
-from arneb_core.store.changes import CommitReport
 from arneb_core.store.commit.commit_log import (
     SMALL_BYTES_MAX,
     SMALL_ENTRIES_MAX,
     SMALL_RUNS_MAX,
     CommitLog,
 )
-from arneb_core.store.overlay import can_be_laid_over
+from arneb_core.store.format.changes import CommitReport
+from arneb_core.store.journal.overlay import can_be_laid_over
 
 CROWD: Final = 128
 """So many requests that wait are a crowd: each is one of many then, and one commit for all of them

@@ -22,8 +22,8 @@ from arneb_core.log.ahead import Ahead, AheadState
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.planning import PlannedRun
 from arneb_core.log.stamps import stamped_from
-from arneb_core.store.changes import Changes
-from arneb_core.store.schema import META_AHEAD, Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import META_AHEAD, Table
 from arneb_core.subscription.returns import Taken
 
 

@@ -20,12 +20,12 @@ from arneb_core.api.callbacks import call
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position, render
 from arneb_core.log.durable_log import Read, Runs
-from arneb_core.store.block import BlockCorrupt, cut_run
 from arneb_core.store.commit.local import InLoop
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import TopicId
-from arneb_core.store.snapshot import Snapshot
-from arneb_core.store.stored_blocks import StoredBlock, read_stored_blocks
+from arneb_core.store.format.block import BlockCorrupt, cut_run
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.stored_blocks import StoredBlock, read_stored_blocks
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,7 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.engine.open_counts import OpenCounts, always
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.planning import NO_LEDGER
-from arneb_core.store.kept import metadata_rows
-from arneb_core.store.records import (
+from arneb_core.store.format.records import (
     CursorRecord,
     LedgerRecord,
     SubscriptionRecord,
@@ -32,7 +31,7 @@ from arneb_core.store.records import (
     unpack_number,
     unpack_trims,
 )
-from arneb_core.store.schema import (
+from arneb_core.store.format.schema import (
     META_AHEAD,
     META_CLEAN,
     META_NEXT_TOPIC_ID,
@@ -48,7 +47,8 @@ from arneb_core.store.schema import (
     subscriptions_prefix,
     topic_prefix,
 )
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.reading.kept import metadata_rows
+from arneb_core.store.reading.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

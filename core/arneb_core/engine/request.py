@@ -18,9 +18,9 @@ from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.ahead import Ahead
 from arneb_core.log.stamps import STAMP, STAMP_OFFSET, stamped_from
-from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
-from arneb_core.store.changes import Block, Trim
-from arneb_core.store.schema import FRONTEND_PREFIX, Table
+from arneb_core.store.format.bodies import SHARED_BYTES_MIN, shared_entries
+from arneb_core.store.format.changes import Block, Trim
+from arneb_core.store.format.schema import FRONTEND_PREFIX, Table
 
 Append = tuple[LogTopic, list[bytes], int | None]
 """A topic, the entries for it, and how many messages they are, if that is known."""

@@ -16,10 +16,10 @@ from arneb_core.api.position import Position, entry_of, ledger_of, render
 from arneb_core.api.waiting import answered
 from arneb_core.engine.reader import Reader
 from arneb_core.engine.topic import LogTopic
-from arneb_core.store.extents import Extent, find_extents
-from arneb_core.store.handing_out import HandedOut, hand_out
-from arneb_core.store.schema import Table, TopicId, frontend_key
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.format.schema import Table, TopicId, frontend_key
+from arneb_core.store.reading.extents import Extent, find_extents
+from arneb_core.store.reading.handing_out import HandedOut, hand_out
+from arneb_core.store.reading.snapshot import Snapshot
 
 COUNTED_PER_TURN: Final = 250
 """Topics whose open ledgers are looked at before others have their turn: some 2 ms. Ten thousand

@@ -27,7 +27,7 @@ from arneb_core.engine.admin import AdministeredTopic, AdministeringEngine, Subs
 from arneb_core.engine.consumer import LogConsumer, RecordedLogConsumer
 from arneb_core.engine.listening import Listening
 from arneb_core.engine.trimming import Trimming
-from arneb_core.store.schema import SubscriptionId, TopicId
+from arneb_core.store.format.schema import SubscriptionId, TopicId
 from arneb_core.subscription.effects import (
     ActiveChanged,
     Closed,

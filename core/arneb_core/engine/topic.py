@@ -39,8 +39,8 @@ from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.memory_log import Log
 from arneb_core.log.planning import PlannedRun
 from arneb_core.log.stamps import stamp_of, stamped_from
-from arneb_core.store.records import SubscriptionRecord
-from arneb_core.store.schema import (
+from arneb_core.store.format.records import SubscriptionRecord
+from arneb_core.store.format.schema import (
     SubscriptionId,
     Table,
     TopicId,

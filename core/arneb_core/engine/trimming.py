@@ -15,7 +15,7 @@ from arneb_core.engine.slowest import Slowest
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.memory_log import Log
 from arneb_core.log.retention import droppable_through, last_ledger_ends
-from arneb_core.store.changes import Changes
+from arneb_core.store.format.changes import Changes
 
 SWEEP_RUNS_MIN: Final = 64
 """Runs of a memory log that are kept before it is looked which of them are done with."""

@@ -15,7 +15,7 @@ from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.request import Append, Finish, Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.memory_log import MemoryLog
-from arneb_core.store.schema import Table, frontend_key
+from arneb_core.store.format.schema import Table, frontend_key
 
 MetadataChanged = Callable[[Sequence[tuple[str, bytes | None]]], None]
 

@@ -21,9 +21,9 @@ from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.units import is_refused
 from arneb_core.log.ahead import Ahead, AheadState
 from arneb_core.log.durable_log import DurableLog
-from arneb_core.store.changes import Block, Trim
-from arneb_core.store.records import pack_trims
-from arneb_core.store.schema import META_AHEAD, Table
+from arneb_core.store.format.changes import Block, Trim
+from arneb_core.store.format.records import pack_trims
+from arneb_core.store.format.schema import META_AHEAD, Table
 
 UNIT_BYTES_MIN: Final = COMMIT_BYTES_MAX
 """A smaller unit is no longer commit than others make."""

@@ -13,8 +13,8 @@ from typing import Final
 from arneb_core.api.core import CountedRun
 from arneb_core.api.position import ENTRY_MASK, LedgerId, ledger_of, position
 from arneb_core.log.planning import LEDGER_ENTRIES_MAX
-from arneb_core.store.changes import Trim
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.changes import Trim
+from arneb_core.store.format.schema import TopicId
 
 
 class AheadState(Enum):

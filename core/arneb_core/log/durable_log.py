@@ -33,9 +33,9 @@ from arneb_core.log.planning import (
     plan_run,
 )
 from arneb_core.log.tail_cache import CacheBudget, TailCache
-from arneb_core.store.changes import Changes
-from arneb_core.store.records import LedgerRecord
-from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.records import LedgerRecord
+from arneb_core.store.format.schema import Table, TopicId, gap_key, ledger_key
 
 Runs = list[tuple[Position, list[bytes]]]
 """Entries in log order, each run without gaps, with the position of its first entry."""

@@ -19,7 +19,7 @@ from arneb_core.api.position import (
 )
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.retention import LEDGER_AGE_MS_MAX
-from arneb_core.store.records import LedgerRecord
+from arneb_core.store.format.records import LedgerRecord
 
 LEDGER_ENTRIES_MAX: Final = 50_000
 """Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's tasks."""

@@ -12,11 +12,11 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.store.check_apart import check_apart
-from arneb_core.store.findings import Finding
-from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory
-from arneb_core.store.placing import placed_when_whole
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.checking.check_apart import check_apart
+from arneb_core.store.checking.findings import Finding
+from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory
+from arneb_core.store.directory.placing import placed_when_whole
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 
 MAKING_SUFFIX: Final = ".copying"
 """Behind the name of a copy that is not whole yet."""

@@ -16,13 +16,13 @@ import lmdb
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.commit.commits import Commits
-from arneb_core.store.compacting import NEW_NAME as COMPACTED_NAME
-from arneb_core.store.copying import copy_store
-from arneb_core.store.creating import create_store
-from arneb_core.store.directory import Content, DirectoryLock
-from arneb_core.store.opening import MAP_BYTES, allocate_lock_file, open_lmdb
-from arneb_core.store.replacing import finish_replacing
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.data_file.creating import create_store
+from arneb_core.store.data_file.opening import MAP_BYTES, allocate_lock_file, open_lmdb
+from arneb_core.store.directory.compacting import NEW_NAME as COMPACTED_NAME
+from arneb_core.store.directory.copying import copy_store
+from arneb_core.store.directory.directory import Content, DirectoryLock
+from arneb_core.store.directory.replacing import finish_replacing
+from arneb_core.store.reading.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

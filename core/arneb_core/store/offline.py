@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Self
 
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.store.changes import Changes
+from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.environment import Store
-from arneb_core.store.kept import metadata_rows
-from arneb_core.store.opening import DATA_NAME
-from arneb_core.store.schema import Table, frontend_key
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, frontend_key
+from arneb_core.store.reading.kept import metadata_rows
 
 
 class OfflineMetadata:

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from arneb_core.api.position import FIRST_LEDGER, Position, position
-from arneb_core.store.meta_pages import check_file
-from arneb_core.store.page_walk import PageWalk
-from arneb_core.store.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of
-from arneb_core.store.records import (
+from arneb_core.store.data_file.meta_pages import check_file
+from arneb_core.store.data_file.page_walk import PageWalk
+from arneb_core.store.data_file.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of
+from arneb_core.store.format.records import (
     CursorRecord,
     SubscriptionRecord,
     TopicRecord,
     unpack_holes,
 )
-from arneb_core.store.schema import (
+from arneb_core.store.format.schema import (
     CHUNK_BITS,
     TOPIC_PREFIX,
     CursorKind,
@@ -28,7 +28,7 @@ from arneb_core.store.schema import (
     parse_subscription_key,
     subscriptions_prefix,
 )
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 
 PAGE_BYTES: Final = 4096
 LONG: Final = 3 * PAGE_BYTES

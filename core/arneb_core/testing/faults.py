@@ -17,12 +17,12 @@ from typing import Final
 from unittest.mock import patch
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.store import journal_writing
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Lent
+from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.environment import Store, StoreStatistics
-from arneb_core.store.opening import DATA_NAME
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.journal import writing as journal_writing
+from arneb_core.store.reading.snapshot import Snapshot
 
 HELD_MAX_S: Final = 15.0
 """A test that fails while commits are held must come to its end: engines wait for their commits."""

@@ -13,10 +13,10 @@ from typing import Final
 import trio
 
 from arneb_core.api.errors import CommitFailed, LeadershipLost
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import CommitLog, Ended, Ending
 from arneb_core.store.commit.local import CommittingStore, InLoop, LocalCommitLog
-from arneb_core.store.commit_record import encode_record, parse_record
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.commit_record import encode_record, parse_record
 
 TURNS_MAX: Final = 5
 """So many turns of the event loop a commit, or the news of its end, is delayed at most."""

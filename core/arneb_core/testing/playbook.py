@@ -24,7 +24,7 @@ from arneb_core.log.durable_log import DurableLog, Runs
 from arneb_core.log.durable_log import Read as ReadThen
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
 from arneb_core.subscription.consumer import AttachedConsumer
 from arneb_core.subscription.effects import (
     ActiveChanged,

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 
 from arneb_core.api.entry import EntryHeader, Origin, messages_in
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
-from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.commit_record import HEADER, HEADER_BYTES, MAGIC_WITH_STAMP
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.records import (
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.commit_record import HEADER, HEADER_BYTES, MAGIC_WITH_STAMP
+from arneb_core.store.format.records import (
     CursorRecord,
     LedgerRecord,
     SubscriptionRecord,
     TopicRecord,
     pack_number,
 )
-from arneb_core.store.schema import (
+from arneb_core.store.format.schema import (
     META_NEXT_TOPIC_ID,
     PLACE_SUFFIX,
     SubscriptionId,
@@ -35,7 +34,8 @@ from arneb_core.store.schema import (
     topic_key,
     topic_prefix,
 )
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.journal.writing import JOURNAL_NAME
+from arneb_core.store.reading.snapshot import Snapshot
 
 
 def entry(body: bytes = b"", messages: int = 1) -> bytes:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arneb_core.api.position import Position, ledger_of, position, render
-from arneb_core.store.block import BlockCorrupt, BodyLost, block_span, cut_run, whole_parts
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.block import BlockCorrupt, BodyLost, block_span, cut_run, whole_parts
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.decode.heads import PUBLISHED_OFFSET, Heads
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.plan.ranges import Loss, Span

@@ -25,7 +25,7 @@ from pyspark_arneb.schema import STYLES, arrow_schema
 from pyspark_arneb.target import LakeError, Target
 
 if TYPE_CHECKING:
-    from arneb_core.store.extents import Extent
+    from arneb_core.store.reading.extents import Extent
     from pyspark_arneb.log.block_source import BlockSource, Location
 
 logger = logging.getLogger(__name__)

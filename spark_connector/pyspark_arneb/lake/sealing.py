@@ -27,7 +27,7 @@ from pyspark_arneb.target import LakeError
 
 if TYPE_CHECKING:
     from arneb_core.api.position import LedgerId
-    from arneb_core.store.extents import LedgerExtent
+    from arneb_core.store.reading.extents import LedgerExtent
 
 FILE_BYTES: Final = 128 << 20
 """Of rows, before they are compressed: with them a file is full, at the end of a ledger if it can

@@ -24,7 +24,7 @@ from pyspark_arneb.target import TABLE_LOG, LakeError, Target, make_durable
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
-    from arneb_core.store.schema import TopicId
+    from arneb_core.store.format.schema import TopicId
 
 FORMAT: Final = "1"
 """Raised when an older version could misread what this one writes."""

@@ -27,7 +27,7 @@ from pyspark_arneb.schema import Column, arrow_schema
 from pyspark_arneb.target import LakeError, Target
 
 if TYPE_CHECKING:
-    from arneb_core.store.extents import Extent
+    from arneb_core.store.reading.extents import Extent
     from pyspark_arneb.log.block_source import BlockSource
 
 

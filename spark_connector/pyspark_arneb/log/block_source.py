@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from arneb_core.api.position import Position
-from arneb_core.store.extents import Extent
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent
+from arneb_core.store.reading.stored_blocks import StoredBlock
 
 
 class BlockSource(Protocol):

@@ -12,10 +12,10 @@ from typing import Final
 
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import Position, entry_of, ledger_of
-from arneb_core.store.block import BlockCorrupt
-from arneb_core.store.extents import Extent
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.block import BlockCorrupt
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.log.block_source import BlockSource
 
 COUNT_BYTES: Final = 1024 * 1024

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_core.api.position import Position
-from arneb_core.store.extents import Extent, find_extents, topic_names
-from arneb_core.store.schema import Table, TopicId, frontend_key
-from arneb_core.store.stored_blocks import StoredBlock, read_stored_blocks
+from arneb_core.store.format.schema import Table, TopicId, frontend_key
+from arneb_core.store.reading.extents import Extent, find_extents, topic_names
+from arneb_core.store.reading.stored_blocks import StoredBlock, read_stored_blocks
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.environment import environment
 from pyspark_arneb.log.topics import SCHEME, without_partition

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_core.api.position import Position
-from arneb_core.store.extents import Extent, LedgerExtent
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent, LedgerExtent
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.service.block_stream import blocks_of, first_blocks
 from pyspark_arneb.service.connection import Address, ask

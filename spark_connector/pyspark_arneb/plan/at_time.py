@@ -10,7 +10,7 @@ from typing import Final
 
 from arneb_core.api.entry import TIMES, TIMES_OFFSET
 from arneb_core.api.position import Position
-from arneb_core.store.extents import Extent, LedgerExtent
+from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.log.block_source import BlockSource
 
 ONE_BLOCK: Final = 1

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_core.api.position import LedgerId, Position, entry_of, ledger_of, position, render
-from arneb_core.store.extents import Extent, LedgerExtent
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_core.api.position import Position
-from arneb_core.store.extents import Extent, LedgerExtent
+from arneb_core.store.reading.extents import Extent, LedgerExtent
 
 NO_BOUND: Final = 1 << 63
 

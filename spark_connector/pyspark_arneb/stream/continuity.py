@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_core.api.position import Position, ledger_of, render
-from arneb_core.store.extents import Extent
+from arneb_core.store.reading.extents import Extent
 from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until
 from pyspark_arneb.stream.offset import StreamOffset, TopicOffset

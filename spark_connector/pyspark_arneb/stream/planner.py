@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_core.api.position import Position, render
-from arneb_core.store.extents import Extent
+from arneb_core.store.reading.extents import Extent
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.option_table import OptionError

@@ -6,8 +6,8 @@ import pytest
 from tests.broker.data.kit import body_of, served, values
 
 from arneb_core.engine.write_ahead import SLICE_BYTES, UNIT_BYTES_MIN
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
+from arneb_core.store.format.changes import Changes, CommitReport
 
 pytestmark = pytest.mark.real_time
 

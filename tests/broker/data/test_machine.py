@@ -24,7 +24,7 @@ from arneb_core.api.errors import CoreError
 from arneb_core.api.position import Position, position
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import publish
 from arneb_core.testing.faults import FaultyStore

@@ -16,9 +16,9 @@ from arneb_core.api.position import AFTER_ALL, Position, position, render
 from arneb_core.api.settings import TopicSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.stored_reading import StoredReading
-from arneb_core.store.bodies import SHARED_BYTES_MIN
-from arneb_core.store.extents import find_extents
-from arneb_core.store.handing_out import HandedOut
+from arneb_core.store.format.bodies import SHARED_BYTES_MIN
+from arneb_core.store.reading.extents import find_extents
+from arneb_core.store.reading.handing_out import HandedOut
 from arneb_core.testing.engine_kit import append, make_entry, publish
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.service.errors import ServiceError

@@ -24,9 +24,9 @@ import trio
 
 from arneb_cluster.replica import Replica
 from arneb_core.api.position import Position
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
 from arneb_core.testing.engine_kit import body_of
 from arneb_pulsar.client.admin import administer
 

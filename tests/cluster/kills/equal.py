@@ -13,8 +13,8 @@ from typing import Final
 
 from arneb_core.api.position import Position
 from arneb_core.store.environment import Store
-from arneb_core.store.records import unpack_trims
-from arneb_core.store.schema import META_TRIMS, Table, TopicId
+from arneb_core.store.format.records import unpack_trims
+from arneb_core.store.format.schema import META_TRIMS, Table, TopicId
 
 OWN: Final = (Table.META, Table.ENTRIES, Table.REFERENCES, Table.GAPS, Table.BODIES)
 """Not compared row by row: blocks, what is counted by blocks, and what says how far it is."""

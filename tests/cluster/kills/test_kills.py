@@ -11,9 +11,9 @@ from tests.cluster.kills.canary import Canary
 from tests.cluster.kills.equal import differences
 
 from arneb_core.api.position import position
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table, TopicId
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, TopicId
 from arneb_core.testing.store_kit import entry
 
 REPOSITORY = Path(__file__).resolve().parents[3]

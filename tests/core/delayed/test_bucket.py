@@ -17,7 +17,7 @@ from arneb_core.delayed.bucket import (
     records_between,
     sealed,
 )
-from arneb_core.store.delayed_rows import (
+from arneb_core.store.format.delayed_rows import (
     key_of,
     keys_of,
     records_of,
@@ -25,7 +25,7 @@ from arneb_core.store.delayed_rows import (
     unpack_members,
     unpack_segment,
 )
-from arneb_core.store.schema import DelayedKind, Table, TopicId, parse_delayed_key
+from arneb_core.store.format.schema import DelayedKind, Table, TopicId, parse_delayed_key
 
 TOPIC = TopicId(3)
 KEYS = st.dictionaries(

@@ -17,8 +17,8 @@ from arneb_core.delayed.buckets import SEGMENTS_HELD_MIN, BucketDelayedDeliveryT
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
 from arneb_core.delayed.segment_store import SegmentName, Segments
 from arneb_core.delayed.tracker import NEVER_MS, Reading
-from arneb_core.store.delayed_rows import unpack_head, unpack_members, unpack_segment
-from arneb_core.store.schema import DelayedKind, TopicId, parse_delayed_key, segment_key
+from arneb_core.store.format.delayed_rows import unpack_head, unpack_members, unpack_segment
+from arneb_core.store.format.schema import DelayedKind, TopicId, parse_delayed_key, segment_key
 
 TOPIC = TopicId(7)
 SMALL = DelayedSettings(seal_entries=6, segment_entries=3, segment_ms=20, buckets_max=2)

@@ -18,7 +18,7 @@ from arneb_core.delayed.sealing import SLICE_ENTRIES, Sealing, slices
 from arneb_core.delayed.segment_store import Segments, SegmentStore
 from arneb_core.delayed.sorted_runs import SortedRuns, records_of_keys
 from arneb_core.delayed.unsealed import SORTED_AT_ONCE, UnsealedKeys
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
 
 TOPIC = TopicId(7)
 TODAY_MS = 1_795_000_000_000

@@ -8,7 +8,7 @@ from arneb_core.api.position import Position
 from arneb_core.delayed.sealing import slices
 from arneb_core.delayed.sorted_runs import float_form_of
 from arneb_core.delayed.unsealed import UnsealedKeys
-from arneb_core.store.delayed_rows import records_of
+from arneb_core.store.format.delayed_rows import records_of
 
 TODAY_MS = 1_795_000_000_000
 NEAR = st.integers(0, 12)

@@ -9,7 +9,7 @@ from arneb_core.api.due_key import DueKey, due_key, end_of, place_of, time_of, t
 from arneb_core.api.position import Position
 from arneb_core.delayed import unsealed
 from arneb_core.delayed.unsealed import UnsealedKeys
-from arneb_core.store.delayed_rows import keys_of
+from arneb_core.store.format.delayed_rows import keys_of
 
 TIMES = st.integers(0, 12)
 PLACES = st.integers(0, 40).map(Position)

@@ -20,11 +20,11 @@ from arneb_core.engine import overtaking
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.overtaking import LITTLE_BYTES_MAX
 from arneb_core.engine.steps import TURN_END_OTHERS_MAX
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX
 from arneb_core.store.commit.commits import Commits
 from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
 from arneb_core.store.commit.transaction import Transaction
+from arneb_core.store.format.changes import Changes
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
 LARGE = [make_entry(bytes(1000))] * 600

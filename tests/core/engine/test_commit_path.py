@@ -19,7 +19,7 @@ from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import META_CLEAN, Table
+from arneb_core.store.format.schema import META_CLEAN, Table
 from arneb_core.subscription.acknowledgements import Acknowledgements
 from arneb_core.subscription.byte_counter import ByteCounter
 from arneb_core.subscription.sources.fetch import Fetch

@@ -24,7 +24,7 @@ from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.windows import Window
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.subscription import outstanding
 from arneb_core.testing.engine_kit import RecordingSink, append, body_of, quiet

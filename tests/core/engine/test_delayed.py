@@ -23,12 +23,12 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log import planning
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
-from arneb_core.store.delayed_rows import RECORD_BYTES
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import FindingKind as Kind
 from arneb_core.store.environment import Store
-from arneb_core.store.findings import FindingKind as Kind
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.delayed_rows import RECORD_BYTES
+from arneb_core.store.format.schema import (
     U32,
     U64,
     DelayedKind,
@@ -490,7 +490,7 @@ async def test_a_time_that_changed_inside_a_segment_is_noticed(
 ) -> None:
     """Everything else about the segment is as its head says."""
     await make_store(data_dir, monkeypatch)
-    monkeypatch.setattr("arneb_core.store.check.wall_clock_ms", lambda: START_MS)
+    monkeypatch.setattr("arneb_core.store.checking.check.wall_clock_ms", lambda: START_MS)
     with Store.open(data_dir) as store:
         key = segment_key(T, bucket_in(store), 0)
         with store.snapshot() as snapshot:
@@ -510,7 +510,7 @@ async def test_a_damaged_index_is_found_and_made_anew(
     data_dir: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await make_store(data_dir, monkeypatch)
-    monkeypatch.setattr("arneb_core.store.check.wall_clock_ms", lambda: START_MS)
+    monkeypatch.setattr("arneb_core.store.checking.check.wall_clock_ms", lambda: START_MS)
     change, expected = DAMAGE[damage]
     with Store.open(data_dir) as store:
         store.commit(change(bucket_in(store)))

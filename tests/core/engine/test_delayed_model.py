@@ -23,7 +23,7 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.delayed import index
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import planning
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.subscription.sources import due
 from arneb_core.testing.engine_kit import append, attach, quiet
 

@@ -27,7 +27,7 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
 from arneb_core.testing.faults import FaultyStore

@@ -22,7 +22,7 @@ from arneb_core.api.windows import Window
 from arneb_core.engine import maintenance
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import META_CLEAN, Table
+from arneb_core.store.format.schema import META_CLEAN, Table
 from arneb_core.testing.engine_kit import (
     Outcome,
     append,

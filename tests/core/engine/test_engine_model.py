@@ -36,7 +36,7 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscription import LogSubscription
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
 from arneb_core.testing.faults import FaultyStore

@@ -15,9 +15,9 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine import maintenance
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table, entry_key
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, entry_key
 from arneb_core.subscription.sources import backlog
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
 

@@ -12,7 +12,7 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import planning
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, quiet
 from arneb_core.testing.faults import FaultyStore
 

@@ -16,10 +16,10 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.trimming import PlannedTrim, Trimming
 from arneb_core.log.retention import ENDED_AGE_MS_MIN, LEDGER_AGE_MS_MAX
-from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 from arneb_core.testing.faults import FaultyStore
 

@@ -22,10 +22,10 @@ from arneb_core.api.errors import (
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import META_CLEAN, META_JOURNAL, META_TRIMS, Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import META_CLEAN, META_JOURNAL, META_TRIMS, Table
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, body_of, make_entry
 from arneb_core.testing.memory_commit_log import MemoryCommitLog, Records
 

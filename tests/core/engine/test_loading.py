@@ -16,10 +16,15 @@ from arneb_core.engine import catalog
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.records import CursorRecord, SubscriptionRecord, TopicRecord, pack_number
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.records import (
+    CursorRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    pack_number,
+)
+from arneb_core.store.format.schema import (
     META_NEXT_TOPIC_ID,
     PLACE_SUFFIX,
     SubscriptionId,
@@ -30,7 +35,7 @@ from arneb_core.store.schema import (
     topic_key,
     topic_prefix,
 )
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.testing.engine_kit import append, quiet
 
 TOPICS = 700

@@ -12,13 +12,13 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log.offsets import find_offset, offset_of
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.environment import Store
-from arneb_core.store.findings import FindingKind
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.records import LedgerRecord, pack_gap
-from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.records import LedgerRecord, pack_gap
+from arneb_core.store.format.schema import Table, TopicId, gap_key, ledger_key
+from arneb_core.store.journal.writing import JOURNAL_NAME
 from arneb_core.testing.engine_kit import attach, make_entry, publish, quiet
 from arneb_core.testing.store_kit import commit_small, end_of_last_record
 

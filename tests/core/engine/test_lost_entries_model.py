@@ -24,15 +24,15 @@ from arneb_core.api.position import Position
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import retention
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.commit import inline
-from arneb_core.store.compacting import compact
+from arneb_core.store.directory.compacting import compact
 from arneb_core.store.environment import Store
-from arneb_core.store.findings import FindingKind
-from arneb_core.store.journal_record import BLOCK_BYTES
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.salvaging import salvage
-from arneb_core.store.schema import Table, TopicId
+from arneb_core.store.format.schema import Table, TopicId
+from arneb_core.store.journal.record import BLOCK_BYTES
+from arneb_core.store.journal.writing import JOURNAL_NAME
+from arneb_core.store.salvage.salvaging import salvage
 from arneb_core.testing.engine_kit import append, attach, publish, quiet
 
 pytestmark = pytest.mark.real_time

@@ -15,7 +15,7 @@ from arneb_core.engine.open_counts import OpenCounts, always
 from arneb_core.engine.recovery import Stored, recover
 from arneb_core.log import planning
 from arneb_core.store.environment import Store
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.testing.engine_kit import append, make_entry
 
 

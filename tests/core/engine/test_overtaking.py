@@ -27,7 +27,7 @@ from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
 from arneb_core.store.commit.commit_log import SMALL_ENTRIES_MAX, SMALL_RUNS_MAX, CommitLog
-from arneb_core.store.schema import FRONTEND_PREFIX, Table
+from arneb_core.store.format.schema import FRONTEND_PREFIX, Table
 
 
 @dataclass(eq=False)

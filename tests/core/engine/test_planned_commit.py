@@ -39,17 +39,17 @@ from arneb_core.engine.topic import LogTopic
 from arneb_core.log.durable_log import ColdReader, DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Ended
-from arneb_core.store.overlay import can_be_laid_over
-from arneb_core.store.records import LedgerRecord
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.records import LedgerRecord
+from arneb_core.store.format.schema import (
     FRONTEND_PREFIX,
     SubscriptionId,
     Table,
     TopicId,
     parse_ledger_key,
 )
+from arneb_core.store.journal.overlay import can_be_laid_over
 from arneb_core.testing.engine_kit import body_of, make_entry
 from arneb_core.testing.invariants import check_ledgers
 

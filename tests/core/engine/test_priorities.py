@@ -19,7 +19,7 @@ from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.subscription.sources import priorities
 from arneb_core.testing.engine_kit import Outcome, append, attach, quiet

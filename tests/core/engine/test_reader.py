@@ -18,12 +18,12 @@ from arneb_core.api.position import Position, position
 from arneb_core.engine import reader as reader_module
 from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.reader import Reader, runs_of
-from arneb_core.store.block import BlockCorrupt, encode_block
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.block import BlockCorrupt, encode_block
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.stored_blocks import StoredBlock
 
 pytestmark = pytest.mark.real_time
 

@@ -22,9 +22,9 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.gathering import COMMIT_ENTRIES_MAX
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.schema import Table
 from arneb_core.subscription import history as bounds
 from arneb_core.testing.engine_kit import (
     RecordingSink,

@@ -9,7 +9,6 @@ from arneb_core.api.position import position
 from arneb_core.engine.gathering import is_little
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import (
     LARGE_BYTES_MAX,
     LARGE_ENTRY_BYTES,
@@ -18,7 +17,8 @@ from arneb_core.store.commit.commit_log import (
     SMALL_RUNS_MAX,
 )
 from arneb_core.store.commit.inline import SMALL_COMMITS_MIN, InlineCommits
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import TopicId
 
 
 def with_a_journal() -> PlanningMachine:

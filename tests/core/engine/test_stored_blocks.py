@@ -14,13 +14,13 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.engine import stored_reading
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.stored_reading import StoredReading
-from arneb_core.store.block import BLOCK_BYTES_MAX, BLOCK_FORMAT, decode_block
-from arneb_core.store.bodies import SHARED_BYTES_MIN
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.extents import Extent
-from arneb_core.store.handing_out import HandedOut
-from arneb_core.store.schema import Table, TopicId, entry_key
+from arneb_core.store.format.block import BLOCK_BYTES_MAX, BLOCK_FORMAT, decode_block
+from arneb_core.store.format.bodies import SHARED_BYTES_MIN
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, TopicId, entry_key
+from arneb_core.store.reading.extents import Extent
+from arneb_core.store.reading.handing_out import HandedOut
 from arneb_core.testing.engine_kit import append, body_of, make_entry, publish
 
 

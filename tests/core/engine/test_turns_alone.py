@@ -11,8 +11,8 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.steps import ALONE_TURNS, TURN_END_ENTRIES_MAX, TURN_ENTRIES
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
+from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, quiet
 
 ALONE = ALONE_TURNS + 1

@@ -20,10 +20,10 @@ from arneb_core.engine.slowest import GONE_MIN
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.ledgers import LedgerInfo
 from arneb_core.log.planning import PlannedRun
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.schema import TopicId
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 
 LOOP_CALLS_MAX = 80

@@ -15,13 +15,13 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine import write_ahead
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.topic import LogTopic
-from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import Finding
 from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
-from arneb_core.store.extents import find_extents
-from arneb_core.store.findings import Finding
-from arneb_core.store.schema import META_AHEAD, Table
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.schema import META_AHEAD, Table
+from arneb_core.store.reading.extents import find_extents
 from arneb_core.testing.engine_kit import append, attach, body_of, make_entry, publish, quiet
 from arneb_core.testing.faults import FaultyStore
 

@@ -14,7 +14,7 @@ from arneb_core.api.errors import StoreFailed
 from arneb_core.api.settings import TopicSettings
 from arneb_core.engine import write_ahead
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import publish, quiet
 from arneb_core.testing.faults import FaultyStore

@@ -15,9 +15,9 @@ from arneb_core.api.expiry import lives_no_time
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.bodies import SHARED_BYTES_MIN
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.bodies import SHARED_BYTES_MIN
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.engine_kit import Outcome, append, attach, quiet
 
 NAMES = ("a", "b", "memory")

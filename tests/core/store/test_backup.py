@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.store import backup
 from arneb_core.store.backup import CopyDamaged, back_up
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
+from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_writing import JOURNAL_NAME
-from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.journal.writing import JOURNAL_NAME
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
 PLACES = [DATA_NAME, JOURNAL_NAME]

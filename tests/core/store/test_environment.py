@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.position import AFTER_ALL, Position, position
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import META_TRIMS, Table, TopicId, topic_prefix
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.schema import META_TRIMS, Table, TopicId, topic_prefix
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
 
 KEY = b"frontend/key"
@@ -307,7 +307,7 @@ def test_the_file_does_not_grow_under_a_steady_load(store: Store) -> None:
 
 WRITE = """
 import itertools, sys
-from arneb_core.store.changes import Changes
+from arneb_core.store.format.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.testing.store_kit import StoreModel, entry
 store, model, changes = Store.open(sys.argv[1]), StoreModel(), Changes()

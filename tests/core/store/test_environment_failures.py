@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.faults import DiskFault, broken_disk
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
 
@@ -98,7 +98,7 @@ def test_a_failed_trim_is_done_later(store: Store, fault: DiskFault) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for open snapshots."""
-    monkeypatch.setattr("arneb_core.store.live.SNAPSHOTS_WAIT_S", 0.0)
+    monkeypatch.setattr("arneb_core.store.data_file.live.SNAPSHOTS_WAIT_S", 0.0)
 
 
 @pytest.mark.parametrize("first", ["snapshot", "commit"])
@@ -246,7 +246,7 @@ def test_the_map_is_a_bound_of_last_resort(data_dir: Path) -> None:
 FILL = """
 import resource, sys
 from arneb_core.api.errors import StoreFull
-from arneb_core.store.changes import Changes
+from arneb_core.store.format.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt
-from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.commit import journal, transaction
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table, topic_prefix
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.format.bodies import SHARED_BYTES_MIN, shared_entries
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table, topic_prefix
+from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.errors import StoreFailed, StoreFull
-from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.faults import Death, Died, DiskFault, FaultyStore, broken_disk
 
 KEY = b"frontend/key"

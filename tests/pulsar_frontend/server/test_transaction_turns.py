@@ -21,7 +21,7 @@ from tests.pulsar_frontend.session.playbook import received
 
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed, TopicFenced
-from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_pulsar.server.connection import SMALL_UNITS
 from arneb_pulsar.services.held_records import ENDED_TOGETHER
 from arneb_pulsar.services.open_transaction import PER_UNIT

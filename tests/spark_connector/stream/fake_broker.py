@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from arneb_core.api.entry import EntryHeader, Origin, messages_in
 from arneb_core.api.position import Position, ledger_of, position
-from arneb_core.store.block import encode_block
-from arneb_core.store.extents import Extent, LedgerExtent
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.block import encode_block
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent, LedgerExtent
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.stream.cursor import CursorGone, Places, Standing
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import Position, position
-from arneb_core.store.extents import Extent, LedgerExtent
-from arneb_core.store.schema import TopicId
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.stream.admission import Limits, admit, shares
 from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until, part_of
 

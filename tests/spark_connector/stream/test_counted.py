@@ -11,8 +11,8 @@ from tests.spark_connector.stream.micro_batches import Checkpoint, Run
 
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import Position
-from arneb_core.store.schema import TopicId
-from arneb_core.store.stored_blocks import StoredBlock
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.counted import CountedSource
 from pyspark_arneb.log.topics import full_name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from log_writer import WriterProcess
 
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

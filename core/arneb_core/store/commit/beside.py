@@ -9,9 +9,9 @@ is the thread's again before that looks at it.
 
 from threading import Lock
 
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.commit.journal import Journal
+from arneb_core.store.format.changes import Changes
 
 
 class Beside:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from arneb_core.api.errors import CommitFailed
-from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.format.changes import Changes, CommitReport
 
 SMALL_ENTRIES_MAX: Final = 1024
 SMALL_RUNS_MAX: Final = 8

@@ -15,23 +15,23 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
-from arneb_core.store.bodies import Encoded, encode_runs
-from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.commit.beside import Beside
 from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.commit.journal import ROWS_MAX, RUNS_MAX
 from arneb_core.store.commit.journal_recovery import recover_journal
 from arneb_core.store.commit.outcome import Attempt
 from arneb_core.store.commit.transaction import Transaction
-from arneb_core.store.commit_record import merged_blocks
-from arneb_core.store.held import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX, HeldCommits
-from arneb_core.store.journal_writing import JOURNAL_BYTES
-from arneb_core.store.live import LiveEnvironment
-from arneb_core.store.opening import DATA_NAME
-from arneb_core.store.records import unpack_trims
-from arneb_core.store.room import NO_SPACE, Room
-from arneb_core.store.schema import META_AHEAD, META_TRIMS, Table
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.data_file.live import LiveEnvironment
+from arneb_core.store.data_file.opening import DATA_NAME
+from arneb_core.store.data_file.room import NO_SPACE, Room
+from arneb_core.store.format.bodies import Encoded, encode_runs
+from arneb_core.store.format.changes import Changes, CommitReport, Trim
+from arneb_core.store.format.commit_record import merged_blocks
+from arneb_core.store.format.records import unpack_trims
+from arneb_core.store.format.schema import META_AHEAD, META_TRIMS, Table
+from arneb_core.store.journal.held import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX, HeldCommits
+from arneb_core.store.journal.writing import JOURNAL_BYTES
+from arneb_core.store.reading.snapshot import Snapshot
 
 PAGES_PER_ROW: Final = 5
 PAGE_BYTES: Final = 4096

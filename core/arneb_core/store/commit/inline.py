@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import (
     SMALL_BYTES_MAX,
     SMALL_ROWS_MAX,
@@ -28,7 +27,8 @@ from arneb_core.store.commit.commit_log import (
     is_for_one_write,
 )
 from arneb_core.store.commit.journal import RUN_BYTES_MAX
-from arneb_core.store.overlay import can_be_laid_over
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.journal.overlay import can_be_laid_over
 
 logger = logging.getLogger(__name__)
 

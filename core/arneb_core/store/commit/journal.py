@@ -6,11 +6,11 @@ then the page that makes them count); a record of the journal is one synchronous
 file that has all its blocks already, past the page cache, a third of the time. Why that is worth a
 second file: docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 
-Records (:mod:`.journal_record`) follow each other from the start of the file; after a takeover the
+Records (:mod:`.journal.record`) follow each other from the start of the file; after a takeover the
 next one is written at the start again, unless there came more while it was made (:mod:`.beside`):
 what LMDB lacks stands behind what it has then. LMDB keeps the number of the last record that it has
 taken over, so older records behind the newest are told apart by their numbers; how damage is told
-from the end is said in :mod:`.journal_file`.
+from the end is said in :mod:`.journal.file`.
 
 A file is good for one *epoch*: as long as every write to it has succeeded and all of it was found
 again. After that LMDB is told first that the journal is not in use, then the file is written anew,
@@ -24,11 +24,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.changes import Changes
-from arneb_core.store.commit_record import CommitRecord
-from arneb_core.store.fitting import Fitting, Gap
-from arneb_core.store.journal_file import Reading
-from arneb_core.store.journal_record import (
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.commit_record import CommitRecord
+from arneb_core.store.format.records import JournalLayout, JournalState
+from arneb_core.store.journal.file import Reading
+from arneb_core.store.journal.fitting import Fitting, Gap
+from arneb_core.store.journal.overlay import can_be_laid_over, rows_of
+from arneb_core.store.journal.record import (
     BLOCK_BYTES,
     WEAK,
     blank,
@@ -38,9 +40,7 @@ from arneb_core.store.journal_record import (
     stamp_behind,
     stamps_of,
 )
-from arneb_core.store.journal_writing import JOURNAL_BYTES, OpenJournal, write_file
-from arneb_core.store.overlay import can_be_laid_over, rows_of
-from arneb_core.store.records import JournalLayout, JournalState
+from arneb_core.store.journal.writing import JOURNAL_BYTES, OpenJournal, write_file
 
 RUNS_MAX: Final = 512
 """Taken over together then. More would make the takeover longer, and a reader's overlay."""

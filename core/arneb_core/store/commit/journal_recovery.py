@@ -8,14 +8,14 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from arneb_core.store.aside import keep_aside
 from arneb_core.store.commit.journal import Journal
-from arneb_core.store.commit_record import RecordCorrupt
-from arneb_core.store.fitting import Fitting, fit, losses
-from arneb_core.store.journal_file import Reading, read_journal
-from arneb_core.store.records import JournalState
-from arneb_core.store.schema import META_CLEAN, META_JOURNAL, Table
-from arneb_core.store.snapshot import Snapshot
+from arneb_core.store.format.commit_record import RecordCorrupt
+from arneb_core.store.format.records import JournalState
+from arneb_core.store.format.schema import META_CLEAN, META_JOURNAL, Table
+from arneb_core.store.journal.aside import keep_aside
+from arneb_core.store.journal.file import Reading, read_journal
+from arneb_core.store.journal.fitting import Fitting, fit, losses
+from arneb_core.store.reading.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from threading import Event, Thread
 from typing import Final, Protocol, TypeVarTuple
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended, Ending, Lent
 from arneb_core.store.commit.inline import BesideCommits, InlineCommits
+from arneb_core.store.format.changes import Changes, CommitReport
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ before a further commit is durable, which makes it stay so.
 
 from dataclasses import dataclass, field
 
-from arneb_core.store.changes import CommitReport, Trim
-from arneb_core.store.held import HeldCommit
-from arneb_core.store.records import JournalState
+from arneb_core.store.format.changes import CommitReport, Trim
+from arneb_core.store.format.records import JournalState
+from arneb_core.store.journal.held import HeldCommit
 
 
 @dataclass(slots=True)

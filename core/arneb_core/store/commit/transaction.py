@@ -11,19 +11,19 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.position import Position
-from arneb_core.store.block import (
+from arneb_core.store.data_file.opening import Tables
+from arneb_core.store.format.block import (
     HEADER_BYTES,
     SHARED_BYTE,
     BlockCorrupt,
     block_references,
     block_span,
 )
-from arneb_core.store.bodies import Encoded, pack_body
-from arneb_core.store.changes import Changes, Trim
-from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
-from arneb_core.store.opening import Tables
-from arneb_core.store.records import JournalState, pack_number, pack_trims, unpack_number
-from arneb_core.store.schema import (
+from arneb_core.store.format.bodies import Encoded, pack_body
+from arneb_core.store.format.changes import Changes, Trim
+from arneb_core.store.format.long_keys import HEAD_BYTES, is_long, shorten, wrap
+from arneb_core.store.format.records import JournalState, pack_number, pack_trims, unpack_number
+from arneb_core.store.format.schema import (
     META_AHEAD,
     META_JOURNAL,
     META_TRIMS,

@@ -17,12 +17,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt
-from arneb_core.store.changes import Changes, CommitReport
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_writing import JOURNAL_BYTES
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.journal.writing import JOURNAL_BYTES
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 

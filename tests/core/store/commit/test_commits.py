@@ -7,9 +7,9 @@ from arneb_core import store
 
 WRITERS: Final = {
     "commit/commits.py": 1,
-    "creating.py": 1,  # a store that is new
-    "salvaging.py": 1,  # likewise
-    "live.py": 1,  # after LMDB gave up: makes certain what was found, and adds nothing
+    "data_file/creating.py": 1,  # a store that is new
+    "salvage/salvaging.py": 1,  # likewise
+    "data_file/live.py": 1,  # after LMDB gave up: makes certain what was found, and adds nothing
 }
 """Where a transaction begins that may write, and how often."""
 

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import inline
 from arneb_core.store.commit.commit_log import (
     LARGE_BYTES_MAX,
@@ -40,8 +39,9 @@ from arneb_core.store.commit.inline import (
 from arneb_core.store.commit.journal import RUNS_MAX
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
-from arneb_core.store.records import CursorRecord, JournalState
-from arneb_core.store.schema import Table, TopicId, cursor_prefix
+from arneb_core.store.format.changes import Changes, CommitReport
+from arneb_core.store.format.records import CursorRecord, JournalState
+from arneb_core.store.format.schema import Table, TopicId, cursor_prefix
 from arneb_core.testing.engine_kit import (
     Outcome,
     attach,

@@ -13,18 +13,18 @@ import pytest
 
 from arneb_core.api.errors import StoreFull
 from arneb_core.api.position import Position, position
-from arneb_core.store.aside import KEPT_PREFIX
-from arneb_core.store.block import BLOCK_BYTES_MAX
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
+from arneb_core.store.checking.check import check
 from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
-from arneb_core.store.commit_record import MAGIC_WITH_STAMP
 from arneb_core.store.environment import Store
-from arneb_core.store.journal_file import JOURNAL_BYTES_BEFORE, read_journal
-from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME, write_file
-from arneb_core.store.records import JournalLayout, JournalState
-from arneb_core.store.schema import META_CLEAN, META_JOURNAL, Table, TopicId
-from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.format.block import BLOCK_BYTES_MAX
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.commit_record import MAGIC_WITH_STAMP
+from arneb_core.store.format.records import JournalLayout, JournalState
+from arneb_core.store.format.schema import META_CLEAN, META_JOURNAL, Table, TopicId
+from arneb_core.store.journal.aside import KEPT_PREFIX
+from arneb_core.store.journal.file import JOURNAL_BYTES_BEFORE, read_journal
+from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME, write_file
+from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
@@ -343,9 +343,9 @@ def test_a_snapshot_keeps_what_is_taken_over_meanwhile(store: Store, model: Stor
 
 READ = """
 import sys
-from arneb_core.store.check import check
-from arneb_core.store.schema import TopicId
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.checking.check import check
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 with open_snapshot_environment(sys.argv[1]) as environment:
     print("ready", flush=True)
     for line in sys.stdin:

@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.position import LedgerId, Position, before, position, render
-from arneb_core.store.aside import KEPT_MAX, keep_aside, kept_reports
-from arneb_core.store.changes import Changes
-from arneb_core.store.check import check
-from arneb_core.store.commit_record import MAGIC_WITH_STAMP as MAGIC
+from arneb_core.store.checking.check import check
+from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.environment import Store
-from arneb_core.store.findings import FindingKind
-from arneb_core.store.journal_record import end_of_block
-from arneb_core.store.journal_writing import JOURNAL_BYTES, JOURNAL_NAME
-from arneb_core.store.records import CursorRecord
-from arneb_core.store.schema import (
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.commit_record import MAGIC_WITH_STAMP as MAGIC
+from arneb_core.store.format.records import CursorRecord
+from arneb_core.store.format.schema import (
     META_CLEAN,
     PLACE_SUFFIX,
     SubscriptionId,
@@ -31,7 +28,10 @@ from arneb_core.store.schema import (
     gap_key,
     ledger_key,
 )
-from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.store.journal.aside import KEPT_MAX, keep_aside, kept_reports
+from arneb_core.store.journal.record import end_of_block
+from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
+from arneb_core.store.reading.snapshot import open_snapshot_environment
 from arneb_core.testing.store_kit import (
     StoreModel,
     commit_small,
@@ -324,7 +324,7 @@ def test_a_full_disk_keeps_nothing_aside_and_serves_all_the_same(
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("arneb_core.store.aside._write", full)
+    monkeypatch.setattr("arneb_core.store.journal.aside._write", full)
     with Store.open(data) as store:
         assert caplog.messages[0].endswith("not kept: [Errno 28] No space left on device")
         assert_serves(store, model, position(1, 11))

@@ -12,12 +12,12 @@ import lmdb
 import pytest
 
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreFull
-from arneb_core.store import live
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit.transaction import Transaction
+from arneb_core.store.data_file import live
+from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.environment import Store
-from arneb_core.store.opening import DATA_NAME
-from arneb_core.store.schema import Table
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 

@@ -1,0 +1,54 @@
+"""The check of a directory, in a process of its own.
+
+The rule: every page is looked at before LMDB reads it, and no table is walked that lies behind a
+damaged one: what is read there could be anything. What ends the process all the same is a finding
+too.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from arneb_core.store.checking.check import check_directory
+from arneb_core.store.checking.findings import Finding, FindingKind, Findings
+from arneb_core.store.reading.apart import ReadingFailed, Say, read_apart, speak
+
+UNREADABLE: Final = frozenset({FindingKind.PAGE, FindingKind.UNREADABLE, FindingKind.BLOCK_CORRUPT})
+
+
+def check_apart(path: Path, module: str = __name__) -> Iterator[Finding]:
+    """Everything that is wrong in a data directory, as it is found. ``module``: what the process
+    runs, if more is to be looked at than the store.
+
+    Raises :class:`.StoreUnusable` when it cannot be opened at all.
+    """
+    try:
+        for kind, where, detail in read_apart(module, path):
+            yield Finding(FindingKind(kind), where, detail)
+    except ReadingFailed as error:
+        yield Finding(FindingKind.UNREADABLE, error.at, error.how)
+
+
+def check_and_say(path: Path, at: Say, found: Say) -> bool:
+    """The check in the process of its own. Could everything be read?"""
+    findings, told = Findings(), 0
+    for step in itertools.chain(check_directory(path, findings), ("the end",)):
+        for finding in findings.since(told):
+            found([finding.kind.value, finding.where, finding.detail])
+            told += 1
+        at(step)
+    return not any(finding.kind in UNREADABLE for finding in findings)
+
+
+def say_of_frontend(found: Say, where: str, detail: str) -> None:
+    """What a frontend keeps there is wrong."""
+    found([FindingKind.FRONTEND.value, where, detail])
+
+
+def _read(path: Path, at: Say, found: Say) -> None:
+    check_and_say(path, at, found)
+
+
+if __name__ == "__main__":
+    speak(_read)

@@ -1,0 +1,179 @@
+"""Readers: who reads the store, since when, and what that costs.
+
+The rule: a read transaction keeps every page that was given up since it began from being used
+again, so the data file grows for as long as it is open. Whoever reads for long is named, with how
+much is kept for it; a reader of ours that reads for longer than the limit while the broker needs
+pages is told to begin anew or fail, in the file :data:`TOLD_NAME`. The broker cannot end another
+process's transaction, only whoever runs that process can.
+
+LMDB's table of readers knows no times: how long one has been reading is how long it has been seen
+with the same transaction.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.statistics import READER_LIMIT_S, LongReader
+from arneb_core.store.data_file.meta_pages import newest, read_metas
+from arneb_core.store.data_file.opening import DATA_NAME
+from arneb_core.store.data_file.page_release import PageRelease
+from arneb_core.store.data_file.page_walk import pages_given_up_since
+from arneb_core.store.data_file.pages import PageFile
+
+TOLD_NAME: Final = "arneb.readers"
+"""The readers that were told, as a list of [process, transaction]."""
+
+LONG_S: Final = 10.0
+"""Who reads for longer than this is shown; a batch takes far less."""
+
+HELD_BYTES_MIN: Final = 16 << 20
+"""Below this nobody is told: who reads a store that hardly changes may take as long as it takes."""
+
+ASK_EVERY_S: Final = 0.5
+ASK_EVERY_READS: Final = 64
+"""How often a reader looks whether it was told, whichever is rarer."""
+
+
+class _Slot(NamedTuple):
+    """One row of LMDB's table of readers."""
+
+    pid: int
+    thread: str
+    transaction: int
+
+
+class ReaderWatch:
+    """Looks at the readers of one store now and then; in one thread at a time."""
+
+    def __init__(
+        self,
+        directory: Path,
+        table: Callable[[], str],
+        *,
+        limit_s: float = READER_LIMIT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``table`` is what LMDB prints of it."""
+        self._directory = directory
+        self._table = table
+        self.limit_s = limit_s
+        self._clock = clock
+        self._since: dict[_Slot, float] = {}
+        self._told: list[list[int]] = []
+        self.long: tuple[LongReader, ...] = ()
+        """Those that were seen to read for long, the oldest first."""
+        with suppress(OSError):  # whom an earlier broker told
+            (directory / TOLD_NAME).unlink()
+
+    def __repr__(self) -> str:
+        return f"<ReaderWatch {len(self._since)} reading, {len(self.long)} for long>"
+
+    def look(self) -> list[LongReader]:
+        """Look, tell those that read beyond the limit, and say which of them were not told before.
+
+        Raises :class:`OSError`, and :class:`StoreUnusable` when the file is damaged.
+        """
+        now = self._clock()
+        slots = parse_readers(self._table())
+        self._since = {slot: self._since.get(slot, now) for slot in slots}
+        old = sorted(
+            (slot for slot in slots if now - self._since[slot] >= min(LONG_S, self.limit_s)),
+            key=lambda slot: slot.transaction,
+        )
+        held = _held_bytes(self._directory, {slot.transaction for slot in old}) if old else {}
+        self.long = tuple(
+            LongReader(slot.pid, slot.transaction, now - self._since[slot], held[slot.transaction])
+            for slot in old
+        )
+        late = [
+            reader
+            for reader in self.long
+            if reader.age_s >= self.limit_s and reader.held_bytes >= HELD_BYTES_MIN
+        ]
+        told = [[reader.pid, reader.transaction] for reader in late]
+        fresh = [each for each in late if [each.pid, each.transaction] not in self._told]
+        if told != self._told:
+            self._tell(told)
+            self._told = told
+        return fresh
+
+    def close(self) -> None:
+        """Nobody is told any more."""
+        with suppress(OSError):
+            self._tell([])
+
+    def _tell(self, told: list[list[int]]) -> None:
+        file = self._directory / TOLD_NAME
+        if not told:
+            file.unlink(missing_ok=True)
+            return
+        made = file.with_suffix(".new")
+        made.write_text(json.dumps(told))
+        os.replace(made, file)
+
+
+class WatchedReading(PageRelease):
+    """What a snapshot in another process than the broker's counts its reads with: it asks now and
+    then whether the broker told it to end."""
+
+    def __init__(self, page_release: PageRelease, directory: Path, transaction: int) -> None:
+        self._inner = page_release
+        self._file = directory / TOLD_NAME
+        self._me = [os.getpid(), transaction]
+        self._reads = 0
+        self._asked = time.monotonic()
+
+    def __repr__(self) -> str:
+        return f"<WatchedReading {self._me}, {self._reads} reads>"
+
+    def read(self, size: int) -> None:
+        """As :meth:`.PageRelease.read`. Raises :class:`StoreUnusable` when it was told."""
+        self._inner.read(size)
+        self._reads += 1
+        if self._reads % ASK_EVERY_READS == 0 and time.monotonic() - self._asked >= ASK_EVERY_S:
+            self._asked = time.monotonic()
+            if was_told(self._file, self._me):
+                raise ToldToEnd(
+                    "reading took so long that the broker asked for its pages back "
+                    "(store.reader_limit_s): read again, or read a copy"
+                )
+
+    def forget(self) -> None:
+        self._inner.forget()
+
+
+class ToldToEnd(StoreUnusable):
+    """The broker needs the pages that a snapshot keeps."""
+
+
+def was_told(file: Path, me: list[int]) -> bool:
+    """Whether ``me``, a process and a transaction, is among those that a broker told to end."""
+    try:
+        return me in json.loads(file.read_text())
+    except (OSError, ValueError, TypeError):
+        return False  # nobody was, or it is being written
+
+
+def parse_readers(table: str) -> list[_Slot]:
+    """The readers that are reading, out of what LMDB prints of its table."""
+    found = []
+    for line in table.splitlines()[1:]:
+        with suppress(ValueError):  # "-": a slot that is kept by one that reads nothing now
+            pid, thread, transaction = line.split()
+            found.append(_Slot(int(pid), thread, int(transaction)))
+    return found
+
+
+def _held_bytes(directory: Path, transactions: Collection[int]) -> dict[int, int]:
+    """How much was given up since each of these transactions, as far as the list of free pages can
+    be read: what is newer than them stays where it is."""
+    with PageFile(directory / DATA_NAME) as file:
+        meta = newest(read_metas(file), file.path)
+        pages = pages_given_up_since(file, meta.free, meta.last_page, transactions)
+        return {transaction: count * file.page_bytes for transaction, count in pages.items()}

@@ -1,0 +1,193 @@
+"""The data directory: whose it is, and who may write to it.
+
+The rule: a directory is looked at before it is touched, so that a refusal (foreign, locked,
+another format) leaves every file as it was.
+
+``arneb.lock`` carries the lock of the one broker that may write: an ``flock``, which goes
+with its process however that ends. The number in the file is for people only.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from arneb_core.api.errors import ForeignDirectory, StoreDamaged, StoreLocked, StoreUnusable
+from arneb_core.store.data_file.creating import NEW_NAME
+from arneb_core.store.data_file.meta_pages import check_opened
+from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME, sync_directory
+from arneb_core.store.data_file.pages import PageFile
+from arneb_core.store.data_file.store_file import EVERY_TABLE, look_through, refuse
+from arneb_core.store.directory.replacing import COPY_NAME, GIVEN_NAME
+from arneb_core.store.format.schema import Table
+from arneb_core.store.journal.writing import JOURNAL_NAME
+
+CONTROL_NAME: Final = "arneb.sock"
+"""The socket by which a broker is told what to do."""
+
+FOREIGN_TOLERATED: Final = frozenset({"lost+found", CONTROL_NAME})
+"""What a fresh file system holds, so that a data directory may be its mount point; and the socket
+that a broker opens before the store."""
+
+LEFT_BY_A_STORE: Final = frozenset({LMDB_LOCK_NAME, JOURNAL_NAME})
+"""Files that are made when the data file is there: alone they are what is left of a store."""
+
+
+MADE_BY_US: Final = frozenset({LOCK_NAME, NEW_NAME, COPY_NAME, GIVEN_NAME})
+"""What may be there without a store, in a directory that is ours: stores that are being made, and
+copies."""
+
+
+class Content(Enum):
+    """What a directory that may be used holds."""
+
+    NOTHING = "nothing"
+    STORE = "store"
+
+
+class DirectoryLock:
+    """The right to write to a data directory, held until :meth:`release`."""
+
+    def __init__(self, path: Path, fd: int, content: Content) -> None:
+        self.path = path
+        self.content = content
+        self._fd = fd
+
+    def __repr__(self) -> str:
+        return f"<DirectoryLock {self.path}, {self.content.name}>"
+
+    @classmethod
+    def take(cls, path: Path) -> "DirectoryLock":
+        """Take the directory for this process, making it if it is not there.
+
+        Raises :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`, or
+        :class:`StoreUnusable` when the system does not let us.
+        """
+        try:
+            content = look_at(path)
+            was_claimed = (path / LOCK_NAME).exists()
+            make_directory(path)
+            fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise StoreUnusable(f"cannot use {path}: {error.strerror}") from error
+        try:
+            _flock(fd, path)
+            # Another broker may have been at work until now.
+            content = look_at(path, locked=True)
+            if content is Content.NOTHING:
+                sync_names(path)
+            with suppress(OSError):  # a full disk must not keep a broker from starting
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        except BaseException as error:
+            os.close(fd)
+            if not was_claimed and not isinstance(error, StoreLocked):
+                (path / LOCK_NAME).unlink(missing_ok=True)  # it was made by us just now
+            if isinstance(error, OSError):
+                raise StoreUnusable(f"cannot lock {path}: {error.strerror}") from error
+            raise
+        return cls(path, fd, content)
+
+    def release(self) -> None:
+        """Let another broker in. Idempotent."""
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def look_at(path: Path, *, locked: bool = False) -> Content:
+    """What the directory holds, without changing anything; every page of it if it is ``locked``,
+    for until then a broker may be at work in it.
+
+    Raises :class:`StoreDamaged`, :class:`ForeignDirectory`, :class:`FormatMismatch`.
+    """
+    if not path.exists():
+        return Content.NOTHING
+    if not path.is_dir():
+        raise ForeignDirectory(f"{path} is not a directory")
+    names = set(os.listdir(path)) - FOREIGN_TOLERATED
+    claimed = LOCK_NAME in names
+    if DATA_NAME in names:
+        return _look_at_data(path, claimed=claimed, locked=locked)
+    if left := names & LEFT_BY_A_STORE:
+        raise StoreDamaged(f"{path} has no {DATA_NAME}, though {min(left)} is there")
+    if names - (MADE_BY_US if claimed else set()):
+        raise ForeignDirectory(f"{path} is not empty and holds no Arneb store")
+    return Content.NOTHING
+
+
+def _look_at_data(path: Path, *, claimed: bool, locked: bool) -> Content:
+    """Look without LMDB, which would make a lock file and believe what it reads."""
+    try:
+        with PageFile(path / DATA_NAME) as file:
+            meta = check_opened(file)
+            if claimed and meta.transaction == 0:
+                return Content.NOTHING  # a broker was killed before its first commit
+            if locked or not claimed:
+                tables = EVERY_TABLE if locked else frozenset[Table]()
+                refuse(file.path, look_through(file, meta, claimed=claimed, tables=tables))
+    except OSError as error:
+        raise StoreUnusable(f"cannot read {path}/{DATA_NAME}: {error.strerror}") from error
+    return Content.STORE
+
+
+def _flock(fd: int, path: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno != errno.EWOULDBLOCK:
+            raise
+        raise in_use(path, holder_of(path)) from error
+
+
+def holder_of(path: Path) -> str:
+    """The process that has the store open, as its lock file says; empty if nobody does."""
+    with suppress(OSError, ValueError):
+        return (path / LOCK_NAME).read_text("ascii").strip()
+    return ""
+
+
+def in_use(path: Path, holder: str) -> StoreLocked:
+    """The error for a directory that another process has."""
+    return StoreLocked(f"{path} is in use by another broker (process {holder or 'unknown'})")
+
+
+def erase(path: Path) -> None:
+    """Remove the store in a directory that no broker has open. Who is killed in between leaves a
+    part of it.
+
+    Raises as :meth:`DirectoryLock.take`, and :class:`OSError`.
+    """
+    lock = DirectoryLock.take(path)
+    try:
+        for name in (*sorted(LEFT_BY_A_STORE), DATA_NAME):
+            (path / name).unlink(missing_ok=True)
+        for name in (COPY_NAME, GIVEN_NAME):
+            shutil.rmtree(path / name, ignore_errors=True)
+        sync_directory(path)
+    finally:
+        lock.release()
+
+
+def make_directory(path: Path) -> None:
+    """Make a data directory and what leads to it, unless it is there."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o750 if each == path else 0o777, exist_ok=True)
+
+
+def sync_names(path: Path) -> None:
+    """Put the names that lead to a new store on disk, for a store whose directory goes in a power
+    cut goes with it. Who made them, and how long ago, cannot be seen: a start may have been killed
+    in between."""
+    path = path.absolute()
+    for each in (path, *path.parents):
+        if os.path.ismount(each):
+            return
+        with suppress(PermissionError):  # what we may not even read we have not made
+            sync_directory(each.parent)

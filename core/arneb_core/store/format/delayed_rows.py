@@ -1,0 +1,143 @@
+"""Delayed rows: the values of the DELAYED table as bytes.
+
+The rule: a row read back equals the one written, and bytes that are no row, or not the ones that
+were written, raise :class:`ValueError`. Segments and heads prove themselves by a checksum, since
+what they say of an entry is in no other row: but all of it can be made again from the log.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from struct import Struct
+from sys import byteorder
+from typing import Final, NamedTuple
+
+from pyroaring import BitMap64
+
+from arneb_core.api.checksum import crc32c
+from arneb_core.api.due_key import PLACE_BITS, PLACE_MASK, DueKey
+from arneb_core.store.format.schema import U32, U64
+
+RECORD: Final = Struct(">QQ")
+"""A due key: time in ms, position."""
+RECORD_BYTES: Final = RECORD.size
+ONE_RECORD: Final = Struct(f"{RECORD_BYTES}s")
+
+SPAN: Final = Struct(">QQQQI")
+"""First key, last key, number of keys."""
+
+
+class Span(NamedTuple):
+    """What a segment holds, without reading it."""
+
+    first: DueKey
+    last: DueKey
+    entries: int
+
+
+def records_of(keys: Iterable[DueKey]) -> bytes:
+    """The records of ``keys``, one behind the other; records sort as keys do."""
+    return b"".join([key.to_bytes(16, "big") for key in keys])
+
+
+def key_of(record: bytes) -> DueKey:
+    """Undo :func:`records_of` for one."""
+    return DueKey(int.from_bytes(record, "big"))
+
+
+def split_records(records: bytes) -> Sequence[bytes]:
+    """Records that stand one behind the other, one by one."""
+    return list(map(itemgetter(0), ONE_RECORD.iter_unpack(records)))
+
+
+def pack_segment(records: bytes) -> bytes:
+    """The records of a segment, in order."""
+    return _sealed(records)
+
+
+def unpack_segment(value: bytes) -> bytes:
+    """The records of a segment, whole and in the order in which they were written; see
+    :data:`RECORD`."""
+    records = _unsealed(value)
+    if not records or len(records) % RECORD_BYTES:
+        raise ValueError(f"expected records of {RECORD_BYTES} bytes, got {len(records)} bytes")
+    return records
+
+
+def places_of(records: bytes) -> "array[int]":
+    """Where the entries of records stand."""
+    places = array("Q", records)[1::2]
+    if byteorder == "little":
+        places.byteswap()
+    return places
+
+
+def keys_of(records: bytes | memoryview) -> list[DueKey]:
+    """Records as keys."""
+    return [DueKey(at_ms << PLACE_BITS | place) for at_ms, place in RECORD.iter_unpack(records)]
+
+
+def pack_head(spans: Sequence[Span]) -> bytes:
+    """What the segments of a bucket are, in order."""
+    return _sealed(
+        b"".join(
+            SPAN.pack(
+                first >> PLACE_BITS, first & PLACE_MASK, last >> PLACE_BITS, last & PLACE_MASK, n
+            )
+            for first, last, n in spans
+        )
+    )
+
+
+def unpack_head(value: bytes) -> list[Span]:
+    """Undo :func:`pack_head`."""
+    data = _unsealed(value)
+    if not data or len(data) % SPAN.size:
+        raise ValueError(f"expected spans of {SPAN.size} bytes, got {len(data)} bytes")
+    spans = [
+        Span(DueKey(a << PLACE_BITS | b), DueKey(c << PLACE_BITS | d), n)
+        for a, b, c, d, n in SPAN.iter_unpack(data)
+    ]
+    low = -1
+    for span in spans:
+        if not (low < span.first <= span.last and span.entries):
+            raise ValueError("expected segments that follow each other and are not empty")
+        low = span.last
+    return spans
+
+
+def pack_members(members: BitMap64) -> bytes:
+    """The positions of a bucket's entries."""
+    return _sealed(bytes(members.serialize()))
+
+
+def unpack_members(value: bytes) -> BitMap64:
+    """Undo :func:`pack_members`."""
+    members = BitMap64.deserialize(_unsealed(value))
+    if not members:
+        raise ValueError("expected a bitmap that is not empty")
+    return members
+
+
+def pack_through(place: int) -> bytes:
+    """Up to where the log was looked through."""
+    return U64.pack(place)
+
+
+def unpack_through(value: bytes) -> int:
+    """Undo :func:`pack_through`."""
+    if len(value) != U64.size:
+        raise ValueError(f"expected a position of {U64.size} bytes, got {len(value)}")
+    place: int = U64.unpack(value)[0]
+    return place
+
+
+def _sealed(data: bytes) -> bytes:
+    return U32.pack(crc32c(data)) + data
+
+
+def _unsealed(value: bytes) -> bytes:
+    data = value[U32.size :]
+    if len(value) < U32.size or crc32c(data) != int.from_bytes(value[: U32.size], "big"):
+        raise ValueError("expected bytes that agree with their checksum")
+    return data

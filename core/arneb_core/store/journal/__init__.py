@@ -1,0 +1,9 @@
+"""The journal's file: commits that are on disk and not yet in LMDB, or only in memory.
+
+The rule: a record counts when its bytes prove it; who writes when is decided in ``commit``.
+
+Read in this order: ``record`` (a commit in the file), ``slots`` (the layout before), ``writing``,
+``file_bytes`` and ``file`` (what a start finds), ``reader`` (beside a broker in another process),
+``overlay`` and ``fitting`` (laid over what LMDB has), ``held`` (what counts elsewhere already),
+``aside`` (a damaged journal, kept).
+"""

@@ -1,0 +1,160 @@
+"""Fitting: what a journal held, beside what LMDB holds.
+
+The rule: an entry keeps the position that it was given. What is missing between the log and a run
+of the journal, or between two of its runs, becomes a *gap*: a row of GAPS, which says that these
+positions were given out and that what stood there is lost. A run that has no place, because its
+ledger is not there or something stands there already, is left out and said. Cursors stay where they
+were behind a record that is lost: a cursor writes what has changed since it was written last, so
+what follows says too little. Then messages come again that were acknowledged, and that is said.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Protocol
+
+from arneb_core.api.position import LedgerId, Position, before, ledger_of, position, render
+from arneb_core.store.format.changes import Block, Changes
+from arneb_core.store.format.commit_record import CommitRecord
+from arneb_core.store.format.records import TopicRecord, pack_gap
+from arneb_core.store.format.schema import TOPIC_PREFIX, Table, TopicId, gap_key, ledger_key
+from arneb_core.store.journal.overlay import is_of_replica
+
+SHOWN_MAX: Final = 10
+
+
+class Stored(Protocol):
+    """What LMDB holds; a :class:`.snapshot.Snapshot`."""
+
+    def get(self, table: Table, key: bytes) -> bytes | None: ...
+
+    def scan(self, table: Table, prefix: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def last_position(self, topic_id: TopicId, up_to: Position) -> Position | None: ...
+
+
+class Gap(NamedTuple):
+    """Entries that were there and are lost; both ends included."""
+
+    topic_id: TopicId
+    first: Position
+    last: Position
+
+
+@dataclass(slots=True)
+class Fitting:
+    """How the records of a journal go on from what LMDB has."""
+
+    records: list[CommitRecord] = field(default_factory=list)
+    """Those that have a place."""
+    gaps: list[Gap] = field(default_factory=list)
+    refused: list[Block] = field(default_factory=list)
+    """Runs that have none."""
+    cursors_left: int = 0
+    """Records whose rows of cursors are left out."""
+    read_again: int = 0
+    """Records of a replicated log, which is read again from there on."""
+
+    @property
+    def repairs(self) -> Changes | None:
+        """What has to be committed together with the records."""
+        puts: list[tuple[Table, bytes, bytes | None]] = [
+            (Table.GAPS, gap_key(gap.topic_id, gap.last), pack_gap(gap.first)) for gap in self.gaps
+        ]
+        return Changes(puts=puts) if puts else None
+
+
+def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting:
+    """Find the place of ``records``, which ``stored`` must not have: it has those up to
+    ``number``."""
+    made = Fitting()
+    ends: dict[TopicId, Position] = {}
+    for record, is_behind_loss in in_turn(records, number):
+        if is_behind_loss and is_of_replica(record.changes):
+            made.read_again += 1
+            continue
+        kept: list[Block] = []
+        for run in record.changes.blocks:
+            topic_id, first, entries = run
+            expected = _expected(stored, ends.get(topic_id), topic_id, ledger_of(first))
+            if expected is None or first < expected:
+                made.refused.append(run)
+                continue
+            if first > expected:
+                made.gaps.append(Gap(topic_id, expected, before(first)))
+            ends[topic_id] = Position(first + len(entries))
+            kept.append(run)
+        changes = record.changes
+        if len(kept) < len(changes.blocks):
+            changes = replace(changes, blocks=kept)
+        if is_behind_loss and (rest := _without_cursors(changes)) != changes:
+            changes = rest
+            made.cursors_left += 1
+        if changes:
+            made.records.append(replace(record, changes=changes))
+    return made
+
+
+def in_turn(records: Iterable[CommitRecord], number: int) -> Iterator[tuple[CommitRecord, bool]]:
+    """Records as they are found behind the one with ``number``, each with whether one between that
+    and it is missing."""
+    is_behind_loss = False
+    for record in records:
+        is_behind_loss = is_behind_loss or record.number != number + 1
+        number = record.number
+        yield record, is_behind_loss
+
+
+def _without_cursors(changes: Changes) -> Changes:
+    return replace(
+        changes,
+        puts=[each for each in changes.puts if each[0] is not Table.CURSORS],
+        deletes=[each for each in changes.deletes if each[0] is not Table.CURSORS],
+    )
+
+
+def _expected(
+    stored: Stored, end: Position | None, topic_id: TopicId, ledger: LedgerId
+) -> Position | None:
+    """Where the topic's next entry belongs if it lies in ``ledger``; None: nowhere."""
+    start = position(ledger, 0)
+    if end is not None and end > start:
+        return end
+    if stored.get(Table.LEDGERS, ledger_key(topic_id, ledger)) is None:
+        return None
+    last = stored.last_position(topic_id, before(position(ledger + 1, 0)))
+    return start if last is None or last < start else Position(last + 1)
+
+
+def losses(stored: Stored, fitting: Fitting) -> list[str]:
+    """What is lost, from where to where, in words for people."""
+    again: list[str] = []
+    if left := fitting.cursors_left:
+        again.append(
+            f"acknowledgements of {left} records behind that are not taken: they come again"
+        )
+    if left := fitting.read_again:
+        again.append(f"{left} records behind that are read again from the replicated log")
+    if not (fitting.gaps or fitting.refused):
+        return again
+    names = {
+        TopicRecord.unpack(value).id: f"topic {key[len(TOPIC_PREFIX) :].decode()!r}"
+        for key, value in stored.scan(Table.CATALOG, TOPIC_PREFIX)
+    }
+    lines = [
+        f"{names.get(gap.topic_id, f'topic {gap.topic_id}')} {_range(gap.first, gap.last)} lost"
+        for gap in fitting.gaps
+    ]
+    lines += [
+        f"{names.get(topic_id, f'topic {topic_id}')} "
+        f"{_range(first, Position(first + len(entries) - 1))} without a place in the log"
+        for topic_id, first, entries in fitting.refused
+    ]
+    more = len(lines) - SHOWN_MAX
+    lines = lines[:SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])
+    return lines + again
+
+
+def _range(first: Position, last: Position) -> str:
+    if first == last:
+        return f"entry {render(first)} is"
+    return f"entries {render(first)} to {render(last)} are"

@@ -1,0 +1,34 @@
+"""Records in slots: how a journal's file was laid out until 2026-11-24.
+
+The rule: such a file is read, with all that is to be noticed of it, and never written on: what it
+holds is taken over, and then it is written anew in blocks (:mod:`.journal.record`). Only a copy of
+a store on which no broker has been started since is laid out so again.
+
+A record begins and ends at multiples of :data:`SLOT_BYTES`, so no header lies in two sectors, and
+none ends where a sector ends. Behind it stands the *mark* of the next one, in the same sector, over
+which the next one is written.
+"""
+
+from typing import Final
+
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.commit_record import HEADER_BYTES, encode_record
+from arneb_core.store.journal.record import MARK_BYTES, mark
+
+SLOT_BYTES: Final = HEADER_BYTES
+SECTOR_BYTES: Final = 512
+
+
+def in_slots(
+    epoch: int, number: int, before: int, salt: int, changes: Changes, offset: int
+) -> tuple[bytes, int]:
+    """A record with the mark that follows it, as they stand at ``offset``, and the record's
+    checksum. The next record stands in the mark's place."""
+    record, checksum = encode_record(epoch, number, before, changes, salt, SLOT_BYTES)
+    if (offset + len(record)) % SECTOR_BYTES == 0:
+        longer = len(record) + SLOT_BYTES
+        record, checksum = encode_record(epoch, number, before, changes, salt, longer)
+    return record + mark(epoch, number + 1, checksum, salt), checksum
+
+
+assert MARK_BYTES == SLOT_BYTES

@@ -1,0 +1,192 @@
+"""Extents: what the topics' logs hold at one instant.
+
+The rule: everything is taken from one snapshot, the topics, their ledgers and the last entry of
+each; what is committed later does not exist for whoever plans a read with it. An extent is plain
+values, so it can be sent to a reader elsewhere.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.position import (
+    AFTER_ALL,
+    ENTRY_MASK,
+    LedgerId,
+    Position,
+    entry_of,
+    ledger_of,
+    position,
+)
+from arneb_core.store.format.block import BlockCorrupt
+from arneb_core.store.format.records import LedgerRecord, TopicRecord
+from arneb_core.store.format.schema import (
+    TOPIC_PREFIX,
+    Table,
+    TopicId,
+    parse_ledger_key,
+    topic_key,
+    topic_prefix,
+)
+from arneb_core.store.reading.stored_blocks import read_stored_blocks
+
+if TYPE_CHECKING:
+    from arneb_core.store.reading.snapshot import Snapshot
+
+BEFORE_LEDGERS: Final = Position(0)
+"""Before every log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerExtent:
+    """What one ledger holds; never empty. ``messages`` of an open ledger is an estimate."""
+
+    first: Position
+    last: Position
+    messages: int
+    created_ms: int = 0
+    closed_ms: int = 0
+    """0 = open."""
+    bytes_total: int = 0
+    """Of the entries, headers included; of an open ledger an estimate, too."""
+    messages_before: int = 0
+    """How many messages the topic ever had before :attr:`first`."""
+
+    @property
+    def entries(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What one topic's log holds, in order."""
+
+    topic_id: TopicId
+    """Never given to another topic of this store, one of the same name included."""
+    topic: str
+    ledgers: tuple[LedgerExtent, ...]
+    floor: Position = BEFORE_LEDGERS
+    """Nothing below this exists any more. A log that was drained says it though it holds
+    nothing."""
+    end: Position = BEFORE_LEDGERS
+    """The first position that was not given out yet, in the youngest ledger."""
+    messages_before: int = 0
+    """How many messages the topic ever had below :attr:`floor`."""
+
+    @property
+    def first(self) -> Position:
+        """The first entry, or, without any, the lowest place where the next one may stand."""
+        return self.ledgers[0].first if self.ledgers else self.floor
+
+
+def topic_names(snapshot: "Snapshot") -> list[str]:
+    """The full names of all durable topics, internal logs among them."""
+    rows = snapshot.scan(Table.CATALOG, TOPIC_PREFIX)
+    return [key.removeprefix(TOPIC_PREFIX).decode() for key, _ in rows]
+
+
+def find_extents(snapshot: "Snapshot", topics: Iterable[str]) -> list[Extent]:
+    """The extents of those of ``topics`` that exist, in the order given."""
+    found: list[Extent] = []
+    for name in topics:
+        row = snapshot.get(Table.CATALOG, topic_key(name))
+        if row is not None:
+            found.append(_extent(snapshot, TopicRecord.unpack(row).id, name))
+    return found
+
+
+def _extent(snapshot: "Snapshot", topic_id: TopicId, name: str) -> Extent:
+    records = [
+        (parse_ledger_key(key)[1], LedgerRecord.unpack(value))
+        for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(topic_id))
+    ]
+    if not records:
+        return Extent(topic_id, name, ())
+    return Extent(
+        topic_id,
+        name,
+        tuple(_ledgers(snapshot, topic_id, records)),
+        position(records[0][0], 0),
+        _end(snapshot, topic_id, *records[-1]),
+        records[0][1].messages_before,
+    )
+
+
+def _end(
+    snapshot: "Snapshot", topic_id: TopicId, ledger: LedgerId, record: LedgerRecord
+) -> Position:
+    if record.closed_ms:
+        return position(ledger, record.entries)
+    last = snapshot.last_position(topic_id, up_to=position(ledger, ENTRY_MASK))
+    return Position(max(position(ledger, 0), 0 if last is None else last + 1))
+
+
+def _ledgers(
+    snapshot: "Snapshot", topic_id: TopicId, records: Iterable[tuple[LedgerId, LedgerRecord]]
+) -> Iterator[LedgerExtent]:
+    """The topic's ledgers that hold entries.
+
+    A trim removes a ledger's record at once and its blocks in steps, oldest first; so what
+    counts is what has a record, from the first block that is still there.
+    """
+    first = _first(snapshot, topic_id)
+    if first is None:
+        return
+    for ledger, record in records:
+        extent = _ledger(snapshot, topic_id, ledger, record, first)
+        if extent is not None:
+            yield extent
+
+
+def _first(snapshot: "Snapshot", topic_id: TopicId) -> Position | None:
+    """The first entry that is still there; of a block whose head is damaged, the first that it
+    could have."""
+    for block in read_stored_blocks(snapshot, topic_id, BEFORE_LEDGERS, AFTER_ALL, 1):
+        try:
+            return block.decode()[0]
+        except BlockCorrupt:
+            return position(ledger_of(block.last), 0)
+    return None
+
+
+def _ledger(
+    snapshot: "Snapshot", topic_id: TopicId, ledger: LedgerId, record: LedgerRecord, first: Position
+) -> LedgerExtent | None:
+    start = Position(max(position(ledger, 0), first))
+    if record.closed_ms:
+        last: Position | None = position(ledger, record.entries - 1)
+    else:
+        last = snapshot.last_position(topic_id, up_to=position(ledger, ENTRY_MASK))
+    if last is None or last < start:
+        return None
+    entries, skipped = last - start + 1, entry_of(start)
+    messages, size = record.messages, record.bytes_total
+    if record.closed_ms:
+        before = messages * skipped // record.entries
+        messages, size = messages * entries // record.entries, size * entries // record.entries
+    else:
+        each_messages, each_bytes = _typical_entry(snapshot, topic_id, last)
+        before = skipped * each_messages
+        messages, size = entries * each_messages, entries * each_bytes
+    return LedgerExtent(
+        start,
+        last,
+        max(entries, messages),
+        record.created_ms,
+        record.closed_ms,
+        size,
+        record.messages_before + before,
+    )
+
+
+def _typical_entry(snapshot: "Snapshot", topic_id: TopicId, last: Position) -> tuple[int, int]:
+    """Messages and bytes of an entry: an open ledger's record has no counts yet, and its last
+    entries speak for the others."""
+    for block in read_stored_blocks(snapshot, topic_id, last, last, 1):
+        try:
+            first, entries = block.decode()
+        except BlockCorrupt:
+            return 1, block.size
+        return messages_in(entries[last - first]), sum(map(len, entries)) // len(entries)
+    return 1, 0

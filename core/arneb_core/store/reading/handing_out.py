@@ -1,0 +1,82 @@
+"""Handing out: stored blocks for readers elsewhere, as they are.
+
+The rule: nobody looks into a block here, but for where it begins, so that a damaged one reaches
+whoever decides what becomes of it. Only one that refers to bodies is made anew, piece by piece: its
+reader has no store to find them in, and all of them together may be larger than any bound.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from arneb_core.api.position import Position
+from arneb_core.store.format.block import (
+    BLOCK_BYTES_MAX,
+    SHARED_BYTE,
+    BlockCorrupt,
+    block_span,
+    encode_block,
+    pick_entries,
+)
+from arneb_core.store.format.schema import TopicId
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.stored_blocks import begins_behind
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOut:
+    """Blocks as they are stored, but for references."""
+
+    blocks: Sequence[tuple[Position, bytes]]
+    """In log order, each with the position of its last entry."""
+    next: Position
+    """The first that was not looked at: what is missing before it is not there any more."""
+
+
+def hand_out(
+    snapshot: Snapshot, topic_id: TopicId, first: Position, last: Position, bytes_max: int
+) -> HandedOut:
+    """The blocks that hold something of [first, last], to the one with which ``bytes_max`` is
+    reached."""
+    blocks: list[tuple[Position, bytes]] = []
+    size = 0
+    for end, stored in snapshot.block_values(topic_id, first, last):
+        if begins_behind(stored, end, last):
+            break  # what was asked for has been trimmed, and this is what came after it
+        for place, value in _self_contained(snapshot, end, stored, first):
+            if place < first:
+                continue
+            blocks.append((place, value))
+            size += len(value)
+            if size >= bytes_max:
+                return HandedOut(blocks, Position(place + 1))
+            if place >= last:
+                return HandedOut(blocks, Position(place + 1))
+    return HandedOut(blocks, Position(last + 1))
+
+
+def _self_contained(
+    snapshot: Snapshot, last: Position, value: bytes, wanted: Position
+) -> Iterator[tuple[Position, bytes]]:
+    """The block itself; instead of one with references as many without as are needed, from the
+    entry at ``wanted`` on. One whose bodies are lost goes as it is from there on."""
+    if value[:1] != SHARED_BYTE:
+        yield last, value
+        return
+    run: list[bytes] = []
+    size = 0
+    try:
+        first, count = block_span(value)
+        place = Position(max(first, wanted))
+        for entry in pick_entries(value, range(place - first, count), snapshot.find_body):
+            run.append(entry)
+            size += len(entry)
+            if size >= BLOCK_BYTES_MAX:
+                yield Position(place + len(run) - 1), bytes(encode_block(place, run))
+                place, run, size = Position(place + len(run)), [], 0
+    except BlockCorrupt:
+        if run:
+            yield Position(place + len(run) - 1), bytes(encode_block(place, run))
+        yield last, value
+    else:
+        if run:
+            yield last, bytes(encode_block(place, run))
