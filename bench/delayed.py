@@ -37,7 +37,7 @@ from bench.report import RESULTS, index, machine, number, stamp
 from conformance.brokers.arneb import Arneb
 
 from arneb_core.store.format.schema import Table
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 MESSAGES: Final = 10_000_000
 SUBSCRIPTIONS: Final = 10

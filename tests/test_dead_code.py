@@ -51,7 +51,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "core/arneb_core/store/environment.py: exc": "what a context manager is given",
     "core/arneb_core/store/offline.py: exc": "what a context manager is given",
     "core/arneb_core/store/data_file/pages.py: exc": "what a context manager is given",
-    "core/arneb_core/store/reading/snapshot.py: exc": "what a context manager is given",
+    "core/arneb_core/store/reading/snapshot_environment.py: exc": "what a context manager is given",
     "pulsar_frontend/arneb_pulsar/namespaces/policies.py: deduplication_snapshot_s": BY_FIELD,
     "pulsar_frontend/arneb_pulsar/client/testing/session.py: _":
         "found by the type of what it is given",

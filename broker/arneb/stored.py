@@ -10,7 +10,7 @@ from arneb.http.documents import Document, topic_document
 from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
 from arneb_core.engine.recovery import StoredCursor, StoredTopic, recover
 from arneb_core.store.reading.apart import Say, read_apart, speak
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 
 def stored_topics(path: Path) -> list[Document]:

@@ -29,7 +29,7 @@ from arneb_core.store.format.schema import (
     Table,
     frontend_key,
 )
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 TOGETHER_BYTES_MAX: Final = 16 << 20
 """Of entries in one transaction: LMDB keeps its pages in memory until it is written."""

@@ -21,7 +21,7 @@ from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.management.dashboard import PANELS, Panel
 from conformance.management.prometheus import JOB, Prometheus
 
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 LEFT_OUT: Final = re.compile(
     r"rabbitmq_(?:erlang_(?!uptime)|raft_|io_|schema_db_|msg_store_|queue_index_|\w+_reductions_total"

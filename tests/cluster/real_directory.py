@@ -29,7 +29,8 @@ from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import pack_number
 from arneb_core.store.format.schema import META_NEXT_TOPIC_ID, Table, TopicId
-from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk
 from arneb_core.testing.store_kit import entry
 

@@ -43,7 +43,10 @@ from arneb_core.store.format.schema import (
     ledger_key,
 )
 from arneb_core.store.journal.writing import JOURNAL_NAME
-from arneb_core.store.reading.snapshot import SnapshotEnvironment, open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import (
+    SnapshotEnvironment,
+    open_snapshot_environment,
+)
 from arneb_core.testing.store_kit import entry
 
 KEYS = st.sampled_from([b"topic/a", b"topic/ab", b"topic/b", b"frontend/x"])

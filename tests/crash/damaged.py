@@ -33,7 +33,7 @@ from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import Position, render
 from arneb_core.store.format.schema import TOPIC_PREFIX, Table, TopicId
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 LOAD_S_MIN, LOAD_S_MAX = 0.05, 0.6
 QUEUES = ("one", "two")

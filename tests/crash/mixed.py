@@ -38,7 +38,7 @@ from tests.crash.processor_wait import LOOK_EVERY_S, ProcessorWait, waited_s_of
 from tests.crash.set_clock import SetClock, compile_clock
 
 from arneb_core.store.format.schema import Table
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 LOAD_S_MIN = 0.02
 LOAD_S_MAX = 1.0

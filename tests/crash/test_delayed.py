@@ -13,7 +13,7 @@ from conformance.wire.pulsar import Entry, PulsarClient, PulsarClosed
 from conformance.wire.running import run as run_scenario
 
 from arneb_core.store.format.schema import DelayedKind, Table, parse_delayed_key
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 KILLS = 8
 SEED = 20_281

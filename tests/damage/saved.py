@@ -16,7 +16,7 @@ from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.format.block import block_span
 from arneb_core.store.format.records import TopicRecord
 from arneb_core.store.format.schema import TOPIC_PREFIX, Table
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.store.salvage.salvaging import salvage
 
 Log = dict[tuple[str, Position], bytes]

@@ -12,7 +12,7 @@ from arneb.store_check import transaction_problems
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.faults import FaultyStore
 from arneb_pulsar.authorization.authorizer import NO_USERS, Users
 from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig

@@ -22,7 +22,8 @@ from arneb_core.api.position import position, render
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.format.schema import TopicId
-from arneb_core.store.reading.snapshot import Snapshot, SnapshotEnvironment
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.snapshot_environment import SnapshotEnvironment
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader, LogPartition, PushdownReader

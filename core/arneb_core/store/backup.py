@@ -16,7 +16,7 @@ from arneb_core.store.checking.check_apart import check_apart
 from arneb_core.store.checking.findings import Finding
 from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory
 from arneb_core.store.directory.placing import placed_when_whole
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 MAKING_SUFFIX: Final = ".copying"
 """Behind the name of a copy that is not whole yet."""

@@ -28,7 +28,7 @@ from arneb_core.store.format.schema import (
     parse_subscription_key,
     subscriptions_prefix,
 )
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 PAGE_BYTES: Final = 4096
 LONG: Final = 3 * PAGE_BYTES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from arneb_core.api.errors import StoreUnusable
 
 if TYPE_CHECKING:
-    from arneb_core.store.reading.snapshot import SnapshotEnvironment
+    from arneb_core.store.reading.snapshot_environment import SnapshotEnvironment
 
 _Identity = tuple[int, int]
 """Device and inode of the store's data file."""
@@ -36,7 +36,7 @@ def environment(path: str) -> "SnapshotEnvironment":
     """
     # Not at the top: Spark imports this package in every session to find its data sources,
     # and LMDB must not be needed for that.
-    from arneb_core.store.reading.snapshot import open_snapshot_environment
+    from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
     real = os.path.realpath(path)
     identity = _identity(real)

@@ -30,7 +30,7 @@ from arneb_core.api.position import Position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.faults import FaultyStore
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.clock import Clock

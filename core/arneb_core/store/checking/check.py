@@ -50,7 +50,8 @@ from arneb_core.store.format.schema import (
 )
 from arneb_core.store.journal.aside import kept_reports
 from arneb_core.store.journal.writing import JOURNAL_NAME
-from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment, page_faults
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment, page_faults
 
 
 def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:

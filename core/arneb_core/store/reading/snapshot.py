@@ -4,29 +4,15 @@ The rule: a snapshot never changes and never blocks the writer. But the pages th
 cannot be used again while it is open, so hold one for a batch, not for a session.
 """
 
-import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Final, Self
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import lmdb
 
-from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.position import AFTER_ALL, Position
-from arneb_core.store.data_file.meta_pages import check_file
-from arneb_core.store.data_file.opening import DATA_NAME, LOCK_NAME, Tables, open_lmdb, open_tables
+from arneb_core.store.data_file.opening import Tables
 from arneb_core.store.data_file.page_release import PageRelease
-from arneb_core.store.data_file.page_walk import PageFault
-from arneb_core.store.data_file.readers import WatchedReading
-from arneb_core.store.data_file.store_file import (
-    EVERY_TABLE,
-    WHAT_THERE_IS,
-    look_at_transaction,
-    refuse,
-)
-from arneb_core.store.directory.copying import copy_store
 from arneb_core.store.format.block import (
     BLOCK_FORMAT,
     block_span,
@@ -48,10 +34,9 @@ from arneb_core.store.format.schema import (
     topic_prefix,
 )
 from arneb_core.store.journal.file import Fault
-from arneb_core.store.journal.fitting import Fitting, Gap, fit
+from arneb_core.store.journal.fitting import Gap
 from arneb_core.store.journal.held import HeldCommit, left_of
 from arneb_core.store.journal.overlay import Overlay, laid_over
-from arneb_core.store.journal.reader import JournalReader
 from arneb_core.store.reading.leftovers import Range, is_left_over, leftovers
 
 BEFORE_EVERYTHING = Position(0)
@@ -60,9 +45,6 @@ NOTHING: Final = Overlay()
 BLOCKS_READ_MAX: Final = 256
 """In one reading of single entries. The whole of each is checked: together some 30 ms, after which
 other readers get their turn."""
-
-LOOK_TRIES: Final = 100
-"""A read transaction's meta page is written over by the second commit that comes behind it."""
 
 
 class Snapshot:
@@ -298,114 +280,3 @@ class Snapshot:
                 break  # the log goes on below what is written ahead
             more = cursor.next()
         yield from self._overlay.blocks(topic_id, first, last)
-
-
-class SnapshotEnvironment:
-    """A store opened for reading only, beside a live writer in another process."""
-
-    def __init__(self, env: lmdb.Environment, tables: Tables) -> None:
-        self._env = env
-        self._tables = tables
-        self._page_release = PageRelease(Path(env.path(), DATA_NAME))
-        self._journal = JournalReader(Path(env.path()), self._meta)
-
-    def __repr__(self) -> str:
-        return f"<SnapshotEnvironment, {self._page_release!r}>"
-
-    @contextmanager
-    def snapshot(self, *, damaged_too: bool = False) -> Iterator[Snapshot]:
-        """The store as of now.
-
-        Raises :class:`.StoreUnusable` when the file was cut off since it was opened or the broker
-        wants its pages back, and :class:`.StoreFailed` when LMDB meets a page that is none. Raises
-        :class:`.StoreUnusable` when the journal is damaged, too, unless ``damaged_too``: then
-        :attr:`Snapshot.faults` says how, and the snapshot has what is whole.
-        """
-        check_file(Path(self._env.path(), DATA_NAME))
-        try:
-            found = self._journal.read() if damaged_too else self._journal.read_whole()
-            with self._env.begin() as txn:
-                reading = WatchedReading(self._page_release, Path(self._env.path()), txn.id())
-                stored = Snapshot(txn, self._tables, reading)
-                has = JournalState.unpack(stored.get(Table.META, META_JOURNAL)).number
-                records = [each for each in found.records if each.number > has]
-                fitting = fit(stored, records, has) if found.faults else Fitting(records)
-                yield Snapshot(
-                    txn, self._tables, reading, fitting.records, fitting.gaps, found.faults
-                )
-        except lmdb.Error as error:
-            raise StoreFailed(f"cannot read the store: {error}") from error
-
-    def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """As :meth:`.Store.copy`. Raises :class:`StoreUnusable` when the journal is damaged."""
-        found = self._journal.read_whole()
-        copy_store(self._env, target, found.records, compact=compact)
-        self._page_release.forget()
-
-    def _meta(self, key: bytes) -> bytes | None:
-        with self._env.begin() as txn:
-            return txn.get(key, db=self._tables[Table.META])
-
-    def close(self) -> None:
-        """Give the reader slots back. Idempotent; every snapshot must be closed."""
-        self._env.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-def open_snapshot_environment(
-    path: str | os.PathLike[str], *, looked_at: bool = False
-) -> SnapshotEnvironment:
-    """Open a data directory for reading from ANOTHER process than the broker's.
-
-    LMDB takes a file once per process, and one that was open when the process was forked counts
-    as open in the child: open it after forking. Needs write permission on ``lock.mdb``, because
-    a reader must tell the writer which pages it still needs. ``looked_at``: its pages were, by
-    :func:`page_faults`. Raises :class:`StoreUnusable` and its kinds.
-    """
-    with _opened(path) as env:
-        if not looked_at:
-            refuse(Path(path, DATA_NAME), _faults(env, Path(path), WHAT_THERE_IS))
-        return SnapshotEnvironment(env, open_tables(env))
-
-
-def page_faults(path: str | os.PathLike[str]) -> list[PageFault]:
-    """What is wrong with the pages of a data directory, as of one commit.
-
-    Raises as :func:`open_snapshot_environment` does when it cannot be opened at all.
-    """
-    with _opened(path) as env:
-        faults = _faults(env, Path(path), EVERY_TABLE)
-        env.close()
-    return faults
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[lmdb.Environment]:
-    """An environment that is closed if something goes wrong."""
-    if not Path(path, DATA_NAME).is_file():
-        raise StoreUnusable(f"{os.fspath(path)} holds no Arneb store")
-    env = None
-    try:
-        env = open_lmdb(path, readonly=True)
-        yield env
-    except (lmdb.Error, OSError, StoreUnusable) as error:
-        if env is not None:
-            env.close()
-        if isinstance(error, StoreUnusable):
-            raise
-        raise StoreUnusable(f"cannot read the store in {os.fspath(path)}: {error}") from error
-
-
-def _faults(env: lmdb.Environment, path: Path, tables: Collection[Table]) -> list[PageFault]:
-    claimed = (path / LOCK_NAME).exists()
-    for _ in range(LOOK_TRIES):
-        with env.begin() as txn:
-            faults = look_at_transaction(path / DATA_NAME, txn.id(), claimed=claimed, tables=tables)
-        if faults is not None:
-            return faults
-    raise StoreUnusable(f"{path} changed {LOOK_TRIES} times while it was opened")

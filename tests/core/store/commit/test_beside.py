@@ -22,7 +22,7 @@ from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.store.journal.writing import JOURNAL_BYTES
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 

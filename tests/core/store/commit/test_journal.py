@@ -24,7 +24,8 @@ from arneb_core.store.format.schema import META_CLEAN, META_JOURNAL, Table, Topi
 from arneb_core.store.journal.aside import KEPT_PREFIX
 from arneb_core.store.journal.file import JOURNAL_BYTES_BEFORE, read_journal
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME, write_file
-from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
@@ -345,7 +346,7 @@ READ = """
 import sys
 from arneb_core.store.checking.check import check
 from arneb_core.store.format.schema import TopicId
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 with open_snapshot_environment(sys.argv[1]) as environment:
     print("ready", flush=True)
     for line in sys.stdin:

@@ -31,7 +31,7 @@ from arneb_core.store.format.schema import (
 from arneb_core.store.journal.aside import KEPT_MAX, keep_aside, kept_reports
 from arneb_core.store.journal.record import end_of_block
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.store_kit import (
     StoreModel,
     commit_small,

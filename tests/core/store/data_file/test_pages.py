@@ -19,7 +19,7 @@ from arneb_core.store.directory.directory import look_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.store_kit import StoreModel, entry
 
 

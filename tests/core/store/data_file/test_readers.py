@@ -25,7 +25,7 @@ SIZE = 1 << 20
 READER = """
 import sys, time
 from arneb_core.store.format.schema import Table
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 with open_snapshot_environment(sys.argv[1]) as environment, environment.snapshot() as snapshot:
     print("reading", flush=True)
     sys.stdin.readline()

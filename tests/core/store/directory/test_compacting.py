@@ -81,7 +81,7 @@ def test_a_store_that_another_process_reads_is_refused(data_dir: Path) -> None:
     model = filled_and_drained(data_dir)
     code = (
         "import sys\n"
-        "from arneb_core.store.reading.snapshot import open_snapshot_environment\n"
+        "from arneb_core.store.reading.snapshot_environment import open_snapshot_environment\n"
         f"with open_snapshot_environment({str(data_dir)!r}) as env, env.snapshot():\n"
         "    print('reading', flush=True)\n"
         "    sys.stdin.read()\n"

@@ -15,7 +15,7 @@ from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import pack_number
 from arneb_core.store.format.schema import META_FORMAT, Table
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 
 def contents(path: Path) -> dict[str, tuple[int, int, str]]:

@@ -24,7 +24,8 @@ from arneb_core.store.format.schema import (
     cursor_prefix,
 )
 from arneb_core.store.journal.overlay import can_be_laid_over, laid_over
-from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.store_kit import StoreModel, commit_small, entry
 
 A_CURSOR = cursor_prefix(TopicId(1), SubscriptionId(1)) + PLACE_SUFFIX

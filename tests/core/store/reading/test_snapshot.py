@@ -19,7 +19,8 @@ from arneb_core.store.environment import Store
 from arneb_core.store.format.block import cut_run
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId
-from arneb_core.store.reading.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.reading.snapshot import Snapshot
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry, read_log
 
 KEY = b"frontend/key"
@@ -268,7 +269,7 @@ def test_closing_under_an_open_snapshot_is_refused(
 READ = """
 import sys
 from arneb_core.store.format.schema import Table, TopicId
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 with open_snapshot_environment(sys.argv[1]) as environment:
     print("ready", flush=True)
     for line in sys.stdin:
@@ -301,7 +302,7 @@ def test_another_process_reads_beside_the_writer(store: Store) -> None:
 
 HOLD = """
 import sys
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 environment = open_snapshot_environment(sys.argv[1])
 with environment.snapshot():
     print("ready", flush=True)

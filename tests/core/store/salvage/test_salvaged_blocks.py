@@ -13,7 +13,7 @@ from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import LedgerRecord
 from arneb_core.store.format.schema import Table, TopicId, entry_key
-from arneb_core.store.reading.snapshot import open_snapshot_environment
+from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.store.salvage.salvage import NAMELESS
 from arneb_core.store.salvage.salvaging import salvage
 from arneb_core.testing.damaged_kit import LONG, PAGE_BYTES, logs_by_name, page_classes
