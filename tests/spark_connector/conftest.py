@@ -4,9 +4,11 @@ Without pyspark and pyarrow (the extra ``spark``) these tests are left out, and 
 tier without what it needs (the extra ``lake``), and it is said so.
 """
 
+import gc
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from importlib.util import find_spec
@@ -111,3 +113,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     gateway.proc.stdin.close()
     gateway.proc.wait(timeout=60)
     SparkContext._gateway = SparkContext._jvm = None
+    # The tests after these are not to be warned of sockets that Spark has left in cycles.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
