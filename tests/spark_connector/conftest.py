@@ -108,7 +108,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     yield session
     gateway: Any = SparkContext._gateway
     session.stop()
-    # The JVM would stay, with its memory, until the last test of the project.
+    # The JVM would stay, with its memory, until the garbage collector comes by.
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(timeout=60)

@@ -44,18 +44,31 @@ class Publisher:
             on_open_callback=lambda connection: connection.channel(
                 on_open_callback=self._channel_opened
             ),
+            on_open_error_callback=self._ended,
+            on_close_callback=self._ended,
         )
+        self._reason = "it was not opened"
 
     def __repr__(self) -> str:
         return f"<Publisher, {len(self._left)} left, {len(self._outstanding)} outstanding>"
 
     def run(self) -> int:
-        """Publish everything; returns how many messages were confirmed."""
-        self._connection.ioloop.start()
-        if self._left or self._outstanding:
-            missing = len(self._left) + len(self._outstanding)
-            raise PublishFailed(f"the connection ended with {missing} messages not confirmed")
+        """Publish everything; returns how many messages were confirmed. Raises
+        :class:`PublishFailed`."""
+        loop = self._connection.ioloop
+        try:
+            loop.start()
+        finally:
+            loop.close()
+        missing = len(self._left) + len(self._outstanding)
+        if missing:
+            raise PublishFailed(f"{missing} messages are not confirmed: {self._reason}")
         return self._last_tag
+
+    def _ended(self, _: Any, reason: BaseException) -> None:
+        """The connection is closed, whoever closed it, or could not be opened."""
+        self._reason = str(reason) or type(reason).__name__
+        self._connection.ioloop.stop()
 
     def _channel_opened(self, channel: pika.channel.Channel) -> None:
         self._channel = channel
@@ -75,8 +88,11 @@ class Publisher:
 
     def _answered(self, frame: Any) -> None:
         """A confirm: for one message, or for all up to this one."""
+        if not self._connection.is_open:
+            return  # one was refused before
         if not isinstance(frame.method, pika.spec.Basic.Ack):
-            raise PublishFailed(f"expected basic.ack, got {frame.method}")
+            self._connection.close(320, f"expected basic.ack, got {frame.method.NAME}")
+            return
         tag = frame.method.delivery_tag
         if frame.method.multiple:
             confirmed = {each for each in self._outstanding if each <= tag}
@@ -88,5 +104,4 @@ class Publisher:
         if self._left:
             self._publish()
         elif not self._outstanding:
-            self._connection.close()
-            self._connection.ioloop.stop()
+            self._connection.close()  # the loop stops when the broker has answered
