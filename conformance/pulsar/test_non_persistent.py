@@ -2,11 +2,15 @@
 
 import time
 
+import anyio
 import pulsar
 import pytest
 from conformance.pulsar.admin import Admin
-from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.conftest import BrokerUrls, Connect, Named
 from conformance.pulsar.helpers import assert_silent, drain, gather, numbers, payloads, send, take
+
+from arneb_pulsar.client import ProducerOptions
+from arneb_pulsar.client import connect as connect_ours
 
 EARLIEST = pulsar.InitialPosition.Earliest
 
@@ -89,3 +93,15 @@ def test_a_subscription_goes_with_its_last_consumer(
     assert admin.get(f"{local}/subscriptions") == []
     send(producer, numbers(3))
     assert admin.get(f"{local}/stats")["storageSize"] == 0
+
+
+def test_a_producer_makes_no_initial_subscription(
+    broker_urls: BrokerUrls, admin: Admin, topic: str
+) -> None:
+    async def come() -> None:
+        async with connect_ours(broker_urls.pulsar) as client:
+            await client.create_producer(topic, ProducerOptions(initial_subscription="keep"))
+
+    anyio.run(come)
+    local = f"/admin/v2/non-persistent/public/default/{topic.rpartition('/')[2]}"
+    assert admin.get(f"{local}/subscriptions") == []

@@ -363,4 +363,11 @@ PULSAR_MUTANTS: Final = (
         "    def describe(self) -> str:\n",
         ("tests/pulsar_frontend/test_reprs.py",),
     ),
+    Mutant(
+        "an initial subscription is made on a non-persistent topic",
+        PULSAR + "server/requests.py",
+        "effect.initial_subscription and effect.topic.is_persistent:",
+        "effect.initial_subscription:",
+        ("tests/pulsar_frontend/server/test_non_persistent.py",),
+    ),
 )

@@ -118,7 +118,7 @@ class Requests:
             await self._check_open(topic, effect.topic)
             self._check_demands(effect)
             version = await self._brought(effect.topic, effect.schema)
-            if effect.initial_subscription:
+            if effect.initial_subscription and effect.topic.is_persistent:
                 await self._make_initial(topic, effect.topic, effect.initial_subscription)
             await self._claim(topic, effect, version)
         except (CoreError, RequestRefused, IncompatibleSchema) as error:

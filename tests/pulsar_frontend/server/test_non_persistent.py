@@ -160,3 +160,13 @@ async def test_administrators_find_nothing_to_look_at(open_broker: OpenBroker) -
         assert await taker.silent()
         await publish(sender, b"4", first=3)
         assert await payloads(taker, 1) == [b"4"]
+
+
+async def test_an_initial_subscription_is_not_made(open_broker: OpenBroker) -> None:
+    """There is no first message that could wait for somebody; nor does it matter whether it may
+    be made."""
+    settings = {"allow_auto_subscription_creation": False}
+    async with open_broker(**settings) as running, connected(running.context) as (client,):
+        answer = await client.producer(NAME, initial_subscription_name="keep")
+        assert isinstance(answer, pb.CommandProducerSuccess)
+        assert not running.core.topics[NAME].subscriptions
