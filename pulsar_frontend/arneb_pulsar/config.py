@@ -1,6 +1,7 @@
 """Settings of the Pulsar frontend; the broker reads them from its configuration file."""
 
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ NOT_NEGATIVE: Final = (
     "max_consumers_per_subscription",
     "max_subscriptions_per_topic",
     "max_topics_per_namespace",
+    "inactive_topic_s",
     "key_shared_look_ahead_per_consumer",
     "key_shared_look_ahead_per_subscription",
 )
@@ -28,7 +30,6 @@ POSITIVE: Final = (
     "keep_alive_s",
     "probe_timeout_s",
     "outbox_bytes_max",
-    "inactive_topic_s",
     "inactive_check_s",
     "backlog_quota_check_s",
     "statistics_s",
@@ -149,10 +150,10 @@ class PulsarConfig:
     """Delete topics that nobody uses, where no policy says otherwise."""
 
     inactive_topic_s: int = field(
-        default=60, metadata={"also": "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"}
+        default=0, metadata={"also": "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"}
     )
     """A topic without producers and subscriptions is deleted after so long, unless it retains
-    messages."""
+    messages; 0 = as long as `inactive_check_s`."""
 
     inactive_check_s: float = field(
         default=60.0, metadata={"also": "brokerDeleteInactiveTopicsFrequencySeconds"}
@@ -314,7 +315,9 @@ class PulsarConfig:
             auto_topic=AutoTopicCreation(
                 self.allow_auto_topic_creation, self.auto_topic_partitions
             ),
-            inactive=InactiveTopics(self.delete_inactive_topics, self.inactive_topic_s),
+            inactive=InactiveTopics(
+                self.delete_inactive_topics, self.inactive_topic_s or ceil(self.inactive_check_s)
+            ),
             auto_subscription=self.allow_auto_subscription_creation,
             deduplication=self.deduplication,
             max_producers=self.max_producers_per_topic,

@@ -85,6 +85,20 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_messages.py",),
     ),
     Mutant(
+        "a batch that is shown has the number of its first message",
+        PULSAR + "admin/messages.py",
+        "    number = offset + messages_in(entry) - 1\n",
+        "    number = offset\n",
+        (TESTS + "admin/test_messages.py",),
+    ),
+    Mutant(
+        "topics may be idle for a minute, however often they are looked for",
+        PULSAR + "config.py",
+        "self.inactive_topic_s or ceil(self.inactive_check_s)",
+        "self.inactive_topic_s or 60",
+        DEFAULTS_TESTS,
+    ),
+    Mutant(
         "numbers of 64 bits are written as Java cannot read them",
         PULSAR + "admin/messages.py",
         "    if isinstance(value, int) and value >> 63 == 1:\n",

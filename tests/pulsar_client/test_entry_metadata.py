@@ -2,8 +2,11 @@
 the topic it is."""
 
 import time
+import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
+import anyio
 import pytest
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from tests.pulsar_client.conftest import Broker, OwnArneb
@@ -107,6 +110,26 @@ async def test_all_that_is_asked_for_again_comes_again_with_its_number(
             await got(consumer, 4)
             consumer.redeliver_unacknowledged()
         assert [int(each.data) for each in await got(consumer, 12)] == list(range(12))
+
+
+def test_who_looks_over_http_is_told_the_number_of_an_entrys_last_message(
+    telling: Broker, topic: str
+) -> None:
+    async def fill() -> None:
+        async with connect(telling.pulsar_url) as client:
+            await filled(client, topic)
+
+    anyio.run(fill)
+    place = topic.replace("://", "/")
+    told = []
+    for count in range(1, 9):
+        url = f"{telling.http_url}/admin/v2/{place}/examinemessage?initialPosition=earliest"
+        with urllib.request.urlopen(f"{url}&messagePosition={count}", timeout=10) as answer:
+            told.append(int(answer.headers["X-Pulsar-Broker-Entry-METADATA-index"]))
+            stored = answer.headers["X-Pulsar-Broker-Entry-METADATA-timestamp"]
+            age = datetime.now(UTC) - datetime.fromisoformat(stored)
+            assert abs(age) < timedelta(minutes=1)
+    assert told == [0, 1, 2, 5, 8, 9, 10, 11]
 
 
 async def test_nobody_is_told_who_did_not_ask(broker: Broker, topic: str) -> None:

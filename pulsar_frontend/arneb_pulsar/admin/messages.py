@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from arneb_core.api.entry import HEADER_BYTES, Origin
+from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_core.api.position import Position, render
 from arneb_pulsar.session.translation import translate
 from arneb_pulsar.wire.checksum import split_body
@@ -36,6 +36,8 @@ TIMES: Final = "publish_time", "event_time", "deliver_at_time"
 BYTES: Final = "encryption_param", "schema_version", "ordering_key"
 """Fields of metadata that headers of their own names tell, if they are there."""
 
+STORED: Final = PREFIX + "Broker-Entry-METADATA-timestamp"
+NUMBER: Final = PREFIX + "Broker-Entry-METADATA-index"
 UNCOMMITTED: Final = PREFIX + "txn-uncommitted"
 ABORTED: Final = PREFIX + "txn-aborted"
 
@@ -62,6 +64,13 @@ def message_of(place: Position, entry: bytes) -> tuple[list[Header], bytes]:
         told.append(("batch-size", str(len(body) - len(head))))
     headers += [(PREFIX + name, quote(value, safe=SAFE)) for name, value in told]
     return headers, payload
+
+
+def of_the_broker(entry: bytes, offset: int) -> list[Header]:
+    """What clients that read it are told of an entry: when it was stored, and which message of its
+    topic the last one in it is."""
+    number = offset + messages_in(entry) - 1
+    return [(STORED, _time(read_header(entry).publish_time_ms)), (NUMBER, str(number))]
 
 
 def _told(metadata: MessageMetadata) -> list[Header]:

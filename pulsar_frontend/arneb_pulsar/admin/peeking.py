@@ -15,7 +15,13 @@ from pyroaring import BitMap64
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import BYTES, AdminError, AdminReply, AdminRequest
-from arneb_pulsar.admin.messages import ABORTED, PREFIX, UNCOMMITTED, message_of
+from arneb_pulsar.admin.messages import (
+    ABORTED,
+    PREFIX,
+    UNCOMMITTED,
+    message_of,
+    of_the_broker,
+)
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.subscriptions import nth_waiting, place_of
@@ -121,7 +127,11 @@ async def _message(
         found = None if place is None else await topic.entry_at(place)
         if place is None or found is None:
             raise AdminError(404, otherwise)
-        return await _shown(request, place, found)
+        reply = await _shown(request, place, found)
+        if not context.config.expose_broker_entry_metadata:
+            return reply
+        told = of_the_broker(found, await topic.offset_of(place))
+        return replace(reply, headers=[*reply.headers, *told])
 
 
 async def _shown(request: AdminRequest, place: Position, found: bytes) -> AdminReply:

@@ -3,9 +3,12 @@
 from base64 import b64decode
 
 import pytest
+from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import body_of, connected
 
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.position import position
+from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -89,3 +92,31 @@ def test_what_cannot_be_unpacked_is_shown_as_it_is() -> None:
     metadata = message(compression=pb.ZSTD, uncompressed_size=100)
     headers, payload = shown(metadata, b"no such thing")
     assert (dict(headers)["X-Pulsar-compression"], payload) == ("ZSTD", b"no such thing")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("exposed", [True, False])
+async def test_the_brokers_own_words_are_told_where_they_are_exposed(
+    open_broker: OpenBroker, exposed: bool
+) -> None:
+    """An entry has the number of its last message, as where consumers are told."""
+    settings = {"expose_broker_entry_metadata": exposed}
+    async with open_broker(**settings) as running, connected(running.context) as (client,):
+        await client.producer("t")
+        await client.publish(b"a", b"b")
+        body = body_of(b"batch", num_messages_in_batch=3)
+        await client.send(pb.CommandSend(producer_id=1, sequence_id=2, num_messages=3), body=body)
+        await client.take(3)
+        log = "/admin/v2/persistent/public/default/t"
+        for path, number in (
+            ("subscription/none/position/1", "0"),
+            ("examinemessage?initialPosition=earliest&messagePosition=2", "1"),
+            ("ledger/1/entry/2", "4"),
+        ):
+            path, _, query = path.partition("?")
+            asked = dict(each.split("=") for each in query.split("&") if each)
+            reply = await answer(running.context, "GET", f"{log}/{path}", asked, b"", "here")
+            told = dict(reply.headers)
+            found = told.get("X-Pulsar-Broker-Entry-METADATA-index")
+            assert (reply.status, found) == (200, number if exposed else None)
+            assert ("X-Pulsar-Broker-Entry-METADATA-timestamp" in told) is exposed

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from arneb.settings import ConfigInvalid, read_settings
+from arneb.settings import ConfigInvalid, by_our_names, read_settings
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.namespaces.defaults import NO_DEFAULTS, DefaultPolicies
 from arneb_pulsar.namespaces.policies import Policies
@@ -73,6 +73,23 @@ def test_every_key_is_taken_by_its_name_in_pulsar() -> None:
     assert len(PULSARS) == len(fields(DefaultPolicies))
     assert config.defaults.joined(Policies()) == FOUND
     assert config.policies == config.defaults.joined(PulsarConfig().policies)
+
+
+@pytest.mark.parametrize(
+    ("given", "idle_s"),
+    [
+        ({}, 60),
+        ({"brokerDeleteInactiveTopicsFrequencySeconds": 2}, 2),
+        ({"brokerDeleteInactiveTopicsFrequencySeconds": 0.5}, 1),
+        ({"brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": 7}, 7),
+        ({"inactive_check_s": 2, "inactive_topic_s": 7}, 7),
+    ],
+)
+def test_topics_may_be_idle_as_long_as_until_they_are_looked_for_unless_it_is_said(
+    given: dict[str, object], idle_s: int
+) -> None:
+    config = read_settings(PulsarConfig, by_our_names(PulsarConfig, given), {}, "pulsar")
+    assert config.policies.inactive == InactiveTopics(True, idle_s)
 
 
 def test_what_is_not_bounded_is_not_said() -> None:
