@@ -397,6 +397,13 @@ def test_modes_exclude_each_other(first: type | None, then: type, text: str) -> 
         play << Leave(())
 
 
+def test_confirms_that_are_selected_without_waiting_hold_and_are_not_answered() -> None:
+    with opened() as play:
+        play >> client(Confirm.Select, nowait=True)
+        play >> publishes(b"a")
+        play >> Committed(play.appended().token) << sent(Basic.Ack, delivery_tag=1)
+
+
 def test_selecting_confirms_again_starts_no_new_count() -> None:
     with confirming() as play:
         play >> publishes(b"a")
