@@ -21,7 +21,7 @@ import trio
 from bench.load import LoadGenerator, compile_generator
 from conformance.brokers.process import Address
 
-from arneb.cluster_routing import AMQP, AmqpClients
+from arneb.clustered.routing import AMQP, AmqpClients
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
 from arneb_amqp.server.admitted import Admitting

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from arneb.described_settings import described_tables
+from arneb.settings.described import described_tables
 
 PAGE: Final = Path(__file__).parent / "guide" / "settings.md"
 

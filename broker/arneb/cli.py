@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from arneb import __version__
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 USAGE_STATUS: Final = 2
 INTERRUPTED_STATUS: Final = 128 + signal.SIGINT

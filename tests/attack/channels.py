@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.attack.running import AttackedBroker
 
-from arneb.garbage import GIVE_BACKS, LOOK_S
+from arneb.runtime.garbage import GIVE_BACKS, LOOK_S
 
 CONNECTIONS: Final = 50
 CHANNELS_EACH: Final = 2_000

@@ -9,11 +9,11 @@ from typing import Any
 
 import trio
 
-from arneb import process
-from arneb.audit_log import NO_AUDIT, AuditLog
-from arneb.config import Config, load_config
 from arneb.ctl.calling import Answer, SocketCaller
-from arneb.reloading import Reloading
+from arneb.logs.audit_log import NO_AUDIT, AuditLog
+from arneb.node import process
+from arneb.settings.config import Config, load_config
+from arneb.settings.reloading import Reloading
 
 
 class Signals(AsyncIterator[int]):

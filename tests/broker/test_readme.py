@@ -18,8 +18,8 @@ from typing import Final
 
 import pytest
 
-from arneb.config import Config, load_config
 from arneb.demo.process import BrokerProcess
+from arneb.settings.config import Config, load_config
 
 README: Final = Path(__file__).resolve().parents[2] / "README.md"
 BLOCK: Final = re.compile(

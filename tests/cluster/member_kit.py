@@ -17,12 +17,12 @@ from starlette.routing import Route
 
 from arneb.clustered import member
 from arneb.clustered.pulsar_service import client_options
-from arneb.config import Config, load_config
 from arneb.control.serving import NotPossible
 from arneb.http.server import serve_http
-from arneb.listeners import Listeners
-from arneb.node import Node, listens
-from arneb.shard_settings import ClusterShardTable
+from arneb.listening.listeners import Listeners
+from arneb.node.node import Node, listens
+from arneb.settings.config import Config, load_config
+from arneb.settings.shards import ClusterShardTable
 from arneb_pulsar.client import ClientOptions
 from arneb_pulsar.client.testing import FakeBroker
 

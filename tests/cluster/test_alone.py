@@ -22,7 +22,7 @@ def test_a_broker_that_is_alone_does_not_import_the_cluster(tmp_path: Path) -> N
         assert broker.wait(20) == 0
         imported.seek(0)
         found = {line.rpartition("|")[2].strip() for line in imported}
-    assert {"arneb.run", "arneb_amqp.server", "arneb_pulsar.server"} <= found
+    assert {"arneb.servers.run", "arneb_amqp.server", "arneb_pulsar.server"} <= found
     assert not {each for each in found if each.startswith(("arneb_cluster", "arneb.cluster"))} - {
-        "arneb.cluster_settings"
+        "arneb.settings.cluster"
     }

@@ -20,11 +20,11 @@ from tests.cluster.member_kit import (
     until_it_does,
 )
 
-from arneb import ending
 from arneb.ctl.calling import Answer
 from arneb.ctl.exits import ExitCode
 from arneb.ctl.program import run
-from arneb.ending import STOP_WITHIN_S
+from arneb.runtime import ending
+from arneb.runtime.ending import STOP_WITHIN_S
 from arneb_cluster.protocol.entries import Record, parse_entry
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import EngineBroken, StoreUnusable

@@ -25,10 +25,10 @@ from tests.cluster.member_kit import (
 )
 from tests.pulsar_frontend.raw_client import RawClient
 
-from arneb.asking_shards import url_of_shard
 from arneb.clustered import member
+from arneb.clustered.asking_shards import url_of_shard
 from arneb.control.serving import NotPossible
-from arneb.shard_settings import ClusterShardTable
+from arneb.settings.shards import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.supervision import sole_error
 from arneb_core.store.checking.check import check

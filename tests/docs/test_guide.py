@@ -13,11 +13,11 @@ import pika
 import pytest
 from tests.broker.conftest import FakeCore, a_subscription
 
-from arneb.alarms import AlarmStatistics
 from arneb.cli import COMMANDS
-from arneb.config import Config
 from arneb.demo.process import BrokerProcess
 from arneb.metrics.own import broker_figures, topic_figures
+from arneb.monitoring.alarms import AlarmStatistics
+from arneb.settings.config import Config
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.consumer_arguments import CONSUMER_ARGUMENTS
 from arneb_amqp.topology.queues.options import ARGUMENTS, Argument

@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from arneb.config import load_config
 from arneb.demo.process import BrokerProcess
+from arneb.settings.config import load_config
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = REPOSITORY / "deploy"

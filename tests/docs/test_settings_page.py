@@ -5,8 +5,8 @@ from pathlib import Path
 
 from docs import settings_page
 
-from arneb.config import Config, load_config
-from arneb.described_settings import described_tables
+from arneb.settings.config import Config, load_config
+from arneb.settings.described import described_tables
 
 ROW = re.compile(r"^\| `(?P<key>\w+)` \| (?P<value>.*?) \| (?P<default>.*?) \| (?P<text>.+) \|$")
 TABLE = re.compile(r"^## `(?P<brackets>\[+[\w.]+\]+)`$")

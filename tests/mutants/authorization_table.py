@@ -11,10 +11,10 @@ PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AUTHORIZER: Final = PULSAR + "authorization/authorizer.py"
 MODEL: Final = ("tests/pulsar_frontend/authorization/test_authorizer.py",)
 COMMANDS: Final = ("tests/pulsar_frontend/server/test_rules.py",)
-ROUTES: Final = ("tests/broker/test_pulsar_rules.py",)
-OWN_PATHS: Final = ("tests/broker/test_http_rules.py",)
-CERTIFICATES: Final = ("tests/broker/test_certificates.py",)
-PRINCIPALS: Final = ("tests/broker/test_principals.py",)
+ROUTES: Final = ("tests/broker/http/test_pulsar_rules.py",)
+OWN_PATHS: Final = ("tests/broker/http/test_rules.py",)
+CERTIFICATES: Final = ("tests/broker/listening/test_certificates.py",)
+PRINCIPALS: Final = ("tests/broker/logins/test_principals.py",)
 
 AUTHORIZATION_MUTANTS: Final = (
     Mutant(
@@ -162,14 +162,14 @@ AUTHORIZATION_MUTANTS: Final = (
     ),
     Mutant(
         "a user of this machine is a super user from everywhere",
-        "broker/arneb/principals.py",
+        "broker/arneb/logins/principals.py",
         "        if user is None or self._is_loopback_only(user.name):\n",
         "        if user is None:\n",
         PRINCIPALS,
     ),
     Mutant(
         "roles are users though the settings say that they are not",
-        "broker/arneb/principals.py",
+        "broker/arneb/logins/principals.py",
         "role if self._same_names else None",
         "role",
         PRINCIPALS,
@@ -197,14 +197,14 @@ AUTHORIZATION_MUTANTS: Final = (
     ),
     Mutant(
         "a certificate that was renewed is not shown",
-        "broker/arneb/certificates.py",
+        "broker/arneb/listening/certificates.py",
         "        listener.handshakes.use(context)\n",
         "",
         CERTIFICATES,
     ),
     Mutant(
         "certificates are read while they are being written",
-        "broker/arneb/certificates.py",
+        "broker/arneb/listening/certificates.py",
         "            settled = seen == each.looked\n",
         "            settled = True\n",
         CERTIFICATES,

@@ -213,7 +213,7 @@ CLUSTER_NODE_MUTANTS: Final = (
         "broker/arneb/http/leased.py",
         "            if not lease.holds:\n                raise LeaseEnded",
         "            if False:\n                raise LeaseEnded",
-        ("tests/broker/test_leased.py",),
+        ("tests/broker/http/test_leased.py",),
     ),
     Mutant(
         "a lease that came back unseen leaves those waiting who saw it end",
@@ -301,9 +301,9 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "a broker that is alone has the cluster in its process",
-        "broker/arneb/node.py",
-        "from arneb.observed import node_name\n",
-        "import arneb_cluster\nfrom arneb.observed import node_name\n",
+        "broker/arneb/node/node.py",
+        "from arneb.monitoring.observed import node_name\n",
+        "import arneb_cluster\nfrom arneb.monitoring.observed import node_name\n",
         ("tests/cluster/test_alone.py",),
     ),
     Mutant(

@@ -293,7 +293,7 @@ COPIES_MUTANTS: Final = (
     ),
     Mutant(
         "a node that lacks something while it runs waits until somebody starts it",
-        "broker/arneb/node.py",
+        "broker/arneb/node/node.py",
         "            if is_again:\n                self._move(NodeState.STARTING)\n",
         "            if False:\n                self._move(NodeState.STARTING)\n",
         COPIES_TESTS,

@@ -12,7 +12,7 @@ OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
 EFFECTS: Final = ("tests/amqp_frontend/server/test_effects.py",)
 RETURNS: Final = ("tests/amqp_frontend/session/publish/test_returns.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
-HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
+HANDSHAKES: Final = ("tests/broker/listening/test_handshakes.py",)
 PROXY_HEADERS: Final = ("tests/core/api/test_proxy_protocol.py",)
 AFTER_DISPATCH: Final = ("tests/core/engine/test_after_dispatch.py",)
 
@@ -125,14 +125,14 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "a handshake is worked at by the event loop",
-        "broker/arneb/handshakes.py",
+        "broker/arneb/listening/handshakes.py",
         "await trio.to_thread.run_sync(begun.tls.do_handshake, limiter=self._limiter)",
         "begun.tls.do_handshake()",
         HANDSHAKES,
     ),
     Mutant(
         "all who come shake hands at once",
-        "broker/arneb/handshakes.py",
+        "broker/arneb/listening/handshakes.py",
         "(begun.tls.do_handshake, limiter=self._limiter)",
         "(begun.tls.do_handshake)",
         HANDSHAKES,

@@ -8,7 +8,7 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 HELD: Final = "core/arneb_core/store/journal/held.py"
-BACKUP_TESTS: Final = ("tests/broker/test_backup_command.py",)
+BACKUP_TESTS: Final = ("tests/broker/commands/test_backup.py",)
 COMMITS: Final = "core/arneb_core/store/commit/commits.py"
 REPLICA: Final = "cluster/arneb_cluster/replica.py"
 ORDERED: Final = "cluster/arneb_cluster/ordered.py"
@@ -210,14 +210,14 @@ HELD_MUTANTS: Final = (
     ),
     Mutant(
         "nobody is asked for the backup of a shard's directory that is named from beside it",
-        "broker/arneb/shard_settings.py",
+        "broker/arneb/settings/shards.py",
         "    whole = Path(os.path.realpath(directory))\n",
         "    whole = directory\n",
         BACKUP_TESTS,
     ),
     Mutant(
         "nobody is asked for the backup of a node whose directory stands in one called shards",
-        "broker/arneb/shard_settings.py",
+        "broker/arneb/settings/shards.py",
         " or (whole / CONTROL_NAME).exists():\n",
         ":\n",
         BACKUP_TESTS,

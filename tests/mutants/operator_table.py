@@ -8,12 +8,12 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 BROKER: Final = "broker/arneb/"
-CONTROL_TESTS: Final = ("tests/broker/test_control.py",)
-NODE_TESTS: Final = ("tests/broker/test_node.py",)
-AUDIT_TESTS: Final = ("tests/broker/test_audit_log.py",)
+CONTROL_TESTS: Final = ("tests/broker/control/test_serving.py",)
+NODE_TESTS: Final = ("tests/broker/node/test_node.py",)
+AUDIT_TESTS: Final = ("tests/broker/logs/test_audit_log.py",)
 PROGRAM_TESTS: Final = ("tests/broker/ctl/test_program.py",)
 
-STARTED_TESTS: Final = ("tests/broker/test_started.py",)
+STARTED_TESTS: Final = ("tests/broker/servers/test_started.py",)
 
 OPERATOR_MUTANTS: Final = (
     Mutant(
@@ -39,7 +39,7 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "the control socket goes with the broker that is stopped",
-        BROKER + "node.py",
+        BROKER + "node/node.py",
         '            self._say("the broker is stopped, its process goes on")\n',
         "            return\n",
         (*CONTROL_TESTS, *NODE_TESTS),
@@ -60,7 +60,7 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "a running broker is reset",
-        BROKER + "node.py",
+        BROKER + "node/node.py",
         "        if self.state is not NodeState.STOPPED:\n            raise NotPossible("
         '"expected a broker',
         "        if self.state is NodeState.LEAVING:\n            raise NotPossible("
@@ -69,14 +69,14 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "a broker that is started again takes other ports",
-        BROKER + "node.py",
+        BROKER + "node/node.py",
         "                name: replace(address, port=bound[name][0].port)\n",
         "                name: address\n",
         NODE_TESTS,
     ),
     Mutant(
         "readiness ends only with the process",
-        BROKER + "node.py",
+        BROKER + "node/node.py",
         "        return self.state is NodeState.RUNNING\n",
         "        return self.state in (NodeState.RUNNING, NodeState.DRAINING)\n",
         (*NODE_TESTS, *CONTROL_TESTS),
@@ -90,14 +90,14 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "the audit log shows what was sent whole",
-        BROKER + "audit_log.py",
+        BROKER + "logs/audit_log.py",
         'return {name: _short(value) if name in allowed else "…" for',
         "return {name: _short(value) for",
         AUDIT_TESTS,
     ),
     Mutant(
         "a password is among the fields that the audit log shows",
-        BROKER + "audit_log.py",
+        BROKER + "logs/audit_log.py",
         '    "users": frozenset({"tags"}),\n',
         '    "users": frozenset({"tags", "password"}),\n',
         AUDIT_TESTS,
@@ -119,14 +119,14 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "an audit file that was moved away is written on",
-        BROKER + "audit_log.py",
+        BROKER + "logs/audit_log.py",
         "            if self._fd < 0 or self._is_moved():\n",
         "            if self._fd < 0:\n",
         AUDIT_TESTS,
     ),
     Mutant(
         "a secret is shown among the settings",
-        BROKER + "shown_settings.py",
+        BROKER + "settings/shown.py",
         "        case str() if is_secret(name) and value:\n            return HIDDEN\n",
         "",
         PROGRAM_TESTS,
@@ -140,21 +140,21 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "a key of rabbitmq.conf that nobody knows is passed over",
-        BROKER + "rabbitmq_conf.py",
+        BROKER + "settings/rabbitmq/conf.py",
         "    raise KeyError(key)\n",
         '    file.note(key, "it is not known")\n',
-        ("tests/broker/test_rabbitmq_conf.py",),
+        ("tests/broker/settings/rabbitmq/test_conf.py",),
     ),
     Mutant(
         "guest may come from elsewhere because a file says nothing of him",
-        BROKER + "rabbitmq_conf.py",
+        BROKER + "settings/rabbitmq/conf.py",
         'is_local = file.user.get("loopback_only", name == "guest")',
         'is_local = file.user.get("loopback_only", False)',
-        ("tests/broker/test_rabbitmq_conf.py",),
+        ("tests/broker/settings/rabbitmq/test_conf.py",),
     ),
     Mutant(
         "systemd is told that a broker is ready before its ports are open",
-        BROKER + "node.py",
+        BROKER + "node/node.py",
         "                    nursery.start_soon(end_if_broken, core, self._say)\n",
         "                    self._manager.ready()\n"
         "                    nursery.start_soon(end_if_broken, core, self._say)\n",
@@ -162,7 +162,7 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "nothing is collected on a node that only follows",
-        BROKER + "node.py",
+        BROKER + "node/node.py",
         "                await serve_member(config, listeners, self._say, self)",
         "                with starting():\n"
         "                    await serve_member(config, listeners, self._say, self)",

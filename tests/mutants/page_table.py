@@ -234,10 +234,10 @@ PAGE_MUTANTS: Final = (
     ),
     Mutant(
         "a queue of delayed messages is called empty",
-        "broker/arneb/diagnosis.py",
+        "broker/arneb/monitoring/diagnosis.py",
         "    if of.messages or of.delayed:\n",
         "    if of.messages:\n",
-        ("tests/broker/test_diagnosis.py",),
+        ("tests/broker/monitoring/test_diagnosis.py",),
     ),
     Mutant(
         "a session that has ended goes on at a node that does not lead",

@@ -8,9 +8,9 @@ PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
 PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py",)
-HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
-PLAIN_TESTS: Final = ("tests/broker/test_http_plain.py",)
-PACE_TESTS: Final = ("tests/broker/test_pace.py",)
+HTTP_TESTS: Final = ("tests/broker/http/test_server.py",)
+PLAIN_TESTS: Final = ("tests/broker/http/test_plain.py",)
+PACE_TESTS: Final = ("tests/broker/http/test_pace.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 
 STOP_TESTS: Final = ("tests/core/engine/test_engine_stops.py",)
@@ -49,7 +49,7 @@ PROTOCOL_MUTANTS: Final = (
         BROKER + "http/asgi.py",
         '    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])\n',
         "    said = reason[:PHRASE_CHARS_MAX]\n",
-        ("tests/broker/test_http.py",),
+        ("tests/broker/http/test_app.py",),
     ),
     Mutant(
         "a slow body is waited for for ever",
@@ -240,7 +240,7 @@ PROTOCOL_MUTANTS: Final = (
         BROKER + "http/pages.py",
         "                    reader.scope.cancel()\n",
         "                    pass\n",
-        ("tests/broker/test_http.py",),
+        ("tests/broker/http/test_app.py",),
     ),
     Mutant(
         "who holds nothing is looked at for ever",
@@ -265,10 +265,10 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "one connection is accepted in each pass of the loop",
-        BROKER + "accepting.py",
+        BROKER + "listening/accepting.py",
         "                self._take_more()\n",
         "",
-        ("tests/broker/test_accepting.py",),
+        ("tests/broker/listening/test_accepting.py",),
     ),
     Mutant(
         "a list of very many does not ask first",
@@ -313,20 +313,20 @@ PROTOCOL_MUTANTS: Final = (
         BROKER + "http/guarded.py",
         '        if scope["path"] in self._open_paths or await self._admits(scope):\n',
         "        if True:\n",
-        ("tests/broker/test_access.py",),
+        ("tests/broker/listening/test_access.py",),
     ),
     Mutant(
         "as long as nobody was named nobody is asked",
         BROKER + "http/guarded.py",
         "        if not (self._authenticator.asks or self._users):\n",
         "        if not (self._authenticator.asks or self._has_named()):\n",
-        ("tests/broker/test_access.py",),
+        ("tests/broker/listening/test_access.py",),
     ),
     Mutant(
         "guest reads the data API beside users who were named",
         BROKER + "http/guarded.py",
         "        if is_guest and (self._has_named() or self._authenticator.asks):\n",
         "        if is_guest and self._authenticator.asks:\n",
-        ("tests/broker/test_access.py",),
+        ("tests/broker/listening/test_access.py",),
     ),
 )

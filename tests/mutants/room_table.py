@@ -74,17 +74,17 @@ ROOM_MUTANTS: Final = (
     ),
     Mutant(
         "the disk alarm does not see what the store can use again",
-        BROKER + "watermarks.py",
+        BROKER + "settings/watermarks.py",
         "disk.f_bavail * disk.f_frsize + room_inside()",
         "disk.f_bavail * disk.f_frsize",
-        ("tests/broker/test_alarms.py",),
+        ("tests/broker/monitoring/test_alarms.py",),
     ),
     Mutant(
         "strangers get the last descriptors",
-        BROKER + "accepting.py",
+        BROKER + "listening/accepting.py",
         "            if not self._is_reserved(stream.socket.fileno()):\n",
         "            if stream.socket.fileno() >= 0:\n",
-        ("tests/broker/test_accepting.py",),
+        ("tests/broker/listening/test_accepting.py",),
     ),
     Mutant(
         "the data file is opened anew to grow",

@@ -163,7 +163,7 @@ ROUTING_MUTANTS: Final = (
     ),
     Mutant(
         "a node that leads no more takes clients all the same",
-        "broker/arneb/cluster_routing.py",
+        "broker/arneb/clustered/routing.py",
         "        if not isinstance(self._placements.of(namespace), Here):\n"
         "            raise NotServed(f\"node '{self._node}' does not lead {namespace}\")\n",
         "",

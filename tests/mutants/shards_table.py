@@ -12,14 +12,14 @@ ACCESS: Final = "core/arneb_core/access/"
 DIVISION: Final = "cluster/arneb_cluster/routing/division.py"
 SHARDS_TESTS: Final = ("tests/cluster/test_shards.py",)
 DIVISION_TESTS: Final = ("tests/cluster/routing/test_division.py",)
-SETTINGS_TESTS: Final = ("tests/broker/test_shard_settings.py",)
-TARGETS_TESTS: Final = ("tests/broker/test_targets.py",)
-GATHERING_TESTS: Final = ("tests/broker/test_gathering.py",)
-GATHERED_TESTS: Final = ("tests/broker/test_gathered.py",)
+SETTINGS_TESTS: Final = ("tests/broker/settings/test_shards.py",)
+TARGETS_TESTS: Final = ("tests/broker/http/test_targets.py",)
+GATHERING_TESTS: Final = ("tests/broker/http/test_gathering.py",)
+GATHERED_TESTS: Final = ("tests/broker/http/test_gathered.py",)
 WHOLE: Final = "broker/arneb/http/whole_answers.py"
-WHOLE_TESTS: Final = ("tests/broker/test_whole_answers.py",)
-ASKING: Final = "broker/arneb/asking_shards.py"
-ASKING_TESTS: Final = ("tests/broker/test_asking_shards.py",)
+WHOLE_TESTS: Final = ("tests/broker/http/test_whole_answers.py",)
+ASKING: Final = "broker/arneb/clustered/asking_shards.py"
+ASKING_TESTS: Final = ("tests/broker/clustered/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
 
 SHARE_TESTS: Final = ("tests/broker/clustered/test_share.py",)
@@ -36,14 +36,14 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "two shards may have one namespace",
-        "broker/arneb/shard_settings.py",
+        "broker/arneb/settings/shards.py",
         "                if (other := found.setdefault(one, each.name)) != each.name:\n",
         '                if (other := found.setdefault(one, each.name)) == "":\n',
         SETTINGS_TESTS,
     ),
     Mutant(
         "a shard is kept in the directory of the first one",
-        "broker/arneb/shard_settings.py",
+        "broker/arneb/settings/shards.py",
         "    return data_dir / DIRECTORY / shard\n",
         "    return data_dir\n",
         SETTINGS_TESTS,
@@ -103,7 +103,7 @@ SHARDS_MUTANTS: Final = (
         "broker/arneb/http/caught_up.py",
         "                await self._catch_up()\n",
         "                await trio.lowlevel.checkpoint()\n",
-        ("tests/broker/test_caught_up.py",),
+        ("tests/broker/http/test_caught_up.py",),
     ),
     Mutant(
         "a shard's leader does not hear of users that are changed later",
@@ -475,9 +475,9 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "an audit record does not say which shard was changed",
-        "broker/arneb/audit_log.py",
+        "broker/arneb/logs/audit_log.py",
         "        if label := shard_label():\n",
         '        if label := "":\n',
-        ("tests/broker/test_shard_label.py",),
+        ("tests/broker/logs/test_shard_label.py",),
     ),
 )

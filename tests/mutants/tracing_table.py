@@ -10,7 +10,7 @@ from tests.mutants.table import Mutant
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 TRACING_TESTS: Final = ("tests/amqp_frontend/server/test_tracing.py",)
 
-PULSAR_TRACES: Final = ("tests/broker/test_pulsar_traces.py",)
+PULSAR_TRACES: Final = ("tests/broker/monitoring/test_pulsar_traces.py",)
 
 EVENT_TESTS: Final = ("tests/amqp_frontend/server/test_event_exchange.py",)
 
@@ -74,28 +74,28 @@ TRACING_MUTANTS: Final = (
     ),
     Mutant(
         "a span begins a trace of its own",
-        "broker/arneb/traces.py",
+        "broker/arneb/monitoring/traces.py",
         "            _PROPAGATOR.extract({PARENT: parent[0], STATE: parent[1]}),\n",
         "            None,\n",
-        ("tests/broker/test_traces.py",),
+        ("tests/broker/monitoring/test_traces.py",),
     ),
     Mutant(
         "whoever looks on last is the only one",
         AMQP + "topology/topology.py",
         "        self.tracing = Several(wanted) if len(wanted) > 1 else next(iter(wanted), None)\n",
         "        self.tracing = next(iter(wanted[-1:]), None)\n",
-        ("tests/broker/test_traces.py",),
+        ("tests/broker/monitoring/test_traces.py",),
     ),
     Mutant(
         "what of a batch was delivered before is traced again",
-        "broker/arneb/pulsar_traces.py",
+        "broker/arneb/monitoring/pulsar_traces.py",
         "                if message[0] < 0 or mask >> message[0] & 1:\n",
         "                if True:\n",
         PULSAR_TRACES,
     ),
     Mutant(
         "what cannot be read ends the producer's connection",
-        "broker/arneb/pulsar_traces.py",
+        "broker/arneb/monitoring/pulsar_traces.py",
         "    except ValueError:\n        return",
         "    except KeyError:\n        return",
         PULSAR_TRACES,

@@ -234,7 +234,7 @@ TRANSACTION_MUTANTS: Final = (
         CORE + "store/reading/kept.py",
         "            elif kind is CursorKind.HOLES:\n                holes[chunk]",
         "            elif False:\n                holes[chunk]",
-        ("tests/broker/test_store_check.py",),
+        ("tests/broker/store/test_check.py",),
     ),
     Mutant(
         "a message in a transaction whose header is damaged is no finding",

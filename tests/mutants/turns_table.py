@@ -14,7 +14,7 @@ SERVER_TESTS: Final = ("tests/amqp_frontend/server/test_turns.py",)
 HASH_TESTS: Final = ("tests/amqp_frontend/routing/test_consistent_hash.py",)
 
 TRANSLATING_TESTS: Final = ("tests/pulsar_frontend/session/test_translation.py",)
-STARTED_TESTS: Final = ("tests/broker/test_started.py",)
+STARTED_TESTS: Final = ("tests/broker/servers/test_started.py",)
 
 TURNS_MUTANTS: Final = (
     Mutant(
@@ -308,52 +308,52 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "what died frozen is kept for good",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "        gc.unfreeze()\n        found = gc.collect()\n",
         "        found = gc.collect()\n",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "the first full collection after a thaw waits for a quarter of everything",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "        gc.collect()\n\n    def _collected",
         "\n    def _collected",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "a full collection waits for the interpreter's own thresholds",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "        gc.set_threshold(OBJECTS_EACH, 0, 0)\n",
         "",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "a start looks again and again at what it has made",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "    gc.disable()\n",
         "",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "all that the start has made is looked at before the first request",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "        gc.enable()\n        self._freeze()\n",
         "        gc.enable()\n        self._thaw()\n",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "what the interpreter keeps for new objects keeps whole arenas",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "            gc.collect()\n            await trio.to_thread",
         "            await trio.to_thread",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "what is free is given back once",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "            self._give_backs_left -= 1\n",
         "            self._give_backs_left = 0\n",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "a channel that nobody uses is made whole",
@@ -457,17 +457,17 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "queues that have come make a busy loop thaw",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "        return self._memory() - came > max(",
         "        return self._memory() > max(",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "everything is looked at for the little that may have died",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "            worth = max(WORTH, WORTH_SHARE * OBJECTS_PER_TOPIC * living.topics)\n",
         "            worth = WORTH\n",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "nobody has a turn while a long text is read",
@@ -478,10 +478,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "every full collection looks at everything",
-        "broker/arneb/garbage.py",
+        "broker/arneb/runtime/garbage.py",
         "            gc.freeze()\n            self._frozen_since = True\n",
         "            self._frozen_since = True\n",
-        ("tests/broker/test_garbage.py",),
+        ("tests/broker/runtime/test_garbage.py",),
     ),
     Mutant(
         "nobody has a turn while thousands of bindings go",
@@ -580,7 +580,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a broker looks for installed codecs when the first foreign entry comes",
-        "broker/arneb/run.py",
+        "broker/arneb/servers/run.py",
         "    name_codecs(*CODECS)\n",
         "",
         STARTED_TESTS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arneb.store_check import transaction_problems
+from arneb.store.check import transaction_problems
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

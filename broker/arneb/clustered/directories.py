@@ -13,8 +13,8 @@ import trio
 
 from arneb.clustered.figures import about_copy
 from arneb.clustered.pulsar_service import check_directory
-from arneb.shared import Say
-from arneb.store_check import check_store
+from arneb.logs.log_lines import Say
+from arneb.store.check import check_store
 from arneb_cluster.copies.need import needs_copy
 from arneb_cluster.copies.taker import Taker
 from arneb_cluster.protocol.values import Applied

@@ -9,12 +9,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.handed import HandedOver
 from arneb.http.routed import path_of, unavailable
 from arneb.http.targets import METRICS_PATHS
 from arneb.http.whole_answers import Answer, holding, whole_answer
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.metrics.together import together
+from arneb.servers.handed_over import HandedOver
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of all pages of a node, while they are put together: 300,000 series."""

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
-from arneb.reloading import Hook
-from arneb.shared import OwnNode, Shared
+from arneb.servers.shared import OwnNode, Shared
+from arneb.settings.reloading import Hook
 from arneb_cluster.shard import Shard
 
 

@@ -29,11 +29,12 @@ from arneb.clustered.pulsar_service import (
 )
 from arneb.clustered.shards import check_directories, config_of, division_of, other_shards
 from arneb.clustered.trusted import Trusted
-from arneb.config import Config
 from arneb.control.serving import NotPossible
-from arneb.garbage import thaw
-from arneb.listeners import Listeners
-from arneb.shared import Say, Shared
+from arneb.listening.listeners import Listeners
+from arneb.logs.log_lines import Say
+from arneb.runtime.garbage import thaw
+from arneb.servers.shared import Shared
+from arneb.settings.config import Config
 from arneb_amqp.server.occupancy import Occupancy
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.handed import HandedOver
 from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
 from arneb.http.routed import EVERYTHING_ELSE, NAMESPACE
 from arneb.http.rules import HEALTH as HEALTH_RULE
 from arneb.http.rules import MONITORING, Endpoint, RuledRoute
 from arneb.http.targets import MEMBER_PATH
+from arneb.logs.shard_label import labelled_shard
 from arneb.metrics.text import CONTENT_TYPE
-from arneb.shard_label import labelled_shard
+from arneb.servers.handed_over import HandedOver
 from arneb_core.access.authority import Authority
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.services.authenticator import Authenticator

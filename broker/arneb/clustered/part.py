@@ -15,15 +15,15 @@ from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.leading import Leading, MemberNode
 from arneb.clustered.share import Share, placements_of
-from arneb.config import Config
-from arneb.ending import StartAgain, end_if_broken
-from arneb.handed import HandedOver
 from arneb.http.caught_up import UsersUnknown
-from arneb.listeners import Listeners
-from arneb.opening import taking_over
-from arneb.run import serve_all
-from arneb.shard_label import labelled_shard
-from arneb.shared import Say
+from arneb.listening.listeners import Listeners
+from arneb.logs.log_lines import Say
+from arneb.logs.shard_label import labelled_shard
+from arneb.runtime.ending import StartAgain, end_if_broken
+from arneb.servers.handed_over import HandedOver
+from arneb.servers.run import serve_all
+from arneb.settings.config import Config
+from arneb.store.opening import taking_over
 from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.server.occupancy import Occupancy
 from arneb_cluster.copies.source import CopySource

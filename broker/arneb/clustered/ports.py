@@ -12,17 +12,6 @@ from typing import Any, Final
 import trio
 from starlette.types import ASGIApp, Scope
 
-from arneb.access import has_named
-from arneb.certificates import Certificates
-from arneb.cluster_routing import (
-    AMQP,
-    HTTP,
-    HTTP_PULSAR,
-    PULSAR,
-    AmqpClients,
-    HttpClients,
-    PulsarClients,
-)
 from arneb.clustered.divided_metrics import DividedMetrics
 from arneb.clustered.divided_pulsar import DividedPulsar
 from arneb.clustered.figures import cluster_figures
@@ -35,13 +24,19 @@ from arneb.clustered.own_port import (
     following_pulsar_app,
 )
 from arneb.clustered.part import Part
+from arneb.clustered.routing import (
+    AMQP,
+    HTTP,
+    HTTP_PULSAR,
+    PULSAR,
+    AmqpClients,
+    HttpClients,
+    PulsarClients,
+)
 from arneb.clustered.vouched import MemberLook, VouchedSessions, Vouching, leads_now
-from arneb.config import Config
 from arneb.data.writing import LARGE
-from arneb.handed import HandedOver
 from arneb.http.gathered import Gathered
 from arneb.http.gathered_pulsar import GatheredPulsar
-from arneb.http.limits import HttpLimits
 from arneb.http.management.app import LARGER
 from arneb.http.prefixed import Prefixed
 from arneb.http.routed import Routed, Target, Way, path_of
@@ -49,8 +44,13 @@ from arneb.http.server import ByTls, HttpServer, serve_http
 from arneb.http.shard_paths import ROOT as SHARDS
 from arneb.http.shard_paths import ShardPaths
 from arneb.http.targets import management_target, pulsar_target
-from arneb.listeners import Listeners
+from arneb.listening.access import has_named
+from arneb.listening.certificates import Certificates
+from arneb.listening.listeners import Listeners
 from arneb.logins.backends import Backends
+from arneb.servers.handed_over import HandedOver
+from arneb.settings.config import Config
+from arneb.settings.http_limits import HttpLimits
 from arneb_amqp.config import Adjustable
 from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.server.tls import SecuredListener

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import trio
 
-from arneb.cluster_settings import ClusterPulsarTable, ClusterTable
-from arneb.tls import NO_FILE
+from arneb.settings.cluster import ClusterPulsarTable, ClusterTable
+from arneb.settings.tls import NO_FILE
 from arneb_cluster.protocol.fitness import judge
 from arneb_cluster.protocol.requirements import advice, unmet
 from arneb_cluster.pulsar.log_topic import LogTopic

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from arneb.cluster_settings import ClusterTable
-from arneb.config import Config
-from arneb.shard_settings import (
+from arneb.settings.cluster import ClusterTable
+from arneb.settings.config import Config
+from arneb.settings.shards import (
     ClusterShardTable,
     check_shards,
     directories_of,

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.gathered import Gathered
 from arneb.http.routed import Target, path_of, unavailable
-from arneb.shard_label import labelled_shard
-from arneb.shared import Shared
+from arneb.logs.shard_label import labelled_shard
+from arneb.servers.shared import Shared
 from arneb_cluster.routing.leaders import Leaders
 from arneb_core.api.placement import Elsewhere
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 import click
 
 from arneb.commands.asking import ask, unlike
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 PATH: Final = "/api/alarms"
 

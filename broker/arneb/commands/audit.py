@@ -9,7 +9,7 @@ from rich.table import Table
 
 from arneb.cli import Refused
 from arneb.commands.submitting import location, reads_the_log, runs_on_spark, submitted
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.pipeline.audit import Audited

@@ -9,8 +9,8 @@ import click
 from arneb.cli import Refused
 from arneb.control.serving import FLUSH, ROOT
 from arneb.ctl.calling import NoneRunning, SocketCaller, Unreachable
-from arneb.shard_settings import node_directory_of
-from arneb.visible import visible
+from arneb.logs.visible import visible
+from arneb.settings.shards import node_directory_of
 
 DAMAGED_STATUS: Final = 1
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 FOUND_STATUS = 1
 
@@ -20,7 +20,7 @@ def check(directory: Path) -> None:
     Exit status 0: nothing found, or only what a power cut leaves of a write that nobody was
     told of. 1: findings, one a line. 2: DIR cannot be read.
     """
-    from arneb.store_check import check_store
+    from arneb.store.check import check_store
     from arneb_core.api.errors import StoreUnusable
 
     found = 0

@@ -3,7 +3,7 @@
 import click
 
 from arneb.commands.submitting import location, reads_the_log, runs_on_spark, submitted
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 
 @click.command(short_help="Keep of each key the last message, in a new topic or a table.")

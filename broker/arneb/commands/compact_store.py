@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 
 @click.command(name="compact-store", short_help="Give free room in a data directory back.")

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 ALL: Final = ".*"
 

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 ILL: Final = 1
 """The exit status where there is something to do."""

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 CONFIGURATION: Final = "arneb.toml"
 UNIT: Final = "arneb.service"

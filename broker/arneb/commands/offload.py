@@ -14,7 +14,7 @@ from arneb.commands.lake_places import (
     log_location,
     refusing,
 )
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.lake.offload import Done, Offload

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 EXPLAINED: Final = """\
 A new history begins with what this directory has. What others had beyond that is lost, and what the

@@ -16,7 +16,7 @@ from arneb.commands.submitting import (
     runs_on_spark,
     submitted,
 )
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.pipeline.progress import Count

@@ -17,7 +17,7 @@ from arneb.commands.submitting import (
     runs_on_spark,
     submitted,
 )
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.pipeline.report import HistoryReport, Report, TopicReport

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from arneb.cli import Refused
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 MISSING_STATUS = 1
 

@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from arneb.cli import USAGE_STATUS, Refused, silence_output
-from arneb.config import Config, ConfigInvalid, load_config
-from arneb.log_lines import (
-    ANNOUNCER,
-    LogFormat,
-    LogLevel,
-    announcer,
-    set_log_level,
-    set_up_logging,
-)
-from arneb.tls import NO_FILE
-from arneb.visible import visible
+from arneb.logs.log_lines import ANNOUNCER, announcer, set_log_level, set_up_logging
+from arneb.logs.visible import visible
+from arneb.settings.config import Config, ConfigInvalid, load_config
+from arneb.settings.process import LogFormat, LogLevel
+from arneb.settings.tls import NO_FILE
 
 if TYPE_CHECKING:
-    from arneb.audit_log import AuditLog
-    from arneb.reloading import Reloading
+    from arneb.logs.audit_log import AuditLog
+    from arneb.settings.reloading import Reloading
 
 LISTEN: Final = "HOST:PORT|off"
 
@@ -87,10 +81,10 @@ def serve(
     # Not before the settings are known to be good: these imports are most of the start-up.
     import trio
 
-    from arneb.audit_log import AuditLog
-    from arneb.ending import BROKEN_OFF
-    from arneb.listeners import BindFailed
-    from arneb.process import run_broker
+    from arneb.listening.listeners import BindFailed
+    from arneb.logs.audit_log import AuditLog
+    from arneb.node.process import run_broker
+    from arneb.runtime.ending import BROKEN_OFF
     from arneb_core.api.errors import EngineBroken, EngineFenced, StoreDamaged, StoreUnusable
 
     form = config.log.format
@@ -118,7 +112,7 @@ def serve(
 
 
 def _reloading(load: Callable[[], Config], audit: "AuditLog") -> "Reloading":
-    from arneb.reloading import Reloading
+    from arneb.settings.reloading import Reloading
 
     reloading = Reloading(load)
 

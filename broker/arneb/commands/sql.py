@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from arneb.commands.lake_places import lake_target, log_location, refusing
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.lake.query import Answer

@@ -9,7 +9,7 @@ import click
 
 from arneb.cli import Refused
 from arneb.commands.asking import ask, unlike
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 PATH: Final = "/api/topics"
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
@@ -41,7 +41,7 @@ def from_url(url: str) -> Documents:
 
 def from_directory(path: Path) -> Documents:
     """What is on disk, as of one commit."""
-    from arneb.stored import stored_topics
+    from arneb.store.statistics import stored_topics
     from arneb_core.api.errors import StoreDamaged, StoreUnusable
 
     try:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import trio
 
-from arneb.accepting import CarefulListener, RefusalLog
-from arneb.audit_log import AuditLog
 from arneb.control.place import ControlPlace, peer_of
 from arneb.control.trusted import NAME
-from arneb.http.limits import HttpLimits
+from arneb.listening.accepting import CarefulListener, RefusalLog
+from arneb.logs.audit_log import AuditLog
+from arneb.settings.http_limits import HttpLimits
 from arneb_core.api.json_text import InvalidJson, parse_json
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.plain_stream import PlainStream

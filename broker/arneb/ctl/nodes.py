@@ -14,7 +14,7 @@ from arneb import __version__
 from arneb.ctl.calling import Unreachable
 from arneb.ctl.exits import ExitCode, Failed, error
 from arneb.ctl.session import Command, Session, running
-from arneb.log_lines import LogLevel
+from arneb.settings.process import LogLevel
 
 AWAIT_S: Final = 300.0
 """How long a start is waited for unless something else is said; RabbitMQ's figure."""

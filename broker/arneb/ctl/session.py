@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from arneb.ctl.calling import Answer, Body, Caller, path_of
 from arneb.ctl.exits import ExitCode, Failed, error, no_vhost
 from arneb.ctl.output import Output, Row
-from arneb.visible import visible
+from arneb.logs.visible import visible
 
 NOT_RUNNING: Final = "not_running"
 

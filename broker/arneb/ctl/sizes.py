@@ -5,7 +5,7 @@ The rule: what is no size is a command line that is wrong, and nobody is asked.
 
 from arneb.ctl.exits import ExitCode
 from arneb.ctl.session import Misused
-from arneb.sizes import parse_bytes
+from arneb.settings.sizes import parse_bytes
 
 
 def bytes_in(text: str) -> int:

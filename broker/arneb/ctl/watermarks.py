@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from arneb.ctl.session import Command, Misused, Session
 from arneb.ctl.sizes import bytes_in, part_in
-from arneb.watermarks import memory_available_bytes
+from arneb.settings.watermarks import memory_available_bytes
 
 
 def _set_memory_watermark(session: Session) -> None:

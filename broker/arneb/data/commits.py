@@ -14,7 +14,6 @@ from typing import Any, Final, NoReturn
 import trio
 
 from arneb.data.errors import DataError, bad_request
-from arneb.data.limits import DataLimits
 from arneb.data.marks import PREFIX, Mark, Marks
 from arneb.data.prepared import Prepared, stamped, unpack
 from arneb.data.preparing import prepare
@@ -23,6 +22,7 @@ from arneb.data.rights import Rights, forbidden
 from arneb.data.rows import Rows, parse_rows
 from arneb.data.stages import PIECES_MAX, BatchId, Stage, Stages
 from arneb.data.targets import Targets
+from arneb.settings.data_limits import DataLimits
 from arneb_core.api.checksum import crc32c
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES

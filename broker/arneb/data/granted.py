@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from arneb.data.rights import Everything, Rights
 from arneb.http.guarded import CALLER, PRINCIPAL
-from arneb.principals import ADMINISTRATOR, queue_in
+from arneb.logins.principals import ADMINISTRATOR, queue_in
 from arneb_amqp.session.rights import named
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.principals import Kind, Principal, Question

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb.data.errors import DataError
-from arneb.data.limits import DataLimits
+from arneb.settings.data_limits import DataLimits
 
 PREFIX: Final = "data/mark/"
 """Of the keys under which marks are kept; the query's name follows."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb.data.errors import DataError
-from arneb.data.limits import DataLimits
+from arneb.settings.data_limits import DataLimits
 
 STAGES_MAX: Final = 20_000
 """Each takes half a KiB of memory and more with its pieces."""

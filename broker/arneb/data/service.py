@@ -12,13 +12,13 @@ import trio
 from arneb.data.commits import Commits
 from arneb.data.cursors import Cursors
 from arneb.data.here import Misplaced, everything_is
-from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.data.rights import RightsOf, everything
 from arneb.data.routes import DataRoutes
 from arneb.data.targets import Targets
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import LARGE, WritingRoutes
 from arneb.http.rules import RuledRoute
+from arneb.settings.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.supervision import supervise

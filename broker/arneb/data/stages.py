@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from arneb.data.limits import DataLimits
 from arneb.data.room import Room
+from arneb.settings.data_limits import DataLimits
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import CommitFailed, StoreFailed, TopicNotFound

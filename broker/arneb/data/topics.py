@@ -18,7 +18,7 @@ from arneb.data.here import (
     expect_vhost_here,
 )
 from arneb.data.rights import Rights
-from arneb.principals import queue_in
+from arneb.logins.principals import queue_in
 from arneb_amqp.topology.names import SCHEME, topic_of
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.topics import Topic

@@ -14,11 +14,11 @@ from arneb import __version__
 from arneb.data.asking import Fields, document, parameters
 from arneb.data.commits import Commits, Wanted, expect_piece
 from arneb.data.errors import DataError, bad_request
-from arneb.data.limits import DataLimits
 from arneb.data.rights import Rights
 from arneb.data.room import STAGES_MAX
 from arneb.data.rows import ROWS_MAX
 from arneb.data.stages import BatchId, Stage
+from arneb.settings.data_limits import DataLimits
 
 LARGE: Final = ("/data/v1/publish", "/data/v1/stages")
 """Where bodies are rows."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from arneb.config import Address
+from arneb.settings.config import Address
 
 READY: Final = re.compile(r"(amqp|pulsar|http|http-pulsar) ready on (\S+):(\d+)")
 LISTENERS: Final = ("amqp", "pulsar", "http")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from arneb.doctor.findings import Finding, error, note, warning
-from arneb.store_check import check_store
+from arneb.store.check import check_store
 from arneb_core.api.errors import ForeignDirectory, StoreUnusable
 from arneb_core.store.directory.directory import holder_of, look_at
 

@@ -7,8 +7,8 @@ of its own; what needs two figures is given both.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from arneb.diagnosis import Cause
 from arneb.doctor.findings import Finding, error, note, warning
+from arneb.monitoring.diagnosis import Cause
 
 Document = Mapping[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from arneb.alarms import Alarms
 from arneb.http.rules import ADMINISTRATOR, MONITORING, RuledRoute
-from arneb.settings import ConfigInvalid
+from arneb.monitoring.alarms import Alarms
+from arneb.settings.table import ConfigInvalid
 from arneb_core.api.json_text import InvalidJson, parse_json
 
 BODY_BYTES_MAX: Final = 16 * 1024

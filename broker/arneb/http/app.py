@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from arneb.alarms import Alarms
 from arneb.http.alarms import alarm_routes
 from arneb.http.documents import topic_document
 from arneb.http.metrics.app import Metrics
@@ -20,8 +19,9 @@ from arneb.http.pages import Pages
 from arneb.http.rules import HEALTH, MONITORING, Endpoint, RuledRoute
 from arneb.http.statistics import topic_statistics
 from arneb.http.turns import turn_routes
-from arneb.observed import ObservedCore
-from arneb.turn_watchdog import TurnWatchdog
+from arneb.monitoring.alarms import Alarms
+from arneb.monitoring.observed import ObservedCore
+from arneb.monitoring.turn_watchdog import TurnWatchdog
 from arneb_core.api.core import Core
 
 

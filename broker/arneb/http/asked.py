@@ -13,7 +13,7 @@ import trio
 from starlette.types import Scope, Send
 
 from arneb.http.asgi import STREAMED, VOUCHED
-from arneb.http.limits import HEAD_BYTES_MAX
+from arneb.settings.http_limits import HEAD_BYTES_MAX
 from arneb_core.api.placement import NodeAddresses
 
 RECEIVE_BYTES: Final = 64 * 1024

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arneb.audit_log import AuditLog, AuditRecord, shown_fields
 from arneb.http.guarded import PRINCIPAL
+from arneb.logs.audit_log import AuditLog, AuditRecord, shown_fields
 from arneb_core.access.principals import Principal
 
 LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})

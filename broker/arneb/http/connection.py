@@ -18,12 +18,12 @@ import trio
 from starlette.types import ASGIApp, Scope
 
 from arneb.http.asgi import VOUCHED, Answer, Body, path_and_query, phrase
-from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
 from arneb.http.long_answers import ask_by
 from arneb.http.pace import Lane, Pace
 from arneb.http.refused import Refused, too_large, too_late
 from arneb.http.room import Room, Share
 from arneb.http.states import STOPPED, State
+from arneb.settings.http_limits import HEAD_BYTES_MAX, HttpLimits
 from arneb_core.api.listening import close_at_once
 
 RECEIVE_BYTES: Final = 64 * 1024

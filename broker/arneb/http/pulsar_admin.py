@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arneb.alarms import Alarms
 from arneb.http.app import refuse
 from arneb.http.asgi import REASON
 from arneb.http.connection import HOLD
@@ -24,7 +23,8 @@ from arneb.http.rules import MONITORING, RuledRoute
 from arneb.metrics.own import broker_figures
 from arneb.metrics.pulsar import PulsarMetrics
 from arneb.metrics.text import CONTENT_TYPE
-from arneb.observed import ObservedCore
+from arneb.monitoring.alarms import Alarms
+from arneb.monitoring.observed import ObservedCore
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
 from arneb_pulsar.services.context import BrokerContext

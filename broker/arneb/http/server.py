@@ -22,9 +22,9 @@ from arneb.http.connection import (
     Certificate,
     HttpConnection,
 )
-from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.pace import Lane, Pace
 from arneb.http.room import Room
+from arneb.settings.http_limits import DEFAULT_LIMITS, HttpLimits
 from arneb_core.api.ends import Ends, ends_of
 from arneb_core.api.listening import close_at_once, serve_listeners
 from arneb_core.api.plain_stream import PlainStream

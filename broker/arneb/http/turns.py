@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from arneb.http.rules import MONITORING, RuledRoute
-from arneb.turn_watchdog import BOUNDS_MS, TurnWatchdog
+from arneb.monitoring.turn_watchdog import BOUNDS_MS, TurnWatchdog
 
 
 def turn_routes(watchdog: TurnWatchdog) -> list[RuledRoute]:

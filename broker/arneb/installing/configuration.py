@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from arneb.described_settings import Key, Table, described_tables
+from arneb.settings.described import Key, Table, described_tables
 
 WIDTH: Final = 100
 

@@ -21,8 +21,8 @@ from prometheus_client.core import Metric as LibraryMetric
 from prometheus_client.registry import Collector
 
 from arneb import __version__
-from arneb.alarms import AlarmStatistics
 from arneb.metrics.text import LINES_PER_PART, Metric, labelled, page_of, samples
+from arneb.monitoring.alarms import AlarmStatistics
 from arneb_core.api.statistics import (
     EngineStatistics,
     Histogram,

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from arneb.metrics.text import Columns, Metric, labelled, samples
-from arneb.observed import ObservedCore
+from arneb.monitoring.observed import ObservedCore
 from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from arneb.handshakes import Handshakes
+from arneb.listening.handshakes import Handshakes
 from arneb_amqp.server.secured_link import SecuredLink
 from arneb_amqp.server.tls import SecuredListener, serve_secured
 from arneb_core.api.tls_records import TlsRecords

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import trio
 from tests.amqp_frontend.opening import open_topology
 
-from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.data.rights import RightsOf, everything
 from arneb.data.service import DataService
 from arneb.http.app import http_app
 from arneb.http.server import serve_http
+from arneb.settings.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms

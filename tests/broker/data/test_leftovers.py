@@ -10,11 +10,11 @@ import trio
 from tests.broker.data.kit import Served, body_of, served
 
 from arneb.data import room
-from arneb.data.limits import DataLimits
 from arneb.data.rights import ASKED_A_TURN, Everything, expect_consume
 from arneb.data.room import Staged
 from arneb.data.stages import BatchId, Stages
 from arneb.data.topics import TOLD_A_TURN, TopicDirectory
+from arneb.settings.data_limits import DataLimits
 from arneb_core.api.topics import Topic
 from arneb_core.engine.engine import open_engine
 from pyspark_arneb.service.errors import ServiceError

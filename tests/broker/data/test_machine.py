@@ -16,9 +16,9 @@ from tests.broker.data.kit import body_of, values
 from arneb.data.commits import Commits, Wanted
 from arneb.data.cursors import Cursors, Holder
 from arneb.data.errors import DataError
-from arneb.data.limits import DataLimits
 from arneb.data.rights import Everything
 from arneb.data.targets import Targets
+from arneb.settings.data_limits import DataLimits
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CoreError
 from arneb_core.api.position import Position, position

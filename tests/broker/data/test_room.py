@@ -13,9 +13,9 @@ from tests.broker.data.kit import Served, body_of, served
 
 from arneb.data import room
 from arneb.data.errors import DataError
-from arneb.data.limits import DataLimits
 from arneb.data.marks import ENDED_MARK_S, PREFIX, Mark, Marks
 from arneb.data.room import Room, Staged
+from arneb.settings.data_limits import DataLimits
 from pyspark_arneb.service.errors import ServiceError
 
 A = "persistent://public/default/a"

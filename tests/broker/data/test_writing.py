@@ -9,7 +9,7 @@ import pytest
 from tests.broker.data.kit import Served, body_of, messages, served, values
 from tests.broker.data.queues import bind, declare
 
-from arneb.data.limits import DataLimits
+from arneb.settings.data_limits import DataLimits
 from arneb_core.api.entry import Origin
 from arneb_core.api.position import position
 from arneb_core.api.settings import TopicSettings

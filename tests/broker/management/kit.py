@@ -10,14 +10,14 @@ from typing import Any
 
 from tests.amqp_frontend.opening import open_topology
 
-from arneb.alarms import Alarms
 from arneb.http.management.answering import Request, answer
 from arneb.http.management.calls import Reply, Written
 from arneb.http.management.rates import Rates
 from arneb.http.management.sessions import Sessions
 from arneb.http.management.site import ListeningPort, Site
 from arneb.http.management.totals import Totals
-from arneb.watermarks import DEFAULT_WATERMARKS, Levels
+from arneb.monitoring.alarms import Alarms
+from arneb.settings.watermarks import DEFAULT_WATERMARKS, Levels
 from arneb_amqp.config import AmqpConfig, User
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.shovels.shovels import Shovels

@@ -10,7 +10,7 @@ import trio
 from starlette.types import Receive, Scope, Send
 from tests.cluster.routing.nodes import SECRET, SHARD
 
-from arneb.cluster_routing import HTTP, HttpClients
+from arneb.clustered.routing import HTTP, HttpClients
 from arneb.http.asked import Asker
 from arneb.http.routed import Routed, Target, Way
 from arneb.http.server import HttpServer, serve_http

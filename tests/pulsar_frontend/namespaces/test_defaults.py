@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from arneb.settings import ConfigInvalid, by_our_names, read_settings
+from arneb.settings.table import ConfigInvalid, by_our_names, read_settings
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.namespaces.defaults import NO_DEFAULTS, DefaultPolicies
 from arneb_pulsar.namespaces.policies import Policies

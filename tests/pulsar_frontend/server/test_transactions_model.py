@@ -25,7 +25,7 @@ from tests.pulsar_frontend.raw_client import RawClient, Reply, body_of, connecte
 from tests.pulsar_frontend.server.transacting import named
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb.store_check import transaction_problems
+from arneb.store.check import transaction_problems
 from arneb_core.api.position import Position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check

@@ -25,8 +25,8 @@ from passlib.hash import apr_md5_crypt
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import Closed, RawClient
 
-from arneb.handshakes import Handshakes
-from arneb.tls import TlsConfig, read_tls
+from arneb.listening.handshakes import Handshakes
+from arneb.settings.tls import TlsConfig, read_tls
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.config import AuthenticationConfig
 from arneb_pulsar.server.listener import PulsarServer, serve_connection

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from arneb.alarms import Alarms
 from arneb.http.long_answers import between_pieces
 from arneb.http.management.ages import Ages
 from arneb.http.management.calls import Call, Document, not_authorised, not_found
@@ -21,7 +20,8 @@ from arneb.http.management.rules import has_access
 from arneb.http.management.sessions import Sessions
 from arneb.http.management.totals import Totals
 from arneb.http.management.watchers import Watchers
-from arneb.observed import ObservedCore
+from arneb.monitoring.alarms import Alarms
+from arneb.monitoring.observed import ObservedCore
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.acting import Actor
 from arneb_amqp.server.roster import Roster

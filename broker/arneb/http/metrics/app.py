@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from arneb.alarms import Alarms
 from arneb.http.asgi import LEFT
 from arneb.http.long_answers import long_answer
 from arneb.http.management.site import Site
@@ -25,10 +24,11 @@ from arneb.http.metrics.pages import EVERYTHING, Chosen, RabbitPages
 from arneb.http.pages import Pages
 from arneb.http.rules import MONITORING, RuledRoute
 from arneb.http.statistics import topic_statistics
-from arneb.lateness import Lateness
 from arneb.metrics.own import broker_figures, certificate_figures, topic_figures
 from arneb.metrics.text import CONTENT_TYPE
-from arneb.observed import ObservedCore
+from arneb.monitoring.alarms import Alarms
+from arneb.monitoring.lateness import Lateness
+from arneb.monitoring.observed import ObservedCore
 from arneb_core.access.errors import InvalidAccess
 from arneb_core.access.patterns import compiled
 

@@ -434,7 +434,7 @@ def test_a_table_that_cannot_be_read_is_a_finding(
 def test_every_kind_of_finding_is_tested() -> None:
     elsewhere = {Kind.DELAYED_ROW, Kind.DELAYED_PLACE, Kind.DELAYED_MISSING}  # test_delayed.py
     elsewhere.add(Kind.PAGE)  # test_pages.py
-    elsewhere.add(Kind.FRONTEND)  # tests/broker/test_store_check.py
+    elsewhere.add(Kind.FRONTEND)  # tests/broker/store/test_check.py
     elsewhere |= {Kind.JOURNAL, Kind.JOURNAL_CUT_OFF, Kind.JOURNAL_KEPT}  # test_journal_damage.py
     elsewhere |= {Kind.GAP}
     tested = {kind for _, kind in DAMAGE.values()} | {Kind.UNREADABLE} | elsewhere

@@ -1,0 +1,164 @@
+"""The audit log: who changed what, from where, and what came of it, one JSON object a line.
+
+The rule: a record is written before its answer goes out, and never holds a password: of what was
+sent only those fields are shown that are known to hold none, and of all others the name. The file
+may be moved away at any time: the next record makes a new one.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from arneb.logs.log_lines import utc_time
+from arneb.logs.shard_label import labelled_shard, shard_label
+from arneb.settings.tls import NO_FILE
+from arneb_core.api.clock import wall_clock_ms
+
+LOGGER: Final = logging.getLogger(__name__)
+
+MODE: Final = 0o640
+
+SHOWN: Final[Mapping[str, frozenset[str]]] = {
+    "permissions": frozenset({"configure", "write", "read"}),
+    "topic-permissions": frozenset({"exchange", "write", "read"}),
+    "users": frozenset({"tags"}),
+    "vhosts": frozenset({"description", "tags", "default_queue_type", "tracing"}),
+    "policies": frozenset({"pattern", "definition", "priority", "apply-to"}),
+    "operator-policies": frozenset({"pattern", "definition", "priority", "apply-to"}),
+    "vhost-limits": frozenset({"value"}),
+    "user-limits": frozenset({"value"}),
+    "queues": frozenset({"durable", "auto_delete", "arguments", "ackmode", "count"}),
+    "exchanges": frozenset({"type", "durable", "auto_delete", "internal", "routing_key"}),
+    "bindings": frozenset({"routing_key", "arguments"}),
+    "cluster-name": frozenset({"name"}),
+    "alarms": frozenset(
+        {"memory_high_watermark", "memory_high_watermark_bytes", "disk_free_min_bytes"}
+    ),
+    "settings": frozenset({"channel_max", "consumer_timeout_s", "loopback_users", "log_level"}),
+}
+"""Which fields of a request are shown whole, by the noun of its path: those that hold no secret."""
+
+VALUE_CHARACTERS_MAX: Final = 1000
+"""Of one field that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One action."""
+
+    user: str
+    """The name that was given, whether or not it was right."""
+    by: str
+    """The way in: the name of a listener, ``control`` or ``signal``."""
+    origin: str
+    """The address, or the user of the operating system."""
+    action: str
+    outcome: str
+    """``done``, ``refused`` (the rights), ``rejected`` (the request) or ``failed``."""
+    status: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What was sent, as far as it is shown."""
+
+    def line(self, now_ms: int) -> str:
+        """As it is written, with the shard that it was done in, where there are several."""
+        found = {
+            "time": utc_time(now_ms / 1000),
+            "user": self.user,
+            "by": self.by,
+            "from": self.origin,
+            "action": self.action,
+            "outcome": self.outcome,
+            "status": self.status,
+            "fields": self.fields,
+        }
+        if label := shard_label():
+            found["shard"] = label
+        return json.dumps(found, ensure_ascii=True)
+
+
+def shown_fields(noun: str, sent: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a request's body is shown: values where they hold no secret, else only that they
+    were there."""
+    allowed = SHOWN.get(noun, frozenset())
+    return {name: _short(value) if name in allowed else "…" for name, value in sent.items()}
+
+
+def _short(value: Any) -> Any:
+    text = json.dumps(value)
+    return value if len(text) <= VALUE_CHARACTERS_MAX else f"{text[:VALUE_CHARACTERS_MAX]}…"
+
+
+class AuditLog:
+    """Where records go: a file, if one is named, and the log."""
+
+    def __init__(self, path: Path = NO_FILE) -> None:
+        self._path = path
+        self._fd = -1
+        self._lock = threading.Lock()
+        if path != NO_FILE:
+            self._open()
+
+    def __repr__(self) -> str:
+        return f"<AuditLog {self._path}>"
+
+    @property
+    def is_kept(self) -> bool:
+        """Records go somewhere: into a file, or into a log that takes them."""
+        return self._path != NO_FILE or LOGGER.isEnabledFor(logging.INFO)
+
+    async def record(self, record: AuditRecord) -> None:
+        """Keep one record. An error of the disk is logged: the action has happened."""
+        line = record.line(wall_clock_ms())
+        with labelled_shard(""):  # it is in the record
+            LOGGER.info("%s", line)
+        if self._path == NO_FILE:
+            return
+        with trio.CancelScope(shield=True):
+            try:
+                await trio.to_thread.run_sync(self._write, f"{line}\n".encode())
+            except OSError as error:
+                LOGGER.error("cannot write %s: %s", self._path, error.strerror)
+
+    def reopen(self) -> None:
+        """Go on in a file of that name, whatever became of the one that is open. Raises
+        :class:`OSError`, and then the open one is kept."""
+        if self._path != NO_FILE:
+            with self._lock:
+                self._open()
+
+    def close(self) -> None:
+        """Nothing is recorded any more. Idempotent."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        fd = os.open(self._path, flags, MODE)
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = fd
+
+    def _write(self, line: bytes) -> None:
+        with self._lock:
+            if self._fd < 0 or self._is_moved():
+                self._open()
+            os.write(self._fd, line)
+
+    def _is_moved(self) -> bool:
+        try:
+            there = os.stat(self._path)
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(there, os.fstat(self._fd))
+
+
+NO_AUDIT: Final = AuditLog()

@@ -1,0 +1,49 @@
+"""Log lines and audit records name the shard, where there are several."""
+
+import json
+import logging
+from pathlib import Path
+
+import trio
+
+from arneb.logs.audit_log import AuditRecord
+from arneb.logs.log_lines import TEXT_FORMAT, JsonFormatter, VisibleFormatter
+from arneb.logs.shard_label import labelled_shard, shard_label
+
+
+def record(message: str, *args: object) -> logging.LogRecord:
+    return logging.LogRecord("arneb.x", logging.ERROR, "", 0, message, args, None)
+
+
+def test_a_line_says_it_once_and_a_record_of_json_in_a_field() -> None:
+    said = record("%s is short", "disk")
+    with labelled_shard("audit"):
+        text = VisibleFormatter(TEXT_FORMAT).format(said)
+        again = VisibleFormatter(TEXT_FORMAT).format(said)
+        found = json.loads(JsonFormatter().format(said))
+    assert text.endswith("ERROR arneb.x: shard audit: disk is short")
+    assert text == again
+    assert (found["message"], found["shard"]) == ("disk is short", "audit")
+    assert VisibleFormatter(TEXT_FORMAT).format(said).endswith("x: disk is short")
+    assert "shard" not in json.loads(JsonFormatter().format(said))
+
+
+def test_so_does_an_audit_record() -> None:
+    done = AuditRecord("anna", "http", "here", "PUT /api/users/x", "done", 201)
+    with labelled_shard("audit"):
+        assert json.loads(done.line(0))["shard"] == "audit"
+    assert "shard" not in json.loads(done.line(0))
+
+
+async def test_what_is_begun_for_a_shard_is_of_it_in_tasks_and_threads(tmp_path: Path) -> None:
+    found: list[str] = []
+
+    async def look() -> None:
+        found.append(shard_label())
+        found.append(await trio.to_thread.run_sync(shard_label))
+
+    async with trio.open_nursery() as nursery:
+        with labelled_shard("audit"):
+            nursery.start_soon(look)
+        nursery.start_soon(look)
+    assert sorted(found) == ["", "", "audit", "audit"]

@@ -1,0 +1,58 @@
+"""Names from outside, as the command line prints them."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb.logs.log_lines import VisibleFormatter
+from arneb.logs.visible import visible
+from arneb_core.store.environment import Store
+from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.schema import Table
+from arneb_core.testing.store_kit import StoreModel
+
+SLY = "a\u202eb\u2066c\u200fd\x1b[2Je\nf\u2028g"
+"""Turned around, hidden, on a cleared screen, on lines of its own."""
+SHOWN = r"a\u202eb\u2066c\u200fd\x1b[2Je\nf\u2028g"
+
+
+@given(st.text(st.characters()))
+def test_every_character_that_is_printed_can_be_seen(text: str) -> None:
+    assert visible(text).isprintable()
+    assert visible(visible(text)) == visible(text)
+
+
+def test_a_name_that_prints_as_itself_stays() -> None:
+    assert visible("größe/訂單-1 ok") == "größe/訂單-1 ok"
+    assert visible(SLY) == SHOWN
+    assert visible("\udc80") == r"\udc80"
+
+
+@pytest.mark.parametrize("command", ["topics", "check"])
+def test_the_command_line_prints_names_so(tmp_path: Path, command: str) -> None:
+    with Store.open(tmp_path / "data") as store:
+        changes, model = Changes(), StoreModel()
+        model.create_topic(changes, SLY)
+        if command == "topics":
+            model.subscribe(changes, SLY, SLY)
+        else:
+            changes.puts.append((Table.CATALOG, b"sly " + SLY.encode(), b""))
+        store.commit(changes)
+    done = subprocess.run(
+        [sys.executable, "-m", "arneb", command, str(tmp_path / "data")],
+        capture_output=True,
+        check=False,
+    )
+    said = done.stdout.decode()
+    assert SHOWN in said
+    assert all(line.isprintable() for line in said.split("\n"))
+
+
+def test_log_lines_have_them_so_too() -> None:
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "topic %s", (SLY,), None)
+    assert VisibleFormatter("%(message)s").format(record).startswith(r"topic a\u202eb")

@@ -1,0 +1,117 @@
+"""What a broker has read when it is ready: modules, counted in a process of their own.
+
+The rule: start-up time and memory are for what is used.
+"""
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from arneb.servers.run import CODECS
+from arneb_core.api.codec import CODEC_GROUP
+from arneb_core.api.entry import Origin
+
+HEAVY: Final = (
+    "starlette", "asyncio", "h11", "anyio", "httpx", "fastavro", "avro", "prometheus_client",
+    "cryptography", "jwt", "email", "argparse", "zipfile", "importlib.metadata", "crc32c",
+    "decimal", "difflib", "logging.handlers", "arneb.settings.rabbitmq.conf", "arneb.logins.oauth",
+    "arneb.logins.http_backend", "arneb_amqp.server", "arneb_cluster", "pyspark_arneb",
+)  # fmt: skip
+"""What nothing of a broker for Pulsar's clients needs before somebody asks for it; mebibytes and
+tenths of a second."""
+
+MODULES_MAX: Final = 715
+"""All that a broker with the Pulsar port alone has read when it is ready, Python's own with it: 705
+on 2026-11-29 with Python 3.11. Whoever needs more reads it when it is needed, or says here why."""
+
+HEAVY_WITH_HTTP: Final = (
+    "httpx", "fastavro", "avro", "cryptography", "jwt", "argparse", "zipfile",
+    "email.headerregistry", "importlib.metadata", "crc32c", "difflib", "logging.handlers",
+    "arneb.settings.rabbitmq.conf", "arneb_cluster", "pyspark_arneb",
+)  # fmt: skip
+"""What no broker with every port needs before somebody asks for it."""
+
+WITH_HTTP_MAX: Final = 1_160
+"""What one with AMQP, Pulsar and HTTP has read, likewise: 1,147 on 2026-11-29."""
+
+STARTED: Final = """
+import sys, trio
+from pathlib import Path
+from arneb.settings.config import load_config
+from arneb.node.process import run_broker
+from arneb_core.api.codec import codecs
+
+def say(line):
+    if line.startswith("Server startup complete"):
+        if "codecs" in sys.argv[3:]:
+            print(*(each.name for each in codecs()))
+        print(*sys.modules, sep="\\n", flush=True)
+        raise SystemExit(0)
+
+file = Path(sys.argv[2])
+config = load_config(file if file.exists() else None, data_dir=Path(sys.argv[1]),
+                     amqp="127.0.0.1:0" if file.exists() else "off", pulsar="127.0.0.1:0",
+                     http="127.0.0.1:0" if "http" in sys.argv[3:] else "off", http_pulsar="off")
+trio.run(run_broker, config, say)
+"""
+
+
+FILE: Final = "arneb.toml"
+"""Its settings, if it has any; then it serves AMQP's clients too."""
+
+OAUTH_SETTINGS: Final = """
+[logins]
+backends = ["oauth"]
+[logins.oauth]
+resource_server_id = "arneb"
+jwks_url = "http://127.0.0.1:1/keys"
+"""
+
+
+def modules_of_a_started_broker(tmp_path: Path, *and_then: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, str(tmp_path / "data"), str(tmp_path / FILE), *and_then],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = done.stdout.split()
+    # Its end is an exception out of a nursery; what counts is that it came so far.
+    assert "arneb_pulsar.server.listener" in found, done.stderr
+    return found
+
+
+def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
+    """Each module costs start-up time and memory for as long as the broker runs."""
+    found = modules_of_a_started_broker(tmp_path)
+    assert not set(HEAVY) & set(found)
+    assert len(found) <= MODULES_MAX
+
+
+def test_a_broker_with_every_port_reads_no_more_than_it_needs(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("")
+    found = modules_of_a_started_broker(tmp_path, "http")
+    assert {"arneb_amqp.server", "arneb.http.management"} <= set(found)
+    assert not set(HEAVY_WITH_HTTP) & set(found)
+    assert len(found) <= WITH_HTTP_MAX
+
+
+def test_a_broker_knows_its_codecs_without_looking_for_what_is_installed(tmp_path: Path) -> None:
+    """The first entry of another frontend would hold the event loop up for that long."""
+    found = modules_of_a_started_broker(tmp_path, "codecs")
+    assert set(found[: len(Origin)]) == set(Origin.__members__)
+    assert "arneb_amqp.codec" in found
+    assert not {"importlib.metadata", "email", "zipfile"} & set(found)
+
+
+def test_the_codecs_that_a_broker_names_are_those_that_are_installed() -> None:
+    installed = {each.value for each in entry_points(group=CODEC_GROUP)}
+    assert {f"{module}:CODEC" for module in CODECS} == installed
+
+
+def test_a_broker_reads_at_its_start_what_it_asks_login_servers_with(tmp_path: Path) -> None:
+    """The first login would hold the event loop up for that long."""
+    (tmp_path / FILE).write_text(OAUTH_SETTINGS)
+    assert {"httpx", "jwt"} <= set(modules_of_a_started_broker(tmp_path))
