@@ -114,12 +114,16 @@ class BatchReader(DataSourceReader):
         """The rows of what is not in the log any more, from the sealed tier."""
         from pyspark_arneb.lake.view import sealed_rows
 
-        assert self._options.sealed is not None, "asked only if there is one"
-        rows = sealed_rows(self._options.sealed, loss, self._columns)
-        if rows is None:
-            self._options.lose(loss)
-        else:
-            yield from rows
+        options, topic = self._options, loss.topic
+        assert options.sealed is not None, "asked only if there is one"
+        yield from sealed_rows(
+            options.sealed,
+            loss,
+            self._columns,
+            options.lose,
+            times=(options.starting_times.of(topic), options.ending_times.of(topic)),
+            wants=lambda ledger: self._wants(topic, ledger),
+        )
 
     def _wanted(self, spans: Sequence[Span]) -> Iterator[Span]:
         for span in spans:

@@ -14,6 +14,8 @@ from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pyspark_arneb.target import LakeError, Target
+
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
@@ -106,6 +108,14 @@ def boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(f"expected true or false, got {text!r}")
     return text.lower() == "true"
+
+
+def sealed_tier(text: str) -> Target:
+    """A directory, or a URI of an object store."""
+    try:
+        return Target.of(text)
+    except LakeError as problem:
+        raise ValueError(str(problem)) from None
 
 
 def names(text: str) -> tuple[str, ...]:

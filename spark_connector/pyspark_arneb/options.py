@@ -32,11 +32,12 @@ from pyspark_arneb.option_values import (
     is_naive,
     names,
     niceness,
+    sealed_tier,
     time_ms,
     time_zone,
 )
 from pyspark_arneb.service.connection import Address
-from pyspark_arneb.target import LakeError, Target
+from pyspark_arneb.target import Target
 from pyspark_arneb.values.forms import ValueForm
 
 log = logging.getLogger(__name__)
@@ -207,7 +208,8 @@ READ_OPTIONS: Final = (
            "when the rows are fixed: `query`, by Spark's planning, which is at the DataFrame's "
            "first query; or `load`: at once; batch only"),
     Option("sealed", "none",
-           "the sealed tier: what retention removes before it is read comes from there"),
+           "the sealed tier: what offsets ask for and retention has removed comes from there; with "
+           "`columnStyle` `arneb` or `pulsar`, and `valueAs` `binary`"),
     Option("nice", "`10`",
            "how nice the Python workers that read a `path`, and their JVM, are to the broker, 1 to "
            "19; while others work on the machine, they leave them up to half of its processors, "
@@ -255,13 +257,22 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
         style=style,
         pushdown=options.parse("pushdown", boolean, False),
         snapshot=options.parse("snapshot", choice(SnapshotTime), SnapshotTime.QUERY),
-        sealed=options.parse("sealed", _target, None),
+        sealed=_sealed(options, style),
         value_as=_value_as(options),
         value_schema=options.parse("valueSchema", str, ""),
         nice=options.parse("nice", niceness, NICE),
         zone=str(zone),
         assumes_zone="timeZone" not in options and _has_naive_times(options),
     )
+
+
+def _sealed(options: GivenOptions, style: ColumnStyle) -> Target | None:
+    found = options.parse("sealed", sealed_tier, None)
+    if found is not None and style is ColumnStyle.KAFKA:
+        raise OptionError("columnStyle", "the sealed tier has no columns of Kafka's")
+    if found is not None and _value_as(options) is not ValueAs.BINARY:
+        raise OptionError("valueAs", "the sealed tier has bytes: cast or parse the column value")
+    return found
 
 
 def _value_as(options: GivenOptions) -> ValueAs:
@@ -294,13 +305,6 @@ def location_of(options: GivenOptions) -> Location:
             raise
         raise OptionError("service.url", str(problem)) from None
     return Remote(address)
-
-
-def _target(text: str) -> Target:
-    try:
-        return Target.of(text)
-    except LakeError as problem:
-        raise ValueError(str(problem)) from None
 
 
 TOPIC_WAYS: Final = ("topic", "topics", "topicsPattern", "queue", "assign")

@@ -10,9 +10,31 @@ MERGING_TESTS: Final = ("tests/spark_connector/test_lake_merging.py",)
 COMMAND_TESTS: Final = ("tests/spark_connector/test_lake_commands.py",)
 BROKER_TESTS: Final = ("tests/spark_connector/test_lake_broker.py",)
 
+READ_TESTS: Final = ("tests/spark_connector/test_lake_reads.py",)
 NAME_TESTS: Final = ("tests/spark_connector/test_lake_sql_names.py",)
 
 LAKE_MUTANTS: Final = (
+    Mutant(
+        "a filter that was taken from Spark is not kept of what is sealed",
+        "spark_connector/pyspark_arneb/batch.py",
+        "            wants=lambda ledger: self._wants(topic, ledger),\n",
+        "",
+        READ_TESTS,
+    ),
+    Mutant(
+        "ledgers of another topic are read from the table of one that had its name",
+        LAKE + "view.py",
+        "    if loss.topic_id is None or table.topic_id(partition) != loss.topic_id:\n",
+        "    if loss.topic_id is None:\n",
+        READ_TESTS,
+    ),
+    Mutant(
+        "what was gone before the tier was begun is silently not there",
+        LAKE + "view.py",
+        "    return replace(loss, first=begin) if begin <= loss.last else None\n",
+        "    return loss\n",
+        READ_TESTS,
+    ),
     Mutant(
         "two offloads bring a ledger to the table twice",
         LAKE + "table.py",

@@ -54,4 +54,7 @@ def test_what_a_source_does_not_give_is_lost_and_not_asked_for_again(
     found = list(read_chunks(Asked(*runs), SPAN, lost.append))  # type: ignore[arg-type]
     assert all(isinstance(each, Chunk) for each in found)
     assert sum(len(each.entries) for each in found if isinstance(each, Chunk)) == rows
-    assert lost == [Loss("t", position(3, first), position(3, last)) for first, last in losses]
+    assert lost == [
+        Loss("t", position(3, first), position(3, last), topic_id=SPAN.topic_id)
+        for first, last in losses
+    ]

@@ -161,7 +161,7 @@ def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
     bounds = options(start=Offsets(position(2, 0)), end=Offsets(position(3, 4)))
     spans, losses = select([log], bounds)
     assert spans == []
-    assert losses == [Loss(log.topic, position(2, 0), position(3, 3))]
+    assert losses == [Loss(log.topic, position(2, 0), position(3, 3), topic_id=log.topic_id)]
     text = "persistent://public/default/t from 2:0 to before 3:4 (retention removed it)"
     assert str(losses[0]) == text
 
@@ -283,7 +283,8 @@ def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
     spans, losses = select([log], options(start=Offsets(position(4, 2))))
     assert spans == []
     why = "retention removed it; if ledger 4 ended at 4:2, go on at 5:0"
-    assert losses == [Loss(log.topic, position(4, 2), Position(position(5, 0) - 1), why)]
+    lost = Loss(log.topic, position(4, 2), Position(position(5, 0) - 1), why, log.topic_id)
+    assert losses == [lost]
     assert select([log], options(start=Offsets(position(5, 0)))) == ([], [])
 
 

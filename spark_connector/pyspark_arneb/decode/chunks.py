@@ -89,7 +89,7 @@ def read_chunks(
                 first = found.first if isinstance(found, Damage) else found[0]
                 if first > gathered.end:
                     yield from gathered.take_all()
-                    lose(Loss(span.topic, gathered.end, Position(first - 1)))
+                    lose(_trimmed(span, gathered.end, Position(first - 1)))
                     gathered.go_on_at(first)
                 if isinstance(found, Damage):
                     yield from gathered.take_all()
@@ -100,10 +100,14 @@ def read_chunks(
         if gathered.end == start:
             # Nothing of the span is left; to ask again would be to ask for ever.
             yield from gathered.take_all()
-            lose(Loss(span.topic, gathered.end, span.last))
+            lose(_trimmed(span, gathered.end, span.last))
             return
         yield from gathered.take_full()
     yield from gathered.take_all()
+
+
+def _trimmed(span: Span, first: Position, last: Position) -> Loss:
+    return Loss(span.topic, first, last, topic_id=span.topic_id)
 
 
 def _contents(

@@ -183,10 +183,7 @@ class _TopicView:
             return None
 
         def instead(loss: Loss) -> Iterator[pa.RecordBatch]:
-            rows = sealed_rows(lake, loss, columns)
-            if rows is None:
-                raise DataLossError(loss)
-            return rows
+            return sealed_rows(lake, loss, columns, _lose)
 
         return instead
 
@@ -207,6 +204,10 @@ class _Live:
         batches = map(_whole, self._topic.live_rows(self._columns))
         reader = pa.RecordBatchReader.from_batches(arrow_schema(COLUMNS), batches)
         return reader.__arrow_c_stream__(requested_schema)
+
+
+def _lose(loss: Loss) -> None:
+    raise DataLossError(loss)
 
 
 def _read(reader: "pa.RecordBatchReader") -> "Iterator[pa.RecordBatch]":

@@ -172,11 +172,15 @@ class SealedTable:
         found = self._table.transaction_version(log.transaction)
         return None if found is None else LedgerId(found)
 
+    def messages_ever(self, log: LogId) -> int:
+        """How many messages the log ever had up to what is sealed; 0 if that is not known."""
+        return int(self._table.transaction_version(log.counter) or 0)
+
     def missing_before(self, log: LogId, messages_before: int) -> int:
         """How many messages of the log are neither in the table nor in the log, if the log begins
         behind what is sealed with so many before it."""
-        sealed = self._table.transaction_version(log.counter)
-        return 0 if sealed is None else max(0, messages_before - int(sealed))
+        sealed = self.messages_ever(log)
+        return max(0, messages_before - sealed) if sealed else 0
 
     def files(self) -> list[SealedFile]:
         """The data files, in the order of partitions and ledgers."""

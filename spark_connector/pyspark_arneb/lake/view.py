@@ -6,11 +6,12 @@ ledger was its last, so nothing is there twice. What the table got that the snap
 yet is left out: the view is the log as of the snapshot.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from arneb_core.api.position import (
     ENTRY_MASK,
@@ -19,11 +20,13 @@ from arneb_core.api.position import (
     position,
 )
 from pyspark_arneb.decode.chunks import ROWS_MAX
+from pyspark_arneb.decode.times import TIME_MS_MAX, times_of_ms
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.table import LogId, SealedTable
 from pyspark_arneb.log.topics import partition_index
+from pyspark_arneb.options import ColumnStyle
 from pyspark_arneb.plan.ranges import Loss, Span
-from pyspark_arneb.schema import Column, arrow_schema
+from pyspark_arneb.schema import STYLES, Column, Field, arrow_schema
 from pyspark_arneb.target import LakeError, Target
 
 if TYPE_CHECKING:
@@ -128,34 +131,77 @@ def _through(table: SealedTable, extent: "Extent") -> int:
 
 
 def sealed_rows(
-    lake: Target, loss: Loss, columns: "Sequence[Column]"
-) -> "Iterator[pa.RecordBatch] | None":
-    """The rows of a stretch that the log has let go of meanwhile, from the table; None if the
-    table has it not.
+    lake: Target,
+    loss: Loss,
+    columns: "Sequence[Column]",
+    lose: Callable[[Loss], None],
+    *,
+    times: tuple[int | None, int | None] = (None, None),
+    wants: Callable[[int], bool] | None = None,
+) -> "Iterator[pa.RecordBatch]":
+    """The rows of a stretch that the log has let go of meanwhile, from the table: those published
+    in [from, until) of ``times``, in ledgers that are wanted. ``lose`` is told what the table has
+    not either.
 
     Raises :class:`.LakeError`.
     """
     table = SealedTable.open(lake, loss.topic)
-    partition = partition_index(loss.topic)
-    if table is None or not _holds(table, partition, loss):
-        return None
-    return _scan(table, _between(partition, loss), arrow_schema(columns))
+    held = None if table is None else _held(table, loss)
+    if table is None or held is None:
+        lose(loss)
+        return
+    if held.first > loss.first:
+        lose(replace(loss, last=Position(held.first - 1)))
+    wanted = _between(partition_index(loss.topic), held) & _published(*times)
+    yield from _scan(table, wanted, columns, wants or (lambda ledger: True))
 
 
-def _scan(table: SealedTable, wanted: Any, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
-    scanner = table.dataset().scanner(columns=schema.names, filter=wanted, batch_size=ROWS_MAX)
+def _scan(
+    table: SealedTable, wanted: Any, columns: "Sequence[Column]", wants: Callable[[int], bool]
+) -> "Iterator[pa.RecordBatch]":
+    schema = arrow_schema(columns)
+    stored = {column.field: column.name for column in STYLES[ColumnStyle.ARNEB]}
+    names = [stored[column.field] for column in columns]
+    read = list(dict.fromkeys([*names, stored[Field.LEDGER_ID]]))
+    scanner = table.dataset().scanner(columns=read, filter=wanted, batch_size=ROWS_MAX)
     for batch in scanner.to_batches():
-        if batch.num_rows:
-            arrays = [batch.column(each.name).cast(each.type) for each in schema]
+        ledgers = batch.column(stored[Field.LEDGER_ID])
+        chosen = list(filter(wants, ledgers.unique().to_pylist()))
+        rows = batch.filter(pc.is_in(ledgers, pa.array(chosen, ledgers.type)))
+        if rows.num_rows:
+            kinds = zip(names, schema.types, strict=True)
+            arrays = [rows.column(name).cast(kind) for name, kind in kinds]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _holds(table: SealedTable, partition: int, loss: Loss) -> bool:
-    topic_id = table.topic_id(partition)
-    if topic_id is None:
-        return False
-    through = table.through(LogId(loss.topic, topic_id))  # type: ignore[arg-type]
-    return through is not None and ledger_of(loss.last) <= through
+def _held(table: SealedTable, loss: Loss) -> Loss | None:
+    """The part of the stretch that the table has, if it is of the same topic: it may have been
+    begun too late for the first ledgers."""
+    partition = partition_index(loss.topic)
+    if loss.topic_id is None or table.topic_id(partition) != loss.topic_id:
+        return None
+    log = LogId(loss.topic, loss.topic_id)
+    through = table.through(log)
+    if through is None or ledger_of(loss.last) > through:
+        return None
+    files = [file for file in table.files() if file.partition == partition]
+    begin = position(files[0].first, 0) if files else loss.first
+    is_complete = table.messages_ever(log) <= sum(file.rows for file in files)
+    if begin <= loss.first or is_complete or ErasedKeys.of(table.target):
+        return loss  # what is erased is missing on purpose
+    return replace(loss, first=begin) if begin <= loss.last else None
+
+
+def _published(from_ms: int | None, until_ms: int | None) -> Any:
+    """As :func:`.published_between` chooses, by the column."""
+    import pyarrow.dataset as ds
+
+    time, wanted = ds.field("publish_time"), ds.scalar(True)
+    if from_ms is not None and from_ms > 0:
+        wanted = wanted & (time >= times_of_ms([min(from_ms, TIME_MS_MAX)])[0])
+    if until_ms is not None and until_ms <= TIME_MS_MAX:
+        wanted = wanted & (time.is_null() | (time < times_of_ms([max(until_ms, 1)])[0]))
+    return wanted
 
 
 def _between(partition: int, loss: Loss) -> Any:

@@ -71,6 +71,8 @@ class Loss:
     first: Position
     last: Position
     why: str = RETENTION
+    topic_id: TopicId | None = None
+    """Whose entries they were; None: no log that is known ever had them."""
 
     def __str__(self) -> str:
         # The end exclusive, as offsets are given, and for a whole ledger easier to read.
@@ -171,7 +173,7 @@ def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
             # How long a ledger was that is gone is not known any more.
             at = render(start)
             why += f"; if ledger {ledger_of(start)} ended at {at}, go on at {render(first)}"
-        yield Loss(extent.topic, start, Position(min(first, end) - 1), why)
+        yield Loss(extent.topic, start, Position(min(first, end) - 1), why, extent.topic_id)
 
 
 def _replaced(extent: Extent, bounds: Offsets) -> Loss:
