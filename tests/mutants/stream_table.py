@@ -23,6 +23,20 @@ LOADING: Final = (
 
 STREAM_MUTANTS: Final = (
     Mutant(
+        "bytes in a header are written as the text that stands for them",
+        SINK + "rows.py",
+        "        if kind != PLAIN:\n            types[name] = kind\n",
+        "",
+        ("tests/spark_connector/sink/test_sink_options.py",),
+    ),
+    Mutant(
+        "a body with half a character ends a query",
+        "spark_connector/pyspark_arneb/values/forms.py",
+        "        return printable(found) if isinstance(found, str) else json.dumps(found)\n",
+        "        return found if isinstance(found, str) else json.dumps(found)\n",
+        ("tests/spark_connector/test_values.py",),
+    ),
+    Mutant(
         "a query acknowledges what it has only planned",
         STREAM + "planner.py",
         "            done = acknowledged_by(start, self._extents)\n",

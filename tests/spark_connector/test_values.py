@@ -21,6 +21,7 @@ from arneb_core.store.format.schema import Table, frontend_key
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
 from arneb_pulsar.services import schemas as registry
+from pyspark_arneb.decode.headers import TYPES_NAME, typed_headers
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.log.environment import close_environments
 from pyspark_arneb.option_table import OptionError
@@ -281,6 +282,17 @@ def test_whatever_json_holds_becomes_the_type_or_null(document: dict[str, Any]) 
     column.validate(full=True)
     assert column.type == KINDS
     assert column.null_count == 0
+
+
+def test_halves_of_characters_are_replaced() -> None:
+    """JSON's escapes can say what UTF-8 cannot, and any publisher may send them."""
+    fields = struct_type("a string, m map<string,int>, b binary")
+    body = rb'{"a": "x\ud800y\ud83d\ude00", "m": {"\udc00": 1}, "b": "\ud800-"}'
+    assert JsonForm(fields).read([body], [None]).to_pylist() == [
+        {"a": "x\ufffdy\U0001f600", "m": [("\ufffd", 1)], "b": "\ufffd-".encode()}
+    ]
+    (headers,) = typed_headers([{"n": "7", TYPES_NAME: r'{"n": "\ud800"}'}]).to_pylist()
+    assert dict(headers)["n"]["type"] == "\ufffd"
 
 
 def test_numbers_and_times_fit_where_they_can() -> None:

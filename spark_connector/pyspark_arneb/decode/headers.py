@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyspark_arneb.decode.times import TIME_MS_MAX, US_PER_MS
 from pyspark_arneb.schema import HEADER, HEADERS, KAFKA_HEADERS, PROPERTIES, Field
+from pyspark_arneb.values.text import printable
 
 TYPES_NAME: Final = "amqp.header_types"
 EXCHANGE_NAME: Final = "amqp.exchange"
@@ -38,11 +39,6 @@ DEATHS: Final[Mapping[Field, str]] = {
     Field.FIRST_DEATH_EXCHANGE: "x-first-death-exchange",
 }
 """The headers from which the columns of dead letters come."""
-
-
-def printable(text: str) -> str:
-    """The text with what was no UTF-8 on the wire replaced."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def texts(items: Sequence[str | None]) -> pa.Array:

@@ -149,7 +149,7 @@ def _check_pairs(name: str, found: DataType) -> None:
     match found:
         case MapType():
             pair: Sequence[DataType] = (found.keyType, found.valueType)
-        case ArrayType(elementType=StructType(fields=fields)):
+        case ArrayType(elementType=StructType(names=["key", "value"], fields=fields)):
             pair = [field.dataType for field in fields]
         case _:
             pair = ()

@@ -5,6 +5,7 @@ ones are sent once. The layout is that of docs/internals/data-api.md.
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -27,6 +28,13 @@ PRIORITY_MAX: Final = 255
 
 Properties = dict[str, Any]
 """By name; texts, numbers, booleans or null."""
+
+TYPES_NAME: Final = "amqp.header_types"
+"""The property that says what others stand for that are sent as texts; see
+docs/internals/translation.md."""
+PLAIN: Final = "longstr"
+OCTETS: Final = ("binary", "longstr/base64")
+TIMESTAMP: Final = "timestamp"
 
 BYTES_COLUMNS: Final = ("value", "key", "ordering_key")
 TIME_COLUMNS: Final = ("event_time", "deliver_at")
@@ -149,8 +157,8 @@ def _times_ms(name: str, column: "pa.Array") -> "pa.Array":
 def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"]]:
     """Each row's index in the list of different properties, and that list.
 
-    Raises :class:`ValueError` on what a message cannot have: a name twice, or bytes that are no
-    text.
+    Raises :class:`ValueError` on what a message cannot have: no name, a name twice, or bytes that
+    are no text.
     """
     known: dict[str, int] = {}
     lists: list[Properties] = []
@@ -169,23 +177,48 @@ def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"
 
 def _properties(pairs: Sequence[Any]) -> Properties:
     found: Properties = {}
-    for name, value in map(_property, pairs):
+    types: dict[str, str] = {}
+    for pair in pairs:
+        name, value = (None, None) if pair is None else _named(pair)
+        if name is None:
+            raise ValueError(f"expected a name of each property in a row, got {pair!r}")
         if name in found:
             raise ValueError(f'expected each property once in a row, got "{name}" twice')
-        found[name] = value
+        found[name], kind = _property(name, value)
+        if kind != PLAIN:
+            types[name] = kind
+    if types and TYPES_NAME in found:
+        raise ValueError(f'expected no property "{TYPES_NAME}" beside typed headers')
+    if types:
+        found[TYPES_NAME] = json.dumps(types, separators=(",", ":"))
     return found
 
 
-def _property(pair: Any) -> tuple[str, Any]:
-    """A property from an entry of a map, or from Kafka's header: a text, or one that has its type
-    with it (the source's column ``headers``)."""
+def _named(pair: Any) -> tuple[str | None, Any]:
+    """A property from an entry of a map, or from Kafka's header."""
     name, value = pair.values() if isinstance(pair, dict) else pair
+    return name, value
+
+
+def _property(name: str, value: Any) -> tuple[Any, str]:
+    """A text, number or boolean, and which type the text stands for."""
     if isinstance(value, bytes):
         try:
-            return name, value.decode()
+            return value.decode(), PLAIN
         except UnicodeDecodeError:
             raise ValueError(f'expected UTF-8 in the property "{name}", got {value!r}') from None
-    if not isinstance(value, dict):
-        return name, value
-    exact = (value[kind] for kind in ("long", "double", "boolean") if value[kind] is not None)
-    return name, next(exact, value["text"])
+    return _typed(value) if isinstance(value, dict) else (value, PLAIN)
+
+
+def _typed(header: Mapping[str, Any]) -> tuple[Any, str]:
+    """A header that has its type with it (the source's column ``headers``): a number or a boolean
+    by its field, bytes and times too, and of other types the text that stands for it."""
+    for field in ("long", "double", "boolean"):
+        if header[field] is not None:
+            return header[field], PLAIN
+    octets, time, kind = header.get("binary"), header.get("time"), header.get("type") or PLAIN
+    if octets is not None:
+        return b64encode(octets).decode(), kind if kind in OCTETS else OCTETS[0]
+    if time is not None:
+        return str(int(time.timestamp())), TIMESTAMP
+    return header["text"], PLAIN if header["text"] is None else kind

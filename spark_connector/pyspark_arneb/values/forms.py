@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pyspark_arneb.values.avro_types import arrow_type
 from pyspark_arneb.values.registry import AVRO, JSON, STRING, TopicSchema
+from pyspark_arneb.values.text import printable
 
 US_PER_MS: Final = 1000
 """Times in JSON are ms since the epoch, as Avro's usual ones."""
@@ -180,7 +181,7 @@ def fitting(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_map(kind):
         item = fitting(kind.item_type)
         return lambda found: (
-            [(name, item(each)) for name, each in found.items()]
+            [(printable(name), item(each)) for name, each in found.items()]
             if isinstance(found, dict)
             else None
         )
@@ -194,7 +195,7 @@ def _scalar(found: Any, kind: pa.DataType) -> Any:
     if found is None:
         return None
     if pa.types.is_string(kind):
-        return found if isinstance(found, str) else json.dumps(found)
+        return printable(found) if isinstance(found, str) else json.dumps(found)
     if pa.types.is_boolean(kind):
         return found if isinstance(found, bool) else None
     if pa.types.is_binary(kind):
@@ -230,4 +231,4 @@ def _octets(found: Any) -> bytes | None:
     try:
         return b64decode(found, validate=True)
     except ValueError:
-        return found.encode()
+        return printable(found).encode()

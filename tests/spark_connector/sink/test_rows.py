@@ -183,6 +183,14 @@ def test_a_header_that_comes_twice_is_refused(second: bytes) -> None:
         list(encode_rows(with_headers(("a", b"1"), ("b", b""), ("a", second)), TARGETS))
 
 
+@pytest.mark.parametrize("pair", [None, {"key": None, "value": b"1"}])
+def test_a_header_without_a_name_is_refused(pair: dict[str, Any] | None) -> None:
+    headers = pa.array([[pair]], KAFKAS_HEADERS)
+    batch = pa.record_batch({"value": [b""], "properties": headers})
+    with pytest.raises(ValueError, match="expected a name of each property in a row, got"):
+        list(encode_rows(batch, TARGETS))
+
+
 def test_a_header_that_is_no_text_is_refused() -> None:
     with pytest.raises(ValueError, match=r'expected UTF-8 in the property "a", got b.\\xff'):
         list(encode_rows(with_headers(("a", b"\xff")), TARGETS))

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +68,36 @@ def test_rows_go_to_a_queue_and_are_what_they_were(
     assert [bytes(row["value"]) for row in rows] == [b"0", b"1", b"2", b"3", b"4"]
     assert [row.properties["n"] for row in rows] == list("01234")
     assert {row.event_time.isoformat() for row in rows} == {"2026-01-02T03:04:05"}
+
+
+def test_typed_headers_are_of_the_same_type_in_a_queue(
+    spark: "SparkSession", broker: BrokerProcess
+) -> None:
+    headers = {
+        "bytes": b"\xff\x00",
+        "time": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "decimal": Decimal("1.5"),
+        "list": [1, "a"],
+        "table": {"n": 1},
+        "none": None,
+        "text": "x",
+    }
+    where = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
+    with pika.BlockingConnection(where) as connection:
+        channel = connection.channel()
+        for queue in ("typed", "typed-copy"):
+            channel.queue_declare(queue, durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", "typed", b"v", pika.BasicProperties(headers=headers))
+        source = spark.read.format("arneb").option("service.url", url(broker))
+        frame = source.option("queue", "typed").option("columns", "value,headers").load()
+        save(frame, broker, queue="typed-copy")
+        found = []
+        for queue in ("typed", "typed-copy"):
+            _, properties, _ = channel.basic_get(queue, auto_ack=True)
+            found.append(properties.headers)
+    assert found[0] == found[1]
+    assert found[1].keys() == headers.keys()
 
 
 def test_null_values_stay_null_in_a_topic(spark: "SparkSession", broker: BrokerProcess) -> None:

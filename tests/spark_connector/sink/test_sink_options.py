@@ -1,5 +1,7 @@
 """Options and columns of a write: what is wrong is refused in one line that names it."""
 
+import json
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -8,11 +10,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import MapType, StringType, StructType
 from tests.spark_connector.sink.wire import decode_rows, targets_of
 
+from pyspark_arneb.decode.headers import typed_headers
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ColumnStyle
 from pyspark_arneb.schema import STYLES, Column, spark_schema
 from pyspark_arneb.sink.columns import ColumnError, RowEncoder
 from pyspark_arneb.sink.options import Delivery, sink_options
+from pyspark_arneb.sink.rows import TYPES_NAME
 from pyspark_arneb.values.ddl import struct_type
 
 URL = {"service.url": "http://127.0.0.1:1"}
@@ -183,6 +187,8 @@ def test_properties_are_pairs_of_what_a_message_can_have(
         ("headers", "array<string>"),
         ("headers", "array<struct<key: string>>"),
         ("headers", PAIR("timestamp")),
+        ("headers", "array<struct<value: string, key: string>>"),
+        ("headers", "array<struct<name: string, value: string>>"),
         ("properties", "map<int, string>"),
         ("properties", "map<string, array<int>>"),
         ("properties", "map<string, decimal(4,1)>"),
@@ -214,10 +220,18 @@ def _typed_headers(column: Column) -> bool:
 
 def test_headers_keep_their_types() -> None:
     column = next(each for each in STYLES[ColumnStyle.ARNEB] if _typed_headers(each))
+    said: dict[str, tuple[str, Any]]
     said = {"n": ("long", 7), "f": ("double", 1.5), "b": ("boolean", True), "t": ("text", "x")}
+    said |= {
+        "o": ("binary", b"\xff\x00"),
+        "w": ("time", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        "d": ("decimal", "12e-1"),
+        "v": ("void", ""),
+    }
+    types = {"text": "longstr", "time": "timestamp"}
     none = dict.fromkeys(("type", "text", "long", "double", "boolean", "time", "binary"))
     headers = [
-        (name, {**none, "type": kind, "text": str(value), kind: value})
+        (name, {**none, "text": str(value), kind: value, "type": types.get(kind, kind)})
         for name, (kind, value) in said.items()
     ]
     batch = pa.record_batch({"value": ["v"], "headers": pa.array([headers], column.type)})
@@ -226,4 +240,10 @@ def test_headers_keep_their_types() -> None:
         TARGET,
     )
     (body,) = encoder.bodies(batch)
-    assert decode_rows(body.data)[0]["properties"] == {"n": 7, "f": 1.5, "b": True, "t": "x"}
+    found = decode_rows(body.data)[0]["properties"]
+    kinds = json.loads(found.pop(TYPES_NAME))
+    assert kinds == {"o": "binary", "w": "timestamp", "d": "decimal", "v": "void"}
+    texts = {"o": "/wA=", "w": "1767323045", "d": "12e-1", "v": ""}
+    assert found == {"n": 7, "f": 1.5, "b": True, "t": "x", **texts}
+    (read,) = typed_headers([{**texts, TYPES_NAME: json.dumps(kinds)}]).to_pylist()
+    assert (dict(read)["o"]["binary"], dict(read)["w"]["time"]) == (said["o"][1], said["w"][1])
