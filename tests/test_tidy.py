@@ -77,7 +77,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/attack/channels.py": "what a real broker gives back in a minute is what is measured",
     "tests/attack/crowd.py": "clients that say little once a second are what is tried",
     "tests/attack/running.py": "what a real broker has left of the last attack is let go",
-    "tests/broker/page/test_pulsar_clients.py": "a real broker is asked until its clients came",
+    "tests/broker/http/page/test_pulsar_clients.py": "a real broker is asked until they came",
     "tests/browser/check_proxy.py": "a real proxy is asked until it serves",
     "tests/broker/test_shovels.py": "real brokers are asked until what was to move has moved",
     "tests/cluster/fencing/contender.py": "a node ticks beside real brokers, as it does in a shard",

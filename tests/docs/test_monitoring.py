@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.broker.management.kit import managed
+from tests.broker.http.management.kit import managed
 from tests.docs.test_guide import metrics
 
 from arneb.http.metrics.pages import RabbitPages

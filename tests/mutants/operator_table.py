@@ -170,9 +170,9 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "a password is not judged",
-        "broker/arneb/http/management/users.py",
+        "broker/arneb/http/management/access/users.py",
         "    check_password(site, password)\n",
         "",
-        ("tests/broker/management/test_objects.py",),
+        ("tests/broker/http/management/test_objects.py",),
     ),
 )  # fmt: skip

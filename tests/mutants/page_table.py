@@ -8,16 +8,16 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 MANAGEMENT: Final = "broker/arneb/http/management/"
-SESSION_TESTS: Final = ("tests/broker/management/test_sessions.py",)
-STREAM_TESTS: Final = ("tests/broker/management/test_streaming.py",)
-MESSAGE_TESTS: Final = ("tests/broker/management/test_messages_looked_at.py",)
-ROW_TESTS: Final = ("tests/broker/management/test_page_rows.py",)
-HOLE_TESTS: Final = ("tests/broker/management/test_hole_parts.py",)
-LISTED_TESTS: Final = ("tests/broker/management/test_clients_listed.py",)
+SESSION_TESTS: Final = ("tests/broker/http/management/test_sessions.py",)
+STREAM_TESTS: Final = ("tests/broker/http/management/test_streaming.py",)
+MESSAGE_TESTS: Final = ("tests/broker/http/management/page/test_messages_looked_at.py",)
+ROW_TESTS: Final = ("tests/broker/http/management/lists/test_rows.py",)
+HOLE_TESTS: Final = ("tests/broker/http/management/page/test_hole_parts.py",)
+LISTED_TESTS: Final = ("tests/broker/http/management/clients/test_clients_listed.py",)
 CLUSTERED: Final = "broker/arneb/clustered/"
 VOUCHED_TESTS: Final = ("tests/broker/clustered/test_vouched.py",)
 MEMBERSHIP_TESTS: Final = ("tests/broker/clustered/test_membership.py",)
-CLIENT_TESTS: Final = ("tests/broker/page/test_pulsar_clients.py",)
+CLIENT_TESTS: Final = ("tests/broker/http/page/test_pulsar_clients.py",)
 VALUE_TESTS: Final = ("tests/pulsar_frontend/schemas/test_values.py",)
 AVRO_VALUE: Final = "pulsar_frontend/arneb_pulsar/schemas/avro_value.py"
 
@@ -185,14 +185,14 @@ PAGE_MUTANTS: Final = (
     ),
     Mutant(
         "queues stand in the order of their ledgers' ages",
-        MANAGEMENT + "ages.py",
+        MANAGEMENT + "lists/ages.py",
         "            if is_exact or reads >= READS_MAX:\n",
         "            if True:\n",
         ROW_TESTS,
     ),
     Mutant(
         "an order by age reads every queue at once",
-        MANAGEMENT + "ages.py",
+        MANAGEMENT + "lists/ages.py",
         "            if is_exact or reads >= READS_MAX:\n",
         "            if is_exact:\n",
         ROW_TESTS,

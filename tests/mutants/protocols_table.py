@@ -202,10 +202,10 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "an answer waits after its last piece",
-        BROKER + "http/management/written.py",
+        BROKER + "http/management/requests/written.py",
         "        if start:\n            await between_pieces()\n",
         "        await between_pieces()\n",
-        ("tests/broker/management/test_lists.py",),
+        ("tests/broker/http/management/lists/test_lists.py",),
     ),
     Mutant(
         "a short password waits for a thread",
@@ -272,10 +272,10 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "a list of very many does not ask first",
-        BROKER + "http/management/lists.py",
+        BROKER + "http/management/lists/lists.py",
         "        await long_answer()\n",
         "        pass\n",
-        ("tests/broker/management/test_lists.py",),
+        ("tests/broker/http/management/lists/test_lists.py",),
     ),
     Mutant(
         "a stop writes the cursor of every idle queue",

@@ -364,14 +364,14 @@ SHARDS_MUTANTS: Final = (
         "broker/arneb/http/management/app.py",
         'headers[PROOF] = SHOWN if scope["scheme"] == SECURE else ""\n',
         "headers[PROOF] = SHOWN\n",
-        ("tests/broker/management/test_sessions.py",),
+        ("tests/broker/http/management/test_sessions.py",),
     ),
     Mutant(
         "whom somebody else knows may what a user of the same name may at another shard",
         CLUSTERED + "vouched.py",
         " if proof is None else UNPROVED,\n",
         ",\n",
-        ("tests/broker/management/test_sessions.py", "tests/broker/clustered/test_vouched.py"),
+        ("tests/broker/http/management/test_sessions.py", "tests/broker/clustered/test_vouched.py"),
     ),
     Mutant(
         "what each shard numbers by itself is looked for in one after the other",

@@ -13,8 +13,8 @@ HTTP: Final = "broker/arneb/http/"
 
 TRAFFIC: Final = ("tests/amqp_frontend/session/test_traffic.py",)
 METRICS: Final = ("tests/broker/metrics/test_rabbitmq.py",)
-RATES: Final = ("tests/broker/management/test_rates.py",)
-TEXTS: Final = ("tests/broker/management/test_queue_texts.py",)
+RATES: Final = ("tests/broker/http/management/figures/test_rates.py",)
+TEXTS: Final = ("tests/broker/http/management/topology/test_queue_texts.py",)
 
 TRAFFIC_MUTANTS: Final = (
     Mutant(
@@ -99,42 +99,42 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "what is like before is a sample of its own",
-        HTTP + "management/samples.py",
+        HTTP + "management/figures/samples.py",
         "        if last.counters == counters:\n",
         "        if False:\n",
         RATES,
     ),
     Mutant(
         "what was kept of a queue is shown though the queue is another",
-        HTTP + "management/queue_texts.py",
+        HTTP + "management/topology/queue_texts.py",
         "    if kept is not None and kept.seen == seen:\n",
         "    if kept is not None:\n",
         TEXTS,
     ),
     Mutant(
         "what was kept of a queue is shown though its rates are not 0 yet",
-        HTTP + "management/samples.py",
+        HTTP + "management/figures/samples.py",
         "        return numbers == self._last and self._rests(now)\n",
         "        return numbers == self._last\n",
         (*RATES, *TEXTS),
     ),
     Mutant(
         "what is kept of a queue does not count",
-        HTTP + "management/samples.py",
+        HTTP + "management/figures/samples.py",
         "        self.bytes += (0 if kept is None",
         "        self.bytes += 0 and (0 if kept is None",
         RATES,
     ),
     Mutant(
         "the budget of samples is none",
-        HTTP + "management/rates.py",
+        HTTP + "management/figures/rates.py",
         "        if self.bytes > self._bytes_max:\n",
         "        if self.bytes < 0:\n",
         RATES,
     ),
     Mutant(
         "a budget that is too small is passed over",
-        HTTP + "management/rates.py",
+        HTTP + "management/figures/rates.py",
         "        while self.bytes > wanted and len(self._histories) > 1:\n",
         "        while False:\n",
         RATES,

@@ -450,10 +450,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "hundreds of queues of an import are made in one pass",
-        "broker/arneb/http/management/importing.py",
+        "broker/arneb/http/management/definitions/importing.py",
         "        while together := list(islice(makings, TOGETHER_MAX)):\n",
         "        while together := list(islice(makings, 8 * TOGETHER_MAX)):\n",
-        ("tests/broker/management/test_importing.py",),
+        ("tests/broker/http/management/definitions/test_importing.py",),
     ),
     Mutant(
         "queues that have come make a busy loop thaw",

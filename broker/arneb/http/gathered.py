@@ -29,11 +29,11 @@ from arneb.http.gathering import (
     totals,
 )
 from arneb.http.long_answers import between_pieces
-from arneb.http.management.calls import Refused, bad_request
-from arneb.http.management.definitions_file import BRACKETS_MAX
-from arneb.http.management.lists import Listing, Source, listed, listing_of
-from arneb.http.management.upload import uploaded
-from arneb.http.management.written import rendered
+from arneb.http.management.definitions.file import BRACKETS_MAX
+from arneb.http.management.lists.lists import Listing, Source, listed, listing_of
+from arneb.http.management.requests.calls import Refused, bad_request
+from arneb.http.management.requests.upload import uploaded
+from arneb.http.management.requests.written import rendered
 from arneb.http.merging import (
     CLIENTS,
     OTHERS,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from arneb.http.gathering import order_of
 from arneb.http.long_answers import between_pieces
-from arneb.http.management.lists import (
+from arneb.http.management.lists.lists import (
     PAGE_SIZE_MAX,
     Listing,
     Page,
@@ -20,7 +20,7 @@ from arneb.http.management.lists import (
     judge_page,
     listed,
 )
-from arneb.http.management.ordering import FIGURES_PER_TURN, comparable
+from arneb.http.management.lists.ordering import FIGURES_PER_TURN, comparable
 from arneb.http.management.page.clients import is_noisy
 
 Row = Mapping[str, Any]

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from arneb import __version__
-from arneb.http.management.rates import Rates
+from arneb.http.management.figures.rates import Rates
+from arneb.http.management.figures.totals import Totals
 from arneb.http.management.sessions import Sessions
 from arneb.http.management.site import ListeningPort, Site
-from arneb.http.management.totals import Totals
 from arneb.logs.audit_log import AuditLog
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore

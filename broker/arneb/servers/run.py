@@ -174,7 +174,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 async def _load_definitions(shared: Shared) -> None:
     if (path := shared.config.load_definitions) == NO_FILE:
         return
-    from arneb.http.management.importing import load_definitions
+    from arneb.http.management.definitions.importing import load_definitions
 
     assert shared.topology is not None, "there is a topology where AMQP is served"
     if shared.handed is None:

@@ -159,7 +159,7 @@ class Shared:
         if (site := self.site) is None:
             return Api(own, None, own, data.bodies)
         from arneb.http.management.app import LARGER, ManagementApp
-        from arneb.http.management.overview import sample_always
+        from arneb.http.management.node.overview import sample_always
 
         sample_always(site)
         self._nursery.start_soon(supervise, "the management API's samples", site.rates.run)

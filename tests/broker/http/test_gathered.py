@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http import gathered, merging
 from arneb.http.gathered import Gathered
-from arneb.http.management import written
+from arneb.http.management.requests import written
 from arneb_core.api.json_text import parse_own_json
 
 Said = tuple[int, Any]

@@ -12,7 +12,7 @@ import pytest
 import trio
 from starlette.routing import BaseRoute
 from tests.amqp_frontend.opening import open_topology
-from tests.broker.management.kit import Plain
+from tests.broker.http.management.kit import Plain
 
 from arneb.data.granted import GrantedRights
 from arneb.data.service import DataService

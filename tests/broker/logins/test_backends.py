@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.broker.management.kit import managed
+from tests.broker.http.management.kit import managed
 
 from arneb.http.guarded import PRINCIPAL, Guarded
 from arneb.http.management.answering import Request, answer

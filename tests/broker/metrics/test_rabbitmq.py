@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
-from tests.broker.management.kit import Caller, managed
+from tests.broker.http.management.kit import Caller, managed
 
 from arneb.http.asgi import LEFT
 from arneb.http.metrics.app import Metrics, Streamed

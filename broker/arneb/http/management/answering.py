@@ -11,7 +11,6 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from arneb.http.audited import LOOKING
-from arneb.http.management.calls import Call, Refused, Reply, bad_request, not_authorised, not_found
 from arneb.http.management.login import (
     LOOPBACK,
     MARK,
@@ -21,8 +20,16 @@ from arneb.http.management.login import (
     proof_in,
     refused,
 )
+from arneb.http.management.requests.calls import (
+    Call,
+    Refused,
+    Reply,
+    bad_request,
+    not_authorised,
+    not_found,
+)
+from arneb.http.management.requests.rules import Who, check
 from arneb.http.management.router import ROOT, allowed, route_for
-from arneb.http.management.rules import Who, check
 from arneb.http.management.site import Site
 from arneb.http.management.table import ROUTER
 from arneb_amqp.errors import AmqpError, ReplyCode

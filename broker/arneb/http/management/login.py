@@ -10,9 +10,9 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qs, quote, unquote
 
-from arneb.http.management.calls import Call, Refused, Reply
+from arneb.http.management.requests.calls import Call, Refused, Reply
+from arneb.http.management.requests.rules import Rule, Who
 from arneb.http.management.router import Route
-from arneb.http.management.rules import Rule, Who
 from arneb.http.management.site import Site
 from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused, Principal

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from arneb.http.management.calls import Call, Refused, Reply, not_found
-from arneb.http.management.rules import Rule
+from arneb.http.management.requests.calls import Call, Refused, Reply, not_found
+from arneb.http.management.requests.rules import Rule
 from arneb.http.management.site import Site
 
 Handler = Callable[[Site, Call], Awaitable[Reply]]

@@ -10,15 +10,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from arneb.http.long_answers import between_pieces
-from arneb.http.management.ages import Ages
-from arneb.http.management.calls import Call, Document, not_authorised, not_found
-from arneb.http.management.ordering import Orders
-from arneb.http.management.queues_by_name import QueuesByName
-from arneb.http.management.rates import Rates
-from arneb.http.management.rows import AllRows
-from arneb.http.management.rules import has_access
+from arneb.http.management.figures.rates import Rates
+from arneb.http.management.figures.totals import Totals
+from arneb.http.management.lists.ages import Ages
+from arneb.http.management.lists.ordering import Orders
+from arneb.http.management.lists.queues_by_name import QueuesByName
+from arneb.http.management.lists.rows import AllRows
+from arneb.http.management.requests.calls import Call, Document, not_authorised, not_found
+from arneb.http.management.requests.rules import has_access
 from arneb.http.management.sessions import Sessions
-from arneb.http.management.totals import Totals
 from arneb.http.management.watchers import Watchers
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore

@@ -14,7 +14,7 @@ import trio
 from arneb.http.management.answering import Request, answer
 from arneb.http.management.everywhere import asked_everywhere
 from arneb.http.management.page.watching import Watch, Watched
-from arneb.http.management.written import rendered
+from arneb.http.management.requests.written import rendered
 
 EVERY_S: Final = 1.0
 ALIVE_S: Final = 10.0

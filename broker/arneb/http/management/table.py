@@ -5,26 +5,11 @@ The rule: what is not here is not served; who may come without a login is in :da
 
 from typing import Final
 
-from arneb.http.management import (
-    bindings,
-    channels,
-    connections,
-    definitions,
-    exchanges,
-    health,
-    limits,
-    login,
-    messages,
-    nodes,
-    overview,
-    parameters,
-    permissions,
-    policies,
-    queues,
-    shovels,
-    users,
-    vhosts,
-)
+from arneb.http.management import login
+from arneb.http.management.access import permissions, users, vhosts
+from arneb.http.management.clients import channels, connections
+from arneb.http.management.definitions import definitions
+from arneb.http.management.node import health, nodes, overview
 from arneb.http.management.page import (
     clients,
     delayed,
@@ -40,7 +25,9 @@ from arneb.http.management.page import (
     watching,
 )
 from arneb.http.management.page import login as page_login
+from arneb.http.management.parameters import limits, parameters, policies, shovels
 from arneb.http.management.router import Router
+from arneb.http.management.topology import bindings, exchanges, messages, queues
 
 ROUTER: Final = Router(
     (

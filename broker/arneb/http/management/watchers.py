@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from arneb.http.management.calls import Refused
+from arneb.http.management.requests.calls import Refused
 
 STREAMS_MAX: Final = 200
 """Pages that watch at the same time; each is a connection and what one answer takes."""

@@ -23,8 +23,8 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as LibraryMetric
 from prometheus_client.registry import Collector
 
-from arneb.http.management.churn import churn_counters
-from arneb.http.management.counters import CHURN
+from arneb.http.management.figures.counters import CHURN
+from arneb.http.management.node.churn import churn_counters
 from arneb.http.management.site import RABBITMQ_VERSION, Site
 from arneb.http.metrics import families
 from arneb.http.metrics.families import PREFIX, TOTALS, Family

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from arneb.http.management.calls import Call, Document, Reply, bad_request
-from arneb.http.management.connections import eyes_of, octet_rates, visible_connections
-from arneb.http.management.lists import Source, listed, listing_of
-from arneb.http.management.ordering import FIGURES_PER_TURN, Figure
+from arneb.http.management.clients.connections import eyes_of, octet_rates, visible_connections
+from arneb.http.management.lists.lists import Source, listed, listing_of
+from arneb.http.management.lists.ordering import FIGURES_PER_TURN, Figure
 from arneb.http.management.page.pulsar_client import byte_rates
+from arneb.http.management.requests.calls import Call, Document, Reply, bad_request
+from arneb.http.management.requests.rules import USERS, is_monitor
 from arneb.http.management.router import Route
-from arneb.http.management.rules import USERS, is_monitor
 from arneb.http.management.site import Site
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.roster import ConnectionStatistics, Known

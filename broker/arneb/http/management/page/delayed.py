@@ -8,7 +8,6 @@ read that are shown.
 from collections.abc import Iterator
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply, not_found
 from arneb.http.management.page.looking import Found, found_at, message_document
 from arneb.http.management.page.places import (
     expect_readable,
@@ -16,8 +15,9 @@ from arneb.http.management.page.places import (
     number_in,
     place_in,
 )
+from arneb.http.management.requests.calls import Call, Document, Reply, not_found
+from arneb.http.management.requests.rules import USERS, VHOST
 from arneb.http.management.router import Route
-from arneb.http.management.rules import USERS, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.json_fields import text_to_json

@@ -7,10 +7,10 @@ import re
 from base64 import b64encode
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply, bad_request
 from arneb.http.management.login import LOOPBACK, expect_mark, log_in
+from arneb.http.management.requests.calls import Call, Document, Reply, bad_request
+from arneb.http.management.requests.rules import USERS, Rule, Who, is_administrator, is_monitor
 from arneb.http.management.router import Route
-from arneb.http.management.rules import USERS, Rule, Who, is_administrator, is_monitor
 from arneb.http.management.sessions import ROOT_PATH, cookie_for
 from arneb.http.management.site import Site
 from arneb_core.access.principals import Principal

@@ -15,7 +15,6 @@ from typing import Final
 
 import trio
 
-from arneb.http.management.calls import Call, Document, Reply, bad_request
 from arneb.http.management.page.places import (
     expect_readable,
     number_in,
@@ -23,8 +22,9 @@ from arneb.http.management.page.places import (
     position_in,
 )
 from arneb.http.management.page.schema_views import schema_views
+from arneb.http.management.requests.calls import Call, Document, Reply, bad_request
+from arneb.http.management.requests.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.router import Route
-from arneb.http.management.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.site import Site
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.codec import Message, codecs

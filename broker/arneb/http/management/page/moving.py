@@ -10,7 +10,6 @@ from typing import Final
 
 import trio
 
-from arneb.http.management.calls import Body, Call, Document, Reply, bad_request
 from arneb.http.management.page.places import (
     Place,
     expect_publishable,
@@ -18,8 +17,9 @@ from arneb.http.management.page.places import (
     place_in,
     position_in,
 )
+from arneb.http.management.requests.calls import Body, Call, Document, Reply, bad_request
+from arneb.http.management.requests.rules import VHOST
 from arneb.http.management.router import Route
-from arneb.http.management.rules import VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.routing.death import FIRST_DEATH_QUEUE, without_deaths
 from arneb_amqp.topology.overflow import Admission

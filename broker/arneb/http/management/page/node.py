@@ -6,9 +6,9 @@ are for those who may monitor.
 
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply, not_found
+from arneb.http.management.requests.calls import Call, Document, Reply, not_found
+from arneb.http.management.requests.rules import MONITORING, USERS, is_monitor
 from arneb.http.management.router import Route
-from arneb.http.management.rules import MONITORING, USERS, is_monitor
 from arneb.http.management.site import Site
 from arneb_core.api.statistics import Histogram
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from arneb.http.management.calls import Call, bad_request, not_authorised, not_found
-from arneb.http.management.rows import CLIENTS_SCHEMES, NO_VHOST, Row
+from arneb.http.management.lists.rows import CLIENTS_SCHEMES, NO_VHOST, Row
+from arneb.http.management.requests.calls import Call, bad_request, not_authorised, not_found
 from arneb.http.management.site import Site
 from arneb_amqp.session.rights import DEFAULT_EXCHANGE_NAME
 from arneb_amqp.topology.names import SCHEME

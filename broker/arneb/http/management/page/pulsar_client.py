@@ -7,9 +7,16 @@ A consumer that is closed here may come again, as after an unload.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from arneb.http.management.calls import DONE, Call, Document, Reply, not_authorised, not_found
+from arneb.http.management.requests.calls import (
+    DONE,
+    Call,
+    Document,
+    Reply,
+    not_authorised,
+    not_found,
+)
+from arneb.http.management.requests.rules import USERS, is_administrator, is_monitor
 from arneb.http.management.router import Route
-from arneb.http.management.rules import USERS, is_administrator, is_monitor
 from arneb.http.management.site import Site
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ The rule: figures are those of this instant, in the words of the core.
 from collections.abc import Mapping
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply
+from arneb.http.management.figures.rates import Range
 from arneb.http.management.page.hole_parts import hole_parts
 from arneb.http.management.page.places import Place, place_in
 from arneb.http.management.page.row_documents import counters_of, rates_of, row_document
-from arneb.http.management.rates import Range
+from arneb.http.management.requests.calls import Call, Document, Reply
+from arneb.http.management.requests.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.router import Route
-from arneb.http.management.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.wire.json_fields import table_to_json
 from arneb_core.api.consumers import Consumer

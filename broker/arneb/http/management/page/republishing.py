@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from arneb.http.management.calls import Call, Reply, bad_request, not_found
-from arneb.http.management.messages import by_channel
 from arneb.http.management.page.moving import entries_in, positions_in
 from arneb.http.management.page.places import expect_readable, place_in
+from arneb.http.management.requests.calls import Call, Reply, bad_request, not_found
+from arneb.http.management.requests.rules import VHOST
 from arneb.http.management.router import Route
-from arneb.http.management.rules import VHOST
 from arneb.http.management.site import Site
+from arneb.http.management.topology.messages import by_channel
 from arneb_amqp.codec import encode_message
 from arneb_amqp.server.acting import Fetched, fetched
 from arneb_core.api.codec import codecs

@@ -5,11 +5,11 @@ The rule: nothing is done. It is found out as for a real message, with the same 
 
 from typing import Final
 
-from arneb.http.management.arguments import arguments_in
-from arneb.http.management.calls import Call, Reply, bad_request, not_found
 from arneb.http.management.page.places import expect_right
+from arneb.http.management.requests.arguments import arguments_in
+from arneb.http.management.requests.calls import Call, Reply, bad_request, not_found
+from arneb.http.management.requests.rules import POLICYMAKER, VHOST
 from arneb.http.management.router import Route
-from arneb.http.management.rules import POLICYMAKER, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.rights import DEFAULT_EXCHANGE_NAME

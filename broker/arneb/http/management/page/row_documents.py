@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from arneb.http.management.calls import Document
-from arneb.http.management.ordering import Figure
-from arneb.http.management.rates import Range
-from arneb.http.management.rows import FIGURES, GROWING, Row
+from arneb.http.management.figures.rates import Range
+from arneb.http.management.lists.ordering import Figure
+from arneb.http.management.lists.rows import FIGURES, GROWING, Row
+from arneb.http.management.requests.calls import Document
 from arneb.http.management.site import Site
 from arneb.monitoring.diagnosis import Diagnosis, Figures, diagnose
 from arneb_amqp.wire.json_fields import text_to_json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb.http.management.calls import Document
+from arneb.http.management.requests.calls import Document
 from arneb.http.management.site import Site
 from arneb_core.api.codec import Message
 from arneb_core.api.topics import Topic

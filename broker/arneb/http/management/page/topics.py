@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from arneb.http.management.calls import Call, Document, Reply, bad_request
-from arneb.http.management.lists import Source, listed, listing_of
+from arneb.http.management.lists.lists import Source, listed, listing_of
+from arneb.http.management.lists.rows import NO_VHOST, Row
 from arneb.http.management.page.row_documents import SORTABLE, figure_of, row_document
+from arneb.http.management.requests.calls import Call, Document, Reply, bad_request
+from arneb.http.management.requests.rules import USERS, VHOST, is_administrator
 from arneb.http.management.router import Route
-from arneb.http.management.rows import NO_VHOST, Row
-from arneb.http.management.rules import USERS, VHOST, is_administrator
 from arneb.http.management.site import Site
 
 AGE: Final = "age"

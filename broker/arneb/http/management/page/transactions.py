@@ -6,10 +6,18 @@ an administrator may abort it as the coordinator does when its time is up.
 
 from typing import TYPE_CHECKING, Final
 
-from arneb.http.management.calls import DONE, Call, Document, Refused, Reply, bad_request, not_found
 from arneb.http.management.page.pulsar_client import context_of
+from arneb.http.management.requests.calls import (
+    DONE,
+    Call,
+    Document,
+    Refused,
+    Reply,
+    bad_request,
+    not_found,
+)
+from arneb.http.management.requests.rules import ADMINISTRATOR, USERS, is_monitor
 from arneb.http.management.router import Route
-from arneb.http.management.rules import ADMINISTRATOR, USERS, is_monitor
 from arneb.http.management.site import Site
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from arneb.http.management.calls import Call, Reply, bad_request
+from arneb.http.management.requests.calls import Call, Reply, bad_request
+from arneb.http.management.requests.rules import USERS, is_administrator
 from arneb.http.management.router import ROOT, Route
-from arneb.http.management.rules import USERS, is_administrator
 from arneb.http.management.sessions import Session
 from arneb.http.management.site import Site
 

@@ -1,0 +1,149 @@
+"""Users over HTTP.
+
+The rule: PUT says all of a user anew but the limits; without a password there is none from then on.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.requests.calls import (
+    CREATED,
+    DONE,
+    Body,
+    Call,
+    Document,
+    Reply,
+    bad_request,
+    invalid,
+    not_found,
+)
+from arneb.http.management.requests.rules import ADMINISTRATOR
+from arneb.http.management.router import Route
+from arneb.http.management.site import Site
+from arneb_core.access.catalogue import hashed
+from arneb_core.access.errors import AccessError
+from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, parse_hash
+from arneb_core.access.patterns import compiled
+from arneb_core.access.records import Permission, User
+
+
+def user_document(user: User) -> Document:
+    """One user, with the hash, as in definitions."""
+    return {
+        "name": user.name,
+        "password_hash": user.password.text,
+        "hashing_algorithm": user.password.algorithm.value,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+
+
+def user_in(site: Site, call: Call) -> User:
+    """The user in the path. Raises 404."""
+    user = site.catalogue.get(User, call.params["user"])
+    if user is None:
+        raise not_found()
+    return user
+
+
+def hash_in(given: Mapping[str, Any]) -> PasswordHash | None:
+    """The hash that somebody brings along; None: there is none. Raises 400."""
+    text = given.get("password_hash")
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise bad_request("expected a text as password_hash")
+    if not text:
+        return NO_PASSWORD
+    algorithm = given.get("hashing_algorithm") or PasswordHash().algorithm
+    try:
+        return parse_hash(text, algorithm)
+    except AccessError as error:
+        if "base64" in str(error):
+            raise bad_request(["not_base64", text[:100]]) from None
+        raise invalid(error) from None
+
+
+def tags_in(body: Body) -> list[str]:
+    """Tags in any of their forms. Raises 400."""
+    if "tags" in body.given:
+        return body.texts("tags")
+    if "administrator" in body.given:
+        return ["administrator"] if body.flag("administrator") else []
+    raise bad_request("tags_not_present")
+
+
+def check_password(site: Site, password: str) -> None:
+    """Raise 400 for one that the settings do not allow, in the words of RabbitMQ's validators."""
+    least = site.config.password_length_min
+    if len(password) < least:
+        raise bad_request(f"minimum required password length: {least}")
+    if not compiled(site.config.password_pattern)(password):
+        raise bad_request("provided password does not match the validator regular expression")
+
+
+async def _password_in(site: Site, body: Body) -> PasswordHash:
+    if body.given.get("password") is not None and body.given.get("password_hash") is not None:
+        raise bad_request("both_password_and_password_hash_are_provided")
+    if body.given.get("password") is None:
+        return hash_in(body.given) or NO_PASSWORD
+    password = body.text("password")
+    check_password(site, password)
+    return await hashed(password) if password else NO_PASSWORD
+
+
+async def _list(site: Site, call: Call) -> Reply:
+    return await _answer(site, call, site.catalogue.tables.rows(User))
+
+
+async def _without_permissions(site: Site, call: Call) -> Reply:
+    tables = site.catalogue.tables
+    some = {each.user for each in tables.rows(Permission)}
+    return await _answer(site, call, [u for u in tables.rows(User) if u.name not in some])
+
+
+async def _answer(site: Site, call: Call, users: list[User]) -> Reply:
+    source = Source(users, user_document, lambda user: (user.name,))
+    return Reply(await listed(source, listing_of(call.query), site.pause))
+
+
+async def _show(site: Site, call: Call) -> Reply:
+    return Reply(narrowed(user_document(user_in(site, call)), listing_of(call.query).columns))
+
+
+async def _put(site: Site, call: Call) -> Reply:
+    body, name = call.document(), call.params["user"]
+    tags = tags_in(body)
+    password = await _password_in(site, body)
+    existed = site.catalogue.get(User, name) is not None
+    async with site.catalogue.changing() as edit:
+        edit.put_user(name, password, tags)
+    return DONE if existed else CREATED
+
+
+async def _delete(site: Site, call: Call) -> Reply:
+    user = user_in(site, call)
+    async with site.catalogue.changing() as edit:
+        edit.delete_user(user.name)
+    return DONE
+
+
+async def _delete_many(site: Site, call: Call) -> Reply:
+    body = call.document()
+    body.expect("users")
+    names = body.texts("users")
+    async with site.catalogue.changing() as edit:
+        for name in names:
+            edit.delete_user(name)
+    return DONE
+
+
+ROUTES: Final = (
+    Route("GET", "users", ADMINISTRATOR, _list),
+    Route("GET", "users/without-permissions", ADMINISTRATOR, _without_permissions),
+    Route("POST", "users/bulk-delete", ADMINISTRATOR, _delete_many),
+    Route("GET", "users/:user", ADMINISTRATOR, _show),
+    Route("PUT", "users/:user", ADMINISTRATOR, _put),
+    Route("DELETE", "users/:user", ADMINISTRATOR, _delete),
+)

@@ -1,0 +1,247 @@
+"""Rates: how fast counters grow, and what they were.
+
+The rule: a rate is the difference of two samples that are a second apart or more, the later one
+taken now. Samples of what somebody looks at are taken each second. All are within a budget, with
+what else is kept of their objects: of what was not looked at for longest, the oldest go first, all
+but the last two.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import trio
+
+from arneb.http.management.figures.growth import LOOKED_AT_S, Growth
+from arneb.http.management.figures.samples import (
+    COARSE_S,
+    FINE_S,
+    OF_A_DAY,
+    STEPS,
+    Counters,
+    History,
+    Kept,
+    Read,
+)
+
+HISTORY_BYTES: Final = 64 * 1024 * 1024
+"""The budget of all samples."""
+ROOM_MADE: Final = 0.1
+"""Of the budget, when it is used up, so that this is not looked at for each sample."""
+
+UNSEEN_S: Final = 60.0
+"""How far apart the samples are of what is sampled always, while nobody looks: it may be a sum
+over very many."""
+
+OBJECTS_PER_TURN: Final = 100
+
+REST: Final = 20
+"""Samples that took a second are taken again after twenty: of very many objects, that are looked at
+each second, taking them would be most of what the broker does."""
+
+NO_RATE: Final[Mapping[str, Any]] = {"rate": 0.0}
+"""Of what does not grow: most of what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """For how long back, and how far apart, samples are wanted; in seconds."""
+
+    age_s: int
+    step_s: int
+
+
+class Rates:
+    """The samples of everything that somebody looks at.
+
+    Invariant: ``bytes`` is what all samples take, and not above ``bytes_max`` unless each object
+    has but two.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = trio.current_time,
+        now_ms: Callable[[], int] = lambda: 0,
+        bytes_max: int = HISTORY_BYTES,
+    ) -> None:
+        self._clock = clock
+        self._now_ms = now_ms
+        self._bytes_max = bytes_max
+        self.bytes = 0
+        self.growth = Growth(clock)
+        self._histories: OrderedDict[Hashable, History] = OrderedDict()
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """One value for all objects with the same counters."""
+        self._always: dict[Hashable, Callable[[], Awaitable[Counters]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Rates of {len(self._histories)} objects, {self.bytes} bytes>"
+
+    def __len__(self) -> int:
+        return len(self._histories)
+
+    def histories(self) -> Iterable[History]:
+        """Of everything that is looked at."""
+        return self._histories.values()
+
+    def always(self, key: Hashable, read: Callable[[], Awaitable[Counters]]) -> None:
+        """Sample this from now on, and keep what it was for a day."""
+        self._always[key] = read
+
+    def details(
+        self,
+        key: Hashable,
+        counters: Counters,
+        read: Read,
+        ranges: Mapping[str, Range] | Range | None = None,
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """``rate`` of each counter, and what else is asked for by a range, of all counters or of
+        each by name. ``read`` is for later samples."""
+        now = self._clock()
+        history = self._looked_at(key, counters, read, now)
+        before = history.before(now)
+        self._take(history, now, counters)
+        details: dict[str, Mapping[str, Any]] = dict.fromkeys(counters, NO_RATE)
+        if before is not None:
+            span_s = now - before[0]
+            for (name, number), old in zip(counters.items(), before[1], strict=True):
+                if number != old:
+                    details[name] = {"rate": round((number - old) / span_s, 3)}
+        if ranges:
+            for index, name in enumerate(history.names):
+                wanted = ranges if isinstance(ranges, Range) else ranges.get(name)
+                if wanted is not None:
+                    details[name] = {
+                        **details[name], **self._samples(history, index, now, wanted),
+                    }  # fmt: skip
+        return details
+
+    def unchanged(self, key: Hashable, numbers: tuple[int, ...]) -> Kept | None:
+        """What was kept of something that is looked at, if its counters are these and have been
+        for so long that all its rates are 0."""
+        history, now = self._histories.get(key), self._clock()
+        kept = None if history is None else history.unchanged(now, numbers)
+        if history is None or kept is None:
+            return None
+        history.looked_at_s = now
+        self._histories.move_to_end(key)
+        return kept
+
+    def keep(self, key: Hashable, numbers: tuple[int, ...], kept: Kept) -> None:
+        """Keep what was made of something, if that will do for the next who looks at it."""
+        history = self._histories.get(key)
+        if history is not None and history.rests_with(self._clock(), numbers):
+            before = history.bytes
+            history.keep(kept)
+            self._resized(history, before)
+
+    def idle_since_ms(self, key: Hashable) -> int | None:
+        """When the counters of something were last seen to change, if that is more than a few
+        seconds ago; None, too, if it was not seen."""
+        history = self._histories.get(key)
+        if history is None or history.changed_at_s is None:
+            return None
+        idle_s = self._clock() - history.changed_at_s
+        return None if idle_s < COARSE_S else self._now_ms() - int(idle_s * 1000)
+
+    def _looked_at(self, key: Hashable, counters: Counters, read: Read, now: float) -> History:
+        history = self._histories.get(key)
+        names = tuple(counters)
+        if history is None or history.names != names:
+            self._forget(key)
+            steps = (*STEPS, *OF_A_DAY) if key in self._always else STEPS
+            names = self._names.setdefault(names, names)
+            history = self._histories[key] = History(read, counters, now, names, steps)
+            self.bytes += history.bytes
+        history.looked_at_s, history.read, history.rests_until_s = now, read, 0.0
+        self._histories.move_to_end(key)
+        return history
+
+    def _take(self, history: History, now: float, counters: Counters) -> None:
+        before = history.bytes
+        history.take(now, counters)
+        self._resized(history, before)
+
+    def _resized(self, history: History, before: int) -> None:
+        self.bytes += history.bytes - before
+        if self.bytes > self._bytes_max:
+            self._keep_budget()
+
+    def _keep_budget(self) -> None:
+        """Give half up of what was not looked at for longest, and so on until there is some room;
+        if that is not enough, all of it."""
+        wanted = self._bytes_max * (1 - ROOM_MADE)
+        for history in list(self._histories.values()):
+            before = history.bytes
+            history.drop_oldest()
+            self.bytes += history.bytes - before
+            if self.bytes <= wanted:
+                return
+        while self.bytes > wanted and len(self._histories) > 1:
+            self._forget(next(iter(self._histories)))
+
+    def _forget(self, key: Hashable) -> None:
+        history = self._histories.pop(key, None)
+        if history is not None:
+            self.bytes -= history.bytes
+
+    def _samples(self, history: History, index: int, now: float, wanted: Range) -> dict[str, Any]:
+        now_ms = self._now_ms()
+        newest_ms = now_ms // 1000 // wanted.step_s * wanted.step_s * 1000
+        kept = history.samples
+        samples = []
+        place = len(kept) - 1
+        for back in range(0, wanted.age_s + 1, wanted.step_s):
+            at_ms = newest_ms - back * 1000
+            at_s = now - (now_ms - at_ms) / 1000
+            while place >= 0 and kept[place].at_s > at_s:
+                place -= 1
+            count = kept[place].counters[index] if place >= 0 else 0
+            samples.append({"sample": count, "timestamp": at_ms})
+        counts = [each["sample"] for each in samples]
+        span_s = (len(samples) - 1) * wanted.step_s
+        return {
+            "avg": sum(counts) / len(counts),
+            "avg_rate": (counts[0] - counts[-1]) / span_s if span_s else 0.0,
+            "samples": samples,
+        }
+
+    async def run(self) -> NoReturn:
+        """Take samples, for ever."""
+        took_s = 0.0
+        while True:
+            await trio.sleep(max(FINE_S, REST * took_s))
+            began = self._clock()
+            await self.sample()
+            took_s = self._clock() - began
+
+    async def sample(self) -> None:
+        """Take one of all that is looked at, and of what is sampled always."""
+        for key, read_now in self._always.items():
+            history = self._histories.get(key)
+            if history is not None and self._clock() < history.rests_until_s:
+                continue
+            counters, now = await read_now(), self._clock()
+            looked_at_s = -LOOKED_AT_S if history is None else history.looked_at_s
+            history = self._looked_at(key, counters, _nothing, now)
+            history.looked_at_s = looked_at_s
+            if now - looked_at_s > LOOKED_AT_S:
+                history.rests_until_s = now + UNSEEN_S
+            self._take(history, now, counters)
+        for number, key in enumerate(list(self._histories), 1):
+            now = self._clock()
+            found = self._histories.get(key)
+            if found is not None and key not in self._always:
+                read = found.read() if now - found.looked_at_s <= LOOKED_AT_S else None
+                if read is None:
+                    self._forget(key)
+                else:
+                    self._take(found, now, read)
+            if number % OBJECTS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+        await self.growth.sample()
+
+
+def _nothing() -> None:
+    """What is sampled always is read by somebody else."""

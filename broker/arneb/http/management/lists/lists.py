@@ -1,0 +1,273 @@
+"""Lists: sorted, filtered, cut into pages and columns, as RabbitMQ does.
+
+The rule: what is cheap is done for all, and a document is made of those only that are shown; and
+nothing is done for more than a few hundred between two turns of others.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, long_answer
+from arneb.http.management.figures.freshness import Pause
+from arneb.http.management.figures.rates import Range
+from arneb.http.management.lists.ordering import (
+    DOCUMENTS_PER_TURN,
+    FIGURES_PER_TURN,
+    SPARE,
+    Figure,
+    Orders,
+    comparable,
+    in_order,
+)
+from arneb.http.management.requests.calls import Document, Refused, Written, bad_request
+from arneb_core.access.errors import InvalidAccess
+from arneb_core.access.patterns import compiled_for_many
+
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 500
+SAMPLES_MAX: Final = 500
+
+PATTERNS_PER_TURN: Final = 100
+"""Names that a pattern is searched in at once: by RE2 in no time, and by what backtracks, which is
+given up after half a millisecond, in not too much of it."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which of a list are shown."""
+
+    number: int
+    size: int = PAGE_SIZE
+    name: str = ""
+    is_pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a query asks of a list."""
+
+    columns: tuple[tuple[str, ...], ...] = ()
+    sort: str = ""
+    reverse: bool = False
+    page: Page | None = None
+
+
+Special = Callable[[Sequence[Any], int, bool], Awaitable[list[Any]]]
+"""The first so many of some things, or of all the other way round."""
+
+
+def _by_document(_: str) -> Figure | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[Item]):
+    """Things that are listed."""
+
+    items: Sequence[Item]
+    document: Callable[[Item], Document | Written | None]
+    """None: it has gone meanwhile."""
+    order: Callable[[Item], tuple[str, ...]]
+    """By what they stand in order unless something else is asked for; the last part is the name
+    that is searched."""
+    figure: Callable[[str], Figure | None] = _by_document
+    """How to read a field without a document, if it can be."""
+    special: Mapping[str, Special] = field(default_factory=dict)
+    """Orders by what no figure says, by their names."""
+    in_order: bool = False
+    """They are in that order already."""
+    orders: Orders | None = None
+    """Where the order of very many is kept for a while, under ``of``, which says what they are;
+    ``stamp`` changes with what there is."""
+    of: Hashable = None
+    stamp: Hashable = None
+
+
+def listing_of(query: Mapping[str, str], *, paged: bool = True) -> Listing:
+    """Raises 400."""
+    columns = tuple(tuple(each.split(".")) for each in query.get("columns", "").split(",") if each)
+    reverse = query.get("sort_reverse", "false")
+    if reverse not in ("true", "false"):
+        raise bad_request(f"expected true or false as sort_reverse, got {reverse[:40]!r}")
+    page = _page_of(query) if paged and "page" in query else None
+    return Listing(columns, query.get("sort", ""), reverse == "true", page)
+
+
+def _page_of(query: Mapping[str, str]) -> Page:
+    number, size = query["page"], query.get("page_size")
+    parsed, parsed_size = _whole(number), PAGE_SIZE if size is None else _whole(size)
+    if parsed is None or parsed_size is None:
+        raise bad_request("Pagination parameters are invalid")
+    if parsed < 1 or not 1 <= parsed_size <= PAGE_SIZE_MAX:
+        shown = "undefined" if size is None else size[:20]
+        reason = f"Invalid pagination parameters: page number {number[:20]}, page size {shown}"
+        raise Refused(400, "invalid_pagination_parameters", reason)
+    return Page(parsed, parsed_size, query.get("name", ""), query.get("use_regex") == "true")
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def range_of(query: Mapping[str, str], kind: str) -> Range | None:
+    """The range of samples that a query asks for; ``kind`` is ``lengths``, ``msg_rates``, …
+    Raises 400."""
+    age, step = query.get(f"{kind}_age"), query.get(f"{kind}_incr")
+    if age is None and step is None:
+        return None
+    age_s, step_s = _whole(age or ""), _whole(step or "")
+    if not age_s or not step_s or age_s / step_s > SAMPLES_MAX:
+        reason = f"Invalid range parameters: age {age or 'undefined'}, incr {step or 'undefined'}"
+        raise bad_request(reason[:200])
+    return Range(age_s, step_s)
+
+
+def ranges_of(query: Mapping[str, str], kinds: Mapping[str, Iterable[str]]) -> Mapping[str, Range]:
+    """The ranges that a query asks for, by counter; ``kinds`` has the counters that each kind of
+    range is of. Raises 400."""
+    found: dict[str, Range] = {}
+    for kind, names in kinds.items():
+        if (wanted := range_of(query, kind)) is not None:
+            found |= dict.fromkeys(names, wanted)
+    return found
+
+
+async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
+    """The answer: a list, or an object if a page was asked for. Raises 400."""
+    items, total = source.items, len(source.items)
+    page = listing.page
+    if _is_long(source, listing):
+        await long_answer()
+    if page is not None and page.name:
+        items = await _named(items, source.order, page, pause)
+    start, end = 0, len(items)
+    if page is not None:
+        start = judge_page(page, len(items))
+        end = min(start + page.size, len(items))
+    ordered = await _ordered(source, items, listing, pause, end)
+    documents: list[Document | Written] = []
+    for item in ordered[start:end]:
+        found = source.document(item)
+        if isinstance(found, dict):  # which it is if there are columns
+            found = narrowed(found, listing.columns)
+        if found is not None:
+            documents.append(found)
+        if len(documents) % DOCUMENTS_PER_TURN == 0:
+            await pause()
+    if page is None:
+        return documents
+    return {
+        "total_count": total,
+        "item_count": len(documents),
+        "filtered_count": len(items),
+        "page": page.number,
+        "page_size": page.size,
+        "page_count": -(-len(items) // page.size),
+        "items": documents,
+    }
+
+
+def judge_page(page: Page, count: int) -> int:
+    """Where it begins, of so many items. Raises 400 for one that begins behind them."""
+    start = (page.number - 1) * page.size
+    if start > count:
+        reason = f"Page out of range, page: {page.number} page size: {page.size}, len: {count}"
+        raise Refused(400, "page_out_of_range", reason)
+    return start
+
+
+async def _named(
+    items: Sequence[Item], order: Callable[[Item], tuple[str, ...]], page: Page, pause: Pause
+) -> list[Item]:
+    wanted = page.name.casefold()
+    matches: Callable[[str], bool] = lambda name: wanted in name.casefold()  # noqa: E731
+    at_once = FIGURES_PER_TURN
+    found: list[Item] = []
+    try:
+        if page.is_pattern:
+            matches, at_once = compiled_for_many(f"(?i){page.name}"), PATTERNS_PER_TURN
+        for begin in range(0, len(items), at_once):
+            found += [each for each in items[begin : begin + at_once] if matches(order(each)[-1])]
+            await pause()
+    except InvalidAccess:
+        raise bad_request("Pagination parameters are invalid") from None
+    return found
+
+
+def _is_long(source: Source[Item], listing: Listing) -> bool:
+    """Many are shown, or very many looked at."""
+    total, page = len(source.items), listing.page
+    if (total if page is None else min(page.size, total)) > LONG_ITEMS:
+        return True
+    named = page is not None and page.name
+    return total > LOOKED_AT_MAX and bool(named or listing.sort or not source.in_order)
+
+
+async def _ordered(
+    source: Source[Item], items: Sequence[Item], listing: Listing, pause: Pause, end: int
+) -> Sequence[Item]:
+    """The first ``end`` of them, and perhaps more."""
+    sort, reverse = listing.sort, listing.reverse
+    if source.in_order and not sort:
+        return items[::-1] if reverse else items
+    read = source.figure(sort) if sort else None
+    at_once = DOCUMENTS_PER_TURN if sort and read is None else FIGURES_PER_TURN
+    figure = _figure(source, sort, read)
+
+    async def find(some: Sequence[Item], pause: Pause) -> list[Item]:
+        if (special := source.special.get(sort)) is not None:
+            return await special(some, end, reverse)
+        first = end if source.orders is None else end + SPARE
+        return await in_order(some, figure, pause, end=first, reverse=reverse, at_once=at_once)
+
+    if source.orders is None or listing.page is None:
+        return await find(items, pause)
+    key = source.of, sort, reverse, listing.page
+    return await source.orders.kept(key, source.stamp, items, end, find, pause)
+
+
+def _figure(source: Source[Item], sort: str, read: Figure | None) -> Figure:
+    if not sort:
+        return source.order
+    path = sort.split(".")
+    found: Figure = read or (lambda item: descend(source.document(item), path))
+    if source.in_order:
+        return found
+    return lambda item: (comparable(found(item)), source.order(item))
+
+
+def descend(document: Any, path: Sequence[str]) -> Any:
+    """What stands there in a document; None if nothing does."""
+    for name in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(name)
+    return document
+
+
+def narrowed(document: Document, columns: Sequence[tuple[str, ...]]) -> Document:
+    """The columns that were asked for; without any, all."""
+    if not columns:
+        return document
+    found: Document = {}
+    for path in columns:
+        value = descend(document, path)
+        if value is None and not _has(document, path):
+            continue
+        into = found
+        for name in path[:-1]:
+            inner = into.get(name)
+            if not isinstance(inner, dict) or inner is descend(document, path[:-1]):
+                inner = {}
+            into[name] = inner
+            into = inner
+        into[path[-1]] = value
+    return found
+
+
+def _has(document: Any, path: Sequence[str]) -> bool:
+    parent = descend(document, path[:-1])
+    return isinstance(parent, dict) and path[-1] in parent

@@ -1,0 +1,61 @@
+"""Policy checks: what may stand in the definition of a policy.
+
+The rule: RabbitMQ's words for what is wrong. Which keys there are, and what each may be, is the
+topology's to say, where they have their effect.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from arneb.http.management.requests.calls import bad_request
+from arneb_amqp.topology.policies.keys import POLICY_KEYS
+from arneb_amqp.topology.policies.policies import APPLY_TO
+from arneb_core.access.errors import InvalidAccess
+from arneb_core.access.patterns import check_pattern
+
+UPSTREAMS: Final = (
+    "federation-upstream", "federation-upstream-set", "federation-upstream-pattern"
+)  # fmt: skip
+"""Of these a policy has one at most."""
+
+
+def check_policy(
+    pattern: Any, apply_to: Any, definition: Any, priority: Any, *, operator: bool
+) -> None:
+    """Raise 400 for what is no policy."""
+    if not isinstance(pattern, str):
+        raise invalid_policy(f"pattern should be binary, actually was {_shown(pattern)}")
+    try:
+        check_pattern(pattern)
+    except InvalidAccess as error:
+        raise invalid_policy(
+            f"pattern should be regular expression but is invalid: {error}"
+        ) from None
+    if apply_to not in APPLY_TO:
+        raise invalid_policy(f"apply-to {_shown(apply_to)} is not one of {', '.join(APPLY_TO)}")
+    if type(priority) is not int:
+        raise invalid_policy(f"priority should be a number, actually was {_shown(priority)}")
+    if not isinstance(definition, Mapping) or not definition:
+        raise invalid_policy("no policy provided")
+    known = {name: row for name, row in POLICY_KEYS.items() if row.by_operators or not operator}
+    unknown = [(name, value) for name, value in definition.items() if name not in known]
+    if unknown:
+        listed = ",".join(f'{{<<"{name}">>,{_shown(value)}}}' for name, value in unknown)
+        raise invalid_policy(f"[{listed}] are not recognised policy settings", escape=not operator)
+    for name, value in definition.items():
+        if not known[name].is_valid(value):
+            words = known[name].words or name
+            raise invalid_policy(f"{_shown(value)} is not a valid {words}", escape=not operator)
+    if sum(name in definition for name in UPSTREAMS) > 1:
+        raise invalid_policy(f"cannot specify more than one of {', '.join(UPSTREAMS)}")
+
+
+def invalid_policy(fault: str, *, escape: bool = False) -> Exception:
+    """400 in RabbitMQ's form."""
+    if escape:
+        fault = fault.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return bad_request(f"Validation failed\n\n{fault}\n")
+
+
+def _shown(value: Any) -> str:
+    return f'<<"{value}">>' if isinstance(value, str) else str(value)[:200]

@@ -1,0 +1,42 @@
+"""Queues as lists show them, written and kept for as long as they stay the same.
+
+The rule: of a thousand queues that somebody looks at each second a few have changed. What a text
+shows besides counters is compared each time, and a queue whose rates are not all 0 is written anew.
+"""
+
+from typing import Any, Final
+
+from arneb.http.management.figures.counters import numbers_of
+from arneb.http.management.figures.samples import Kept
+from arneb.http.management.requests.calls import Written, written
+from arneb.http.management.site import Site
+from arneb.http.management.topology.queue_fields import Sight, listed_document
+from arneb_amqp.topology.queue_types import QueueType
+from arneb_amqp.topology.queues.queue import Queue
+
+KEPT_BYTES: Final = 300
+"""What is kept of a queue besides its text."""
+
+
+def listed_text(site: Site, queue: Queue) -> Written:
+    """One queue, without rates over a range."""
+    if queue.owner is not None or queue.options.type is QueueType.STREAM:
+        return written(listed_document(site, queue))  # of which others are shown too
+    sight = Sight(site, queue)
+    numbers, seen = numbers_of(queue), _seen(sight)
+    kept = site.rates.unchanged(sight.key, numbers)
+    if kept is not None and kept.seen == seen:
+        text: Written = kept.made
+        return text
+    made = written(listed_document(site, queue))
+    site.rates.keep(sight.key, numbers, Kept(seen, made, KEPT_BYTES + len(made.text)))
+    return made
+
+
+def _seen(sight: Sight) -> tuple[Any, ...]:
+    """What is shown of a queue that may change, besides its counters."""
+    queue = sight.queue
+    return (
+        queue, queue.applied, queue.options, queue.arguments, queue.auto_delete, sight.consumers,
+        sight.capacity, *sight.sizes,
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Paths: names may hold anything, and one slash at the end means nothing."""
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb.http.management.requests.calls import Refused
+from arneb.http.management.router import allowed
+from arneb.http.management.table import ROUTER
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+@given(names, names, st.booleans())
+def test_any_name_comes_through_a_path(vhost: str, queue: str, slash: bool) -> None:
+    raw = f"/api/queues/{quote(vhost, safe='')}/{quote(queue, safe='')}{'/' * slash}"
+    methods, params = ROUTER.find(raw)
+    assert dict(params) == {"vhost": vhost, "queue": queue}
+    assert set(methods) == {"GET", "PUT", "DELETE"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/queues//", "/api/", "/api/none", "/api/queues/%ff", "/api/queues/a/b/c/d"]
+)
+def test_what_is_no_path_is_not_found(path: str) -> None:
+    with pytest.raises(Refused) as refused:
+        ROUTER.find(path)
+    assert refused.value.status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "params"),
+    [
+        ("users/without-permissions", {}),
+        ("users/other", {"user": "other"}),
+        ("queues/detailed", {}),
+        ("connections/username/u", {"user": "u"}),
+        ("connections/c/channels", {"connection": "c"}),
+        ("bindings/v/e/x/q/q/~", {"vhost": "v", "exchange": "x", "queue": "q", "key": "~"}),
+    ],
+)
+def test_what_is_fixed_goes_before_what_is_a_name(path: str, params: dict[str, str]) -> None:
+    _, found = ROUTER.find(f"/api/{path}")
+    assert dict(found) == params
+
+
+def test_allow_names_what_there_is() -> None:
+    methods, _ = ROUTER.find("/api/queues")
+    assert allowed(methods) == "HEAD, GET, OPTIONS"
