@@ -34,7 +34,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "spark_connector/pyspark_arneb/__init__.py: __getattr__": "how a module is asked for names",
     "broker/arneb/commands/compact_store.py: compact_store": "a command, found by its name",
     "broker/arneb/commands/doctor.py: doctor": "a command, found by its name",
-    "broker/arneb/http/server.py: shield": OVERRIDDEN,
+    "broker/arneb/http/server/server.py: shield": OVERRIDDEN,
     "broker/arneb/logs/log_lines.py: unraisablehook": OVERRIDDEN,
     "broker/arneb/monitoring/turn_watchdog.py: after_io_wait": OVERRIDDEN,
     "broker/arneb/monitoring/turn_watchdog.py: after_task_step": OVERRIDDEN,

@@ -27,7 +27,7 @@ from tests.attack.hostile import CONNECTIONS
 
 from arneb.control.serving import LIMITS as CONTROL_LIMITS
 from arneb.demo.process import READY
-from arneb.http.pages import PAGES_MAX
+from arneb.http.server.pages import PAGES_MAX
 from arneb.settings.http_limits import DEFAULT_LIMITS
 from arneb_amqp.config import AmqpConfig
 from arneb_core.store.directory.directory import CONTROL_NAME

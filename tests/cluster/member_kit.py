@@ -18,7 +18,7 @@ from starlette.routing import Route
 from arneb.clustered import member
 from arneb.clustered.pulsar_service import client_options
 from arneb.control.serving import NotPossible
-from arneb.http.server import serve_http
+from arneb.http.server.server import serve_http
 from arneb.listening.listeners import Listeners
 from arneb.node.node import Node, listens
 from arneb.settings.config import Config, load_config

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.cluster.member_kit import OneNode, cluster_of, until, until_it_does
 
-from arneb.http.targets import MEMBER_PATH
+from arneb.http.routing.targets import MEMBER_PATH
 
 pytestmark = pytest.mark.real_time
 

@@ -11,8 +11,8 @@ PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AUTHORIZER: Final = PULSAR + "authorization/authorizer.py"
 MODEL: Final = ("tests/pulsar_frontend/authorization/test_authorizer.py",)
 COMMANDS: Final = ("tests/pulsar_frontend/server/test_rules.py",)
-ROUTES: Final = ("tests/broker/http/test_pulsar_rules.py",)
-OWN_PATHS: Final = ("tests/broker/http/test_rules.py",)
+ROUTES: Final = ("tests/broker/http/api/test_pulsar_rules.py",)
+OWN_PATHS: Final = ("tests/broker/http/access/test_rules.py",)
 CERTIFICATES: Final = ("tests/broker/listening/test_certificates.py",)
 PRINCIPALS: Final = ("tests/broker/logins/test_principals.py",)
 
@@ -176,14 +176,14 @@ AUTHORIZATION_MUTANTS: Final = (
     ),
     Mutant(
         "Arneb's own paths are for every user",
-        "broker/arneb/http/rules.py",
+        "broker/arneb/http/access/rules.py",
         "        if visitor is None or visitor.may(self.rule.who):\n",
         "        if visitor is None or visitor.may(Who.TOPICS):\n",
         OWN_PATHS,
     ),
     Mutant(
         "every role of Pulsar's is an administrator of the HTTP port",
-        "broker/arneb/http/guarded.py",
+        "broker/arneb/http/access/guarded.py",
         "Visitor(is_super=self._is_super(caller))",
         "Visitor(is_super=True)",
         OWN_PATHS,

@@ -210,10 +210,10 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "an answer over HTTP is said though the lease ended meanwhile",
-        "broker/arneb/http/leased.py",
+        "broker/arneb/http/routing/leased.py",
         "            if not lease.holds:\n                raise LeaseEnded",
         "            if False:\n                raise LeaseEnded",
-        ("tests/broker/http/test_leased.py",),
+        ("tests/broker/http/routing/test_leased.py",),
     ),
     Mutant(
         "a lease that came back unseen leaves those waiting who saw it end",

@@ -104,7 +104,7 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "the audit log has the query of a request",
-        BROKER + "http/audited.py",
+        BROKER + "http/access/audited.py",
         "            f\"{scope['method']} {raw_path}\", outcome_of(status), status, fields,\n",
         "            f\"{scope['method']} {raw_path}?{scope['query_string'].decode()}\",\n"
         "            outcome_of(status), status, fields,\n",
@@ -112,7 +112,7 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "what was refused is not in the audit log",
-        BROKER + "http/audited.py",
+        BROKER + "http/access/audited.py",
         '            if message["type"] == "http.response.start":\n',
         '            if message["type"] == "http.response.start" and message["status"] < 400:\n',
         AUDIT_TESTS,

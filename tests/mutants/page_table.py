@@ -290,7 +290,7 @@ PAGE_MUTANTS: Final = (
     ),
     Mutant(
         "a node does not say how it does while its lease has ended or nobody leads",
-        "broker/arneb/http/targets.py",
+        "broker/arneb/http/routing/targets.py",
         'OWN_PATHS: Final = (MEMBER_PATH, "/healthz"',
         'OWN_PATHS: Final = ("/healthz"',
         ("tests/cluster/test_member_page.py",),

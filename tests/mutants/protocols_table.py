@@ -8,9 +8,9 @@ PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
 PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py",)
-HTTP_TESTS: Final = ("tests/broker/http/test_server.py",)
-PLAIN_TESTS: Final = ("tests/broker/http/test_plain.py",)
-PACE_TESTS: Final = ("tests/broker/http/test_pace.py",)
+HTTP_TESTS: Final = ("tests/broker/http/server/test_server.py",)
+PLAIN_TESTS: Final = ("tests/broker/http/server/test_plain.py",)
+PACE_TESTS: Final = ("tests/broker/http/server/test_pace.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 
 STOP_TESTS: Final = ("tests/core/engine/test_engine_stops.py",)
@@ -39,42 +39,42 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "a body is as large as its client likes",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "                    if len(body) + len(event.data) > bytes_max:\n",
         "                    if False:\n",
         HTTP_TESTS,
     ),
     Mutant(
         "a reason begins headers of its own",
-        BROKER + "http/asgi.py",
+        BROKER + "http/server/asgi.py",
         '    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])\n',
         "    said = reason[:PHRASE_CHARS_MAX]\n",
-        ("tests/broker/http/test_app.py",),
+        ("tests/broker/http/api/test_app.py",),
     ),
     Mutant(
         "a slow body is waited for for ever",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        with trio.move_on_after(limits.body_timeout_s) as patience:\n",
         '        with trio.move_on_after(float("inf")) as patience:\n',
         HTTP_TESTS,
     ),
     Mutant(
         "unread bodies are held without a bound",
-        BROKER + "http/room.py",
+        BROKER + "http/server/room.py",
         "        while self.bytes > share.bytes and self.bytes + size > self.bytes_max:\n",
         "        while False:\n",
         HTTP_TESTS,
     ),
     Mutant(
         "unread answers are held without a bound",
-        BROKER + "http/room.py",
+        BROKER + "http/server/room.py",
         "        while self.bytes > self.bytes_max and self._cut_longest(share, 0.0)",
         "        while False and self._cut_longest(share, 0.0)",
         HTTP_TESTS,
     ),
     Mutant(
         "who reads slowly is taken for one who does not read",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "                await self._stream.send_all(view[start : start + PIECE_BYTES])\n"
         "            self._room.moved(self._share)\n",
         "                await self._stream.send_all(view[start : start + PIECE_BYTES])\n",
@@ -82,21 +82,21 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "what an application holds of an answer is not counted",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        self._room.add(self._share, len(piece) + left)\n",
         "        self._room.add(self._share, len(piece))\n",
         HTTP_TESTS,
     ),
     Mutant(
         "long answers are made all at once",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        await self._room.begin_long(self._share)\n        self._is_long = True\n",
         "",
         HTTP_TESTS,
     ),
     Mutant(
         "an unread long answer keeps others from being made",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        self._end_long()\n        self._room.give_back(self._share)\n"
         "        self._move(State.WRITING)\n",
         "        self._room.give_back(self._share)\n        self._move(State.WRITING)\n",
@@ -104,56 +104,56 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "who waits to make a long answer keeps his place",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        self._move(State.WAITING)\n",
         "",
         HTTP_TESTS,
     ),
     Mutant(
         "a crowd that speaks at once makes one long pass",
-        BROKER + "http/pace.py",
+        BROKER + "http/server/pace.py",
         "        if self._left > 0 and not any(self._waiting.values()):\n",
         "        if True:\n",
         PACE_TESTS,
     ),
     Mutant(
         "who drips a request waits until all others have been served",
-        BROKER + "http/pace.py",
+        BROKER + "http/server/pace.py",
         "            self._let_in(lane, left)\n",
         "            self._let_in(lane, 0)\n",
         PACE_TESTS,
     ),
     Mutant(
         "who left the line is let in",
-        BROKER + "http/pace.py",
+        BROKER + "http/server/pace.py",
         "            del tasks[task]\n",
         "            pass\n",
         PACE_TESTS,
     ),
     Mutant(
         "who has said all and waits for us is cut off for whoever comes",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        self._is_in_line = True\n",
         "        self._is_in_line = False\n",
         HTTP_TESTS,
     ),
     Mutant(
         "who asks waits behind those who have only come",
-        BROKER + "http/server.py",
+        BROKER + "http/server/server.py",
         "        if END_OF_HEAD in stream.has_come(HEAD_SEEN_BYTES):\n            return True\n",
         "",
         PLAIN_TESTS,
     ),
     Mutant(
         "those who have only come are all begun with at once",
-        BROKER + "http/server.py",
+        BROKER + "http/server/server.py",
         "            await self._pace.begin(Lane.COMING)\n",
         "            pass\n",
         PLAIN_TESTS,
     ),
     Mutant(
         "so many as like wait to be begun with",
-        BROKER + "http/server.py",
+        BROKER + "http/server/server.py",
         "        if self._coming >= self._limits.connections_max:\n            return False\n",
         "",
         PLAIN_TESTS,
@@ -167,7 +167,7 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "all who are too late are told so in one pass",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        await self._pace.begin(Lane.PART)\n        return too_late(",
         "        return too_late(",
         PLAIN_TESTS,
@@ -188,14 +188,14 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "all questions of a client are answered in one turn",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "                    await trio.lowlevel.checkpoint()  # one question a turn\n",
         "",
         PLAIN_TESTS,
     ),
     Mutant(
         "a small answer goes on in the line of the long ones",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "        if self._is_long:  # else the next piece is the last, or nearly\n",
         "        if True:\n",
         HTTP_TESTS,
@@ -223,35 +223,35 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "each who comes to a full port has all looked at who have work to do",
-        BROKER + "http/server.py",
+        BROKER + "http/server/server.py",
         "        if connection in self.connections and connection.waits:\n",
         "        if connection in self.connections:\n",
         HTTP_TESTS,
     ),
     Mutant(
         "a small body waits for those who do not read",
-        BROKER + "http/connection.py",
+        BROKER + "http/server/connection.py",
         "                    if len(body) + len(event.data) <= PIECE_BYTES:\n",
         "                    if False:\n",
         HTTP_TESTS,
     ),
     Mutant(
         "who reads nothing of an old page keeps others from a new one",
-        BROKER + "http/pages.py",
+        BROKER + "http/server/pages.py",
         "                    reader.scope.cancel()\n",
         "                    pass\n",
-        ("tests/broker/http/test_app.py",),
+        ("tests/broker/http/api/test_app.py",),
     ),
     Mutant(
         "who holds nothing is looked at for ever",
-        BROKER + "http/room.py",
+        BROKER + "http/server/room.py",
         "        if not size:\n            return\n        if not share.bytes:\n",
         "        if not share.bytes:\n",
         HTTP_TESTS,
     ),
     Mutant(
         "readers of much cut one another off",
-        BROKER + "http/room.py",
+        BROKER + "http/server/room.py",
         "            is_patient = needed or share.patience_s > 0\n",
         "            is_patient = share.patience_s > 0\n",
         HTTP_TESTS,
@@ -310,21 +310,21 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "figures are for strangers",
-        BROKER + "http/guarded.py",
+        BROKER + "http/access/guarded.py",
         '        if scope["path"] in self._open_paths or await self._admits(scope):\n',
         "        if True:\n",
         ("tests/broker/listening/test_access.py",),
     ),
     Mutant(
         "as long as nobody was named nobody is asked",
-        BROKER + "http/guarded.py",
+        BROKER + "http/access/guarded.py",
         "        if not (self._authenticator.asks or self._users):\n",
         "        if not (self._authenticator.asks or self._has_named()):\n",
         ("tests/broker/listening/test_access.py",),
     ),
     Mutant(
         "guest reads the data API beside users who were named",
-        BROKER + "http/guarded.py",
+        BROKER + "http/access/guarded.py",
         "        if is_guest and (self._has_named() or self._authenticator.asks):\n",
         "        if is_guest and self._authenticator.asks:\n",
         ("tests/broker/listening/test_access.py",),

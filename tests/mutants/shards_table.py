@@ -13,11 +13,11 @@ DIVISION: Final = "cluster/arneb_cluster/routing/division.py"
 SHARDS_TESTS: Final = ("tests/cluster/test_shards.py",)
 DIVISION_TESTS: Final = ("tests/cluster/routing/test_division.py",)
 SETTINGS_TESTS: Final = ("tests/broker/settings/test_shards.py",)
-TARGETS_TESTS: Final = ("tests/broker/http/test_targets.py",)
-GATHERING_TESTS: Final = ("tests/broker/http/test_gathering.py",)
-GATHERED_TESTS: Final = ("tests/broker/http/test_gathered.py",)
-WHOLE: Final = "broker/arneb/http/whole_answers.py"
-WHOLE_TESTS: Final = ("tests/broker/http/test_whole_answers.py",)
+TARGETS_TESTS: Final = ("tests/broker/http/routing/test_targets.py",)
+GATHERING_TESTS: Final = ("tests/broker/http/shards/test_gathering.py",)
+GATHERED_TESTS: Final = ("tests/broker/http/shards/test_gathered.py",)
+WHOLE: Final = "broker/arneb/http/server/whole_answers.py"
+WHOLE_TESTS: Final = ("tests/broker/http/server/test_whole_answers.py",)
 ASKING: Final = "broker/arneb/clustered/asking_shards.py"
 ASKING_TESTS: Final = ("tests/broker/clustered/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
@@ -50,7 +50,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "what is granted in a vhost is kept by the first shard's leader",
-        "broker/arneb/http/targets.py",
+        "broker/arneb/http/routing/targets.py",
         '        "operator-policies", "permissions", "policies", "queues", "shovels", '
         '"topic-permissions",\n',
         '        "operator-policies", "policies", "queues", "shovels", "topic-permissions",\n',
@@ -100,10 +100,10 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "what was granted before a user was copied is refused",
-        "broker/arneb/http/caught_up.py",
+        "broker/arneb/http/routing/caught_up.py",
         "                await self._catch_up()\n",
         "                await trio.lowlevel.checkpoint()\n",
-        ("tests/broker/http/test_caught_up.py",),
+        ("tests/broker/http/routing/test_caught_up.py",),
     ),
     Mutant(
         "a shard's leader does not hear of users that are changed later",
@@ -178,35 +178,35 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a list lacks what other shards have",
-        "broker/arneb/http/gathering.py",
+        "broker/arneb/http/shards/gathering.py",
         '    ("GET", _LISTS, Kind.LIST),\n',
         "",
         GATHERING_TESTS,
     ),
     Mutant(
         "the vhosts of a file of definitions are all made in the first shard",
-        "broker/arneb/http/gathering.py",
+        "broker/arneb/http/shards/gathering.py",
         'each.get("name" if name == "vhosts" else "vhost")',
         'each.get("vhost")',
         GATHERED_TESTS,
     ),
     Mutant(
         "a user without permissions in one shard only is shown as one without any",
-        "broker/arneb/http/gathering.py",
+        "broker/arneb/http/shards/gathering.py",
         "    return [each for each in first if all(each in said for _, said in others)]\n",
         "    return [each for each in first if others]\n",
         GATHERING_TESTS,
     ),
     Mutant(
         "totals are the first shard's",
-        "broker/arneb/http/gathering.py",
+        "broker/arneb/http/shards/gathering.py",
         "    return sum(values)\n",
         "    return values[0]\n",
         GATHERING_TESTS,
     ),
     Mutant(
         "a list that a shard does not give looks whole",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "        return refused is not None and (not self._goes_on or "
         "refused.status != UNAVAILABLE)\n",
         "        return refused is not None and refused.status != UNAVAILABLE\n",
@@ -214,21 +214,21 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "what is gathered is held without a bound",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "        if self._held > HELD_BYTES_MAX:\n",
         "        if False:\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "for a page behind the last row all rows of all shards are read",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "            judge_range(found, listing.page)  # or all rows would be read to find none\n",
         "            pass\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "a page behind the last row is refused for what one shard has refused",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "        if found and not gathering.has_ended:\n",
         "        if found:\n",
         GATHERED_TESTS,
@@ -263,28 +263,28 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "long answers of leaders are read where nobody else has a turn meanwhile",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "            said = await trio.to_thread.run_sync(parse_own_json, answer.body)\n",
         "            said = parse_own_json(answer.body)\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "long lists of all shards are written where nobody else has a turn meanwhile",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "            return await long_answer_of(await listed(source, listing, between_pieces))\n",
         "            return json_answer(await listed(source, listing, between_pieces))\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "a file of definitions has to be short where there are several shards",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "    return parse_json(file, brackets_max=BRACKETS_MAX)\n",
         "    return parse_json(file)\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "of each shard one page is looked at, whichever is asked for",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "        wanted = listing.page.number * listing.page.size\n",
         "        wanted = listing.page.size\n",
         GATHERED_TESTS,
@@ -326,7 +326,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "an alarm of another shard's leader is not shown",
-        "broker/arneb/http/gathering.py",
+        "broker/arneb/http/shards/gathering.py",
         '            if said[f"{resource}_alarm"]:\n',
         '            if said is first and said[f"{resource}_alarm"]:\n',
         GATHERING_TESTS,
@@ -375,21 +375,21 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "what each shard numbers by itself is looked for in one after the other",
-        "broker/arneb/http/gathering.py",
+        "broker/arneb/http/shards/gathering.py",
         '    ("GET|DELETE", _NUMBERED, Kind.NUMBERED),\n',
         '    ("GET|DELETE", _NUMBERED, Kind.FOUND),\n',
         GATHERING_TESTS,
     ),
     Mutant(
         "the noisiest client of each shard is the noisy one",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         "            judge_noise(found)\n",
         "            pass\n",
         GATHERED_TESTS,
     ),
     Mutant(
         "of what the page lacks nothing is said",
-        "broker/arneb/http/gathered.py",
+        "broker/arneb/http/shards/gathered.py",
         '        return json_answer({**shown, "missing": sorted(gathering.missing)})\n',
         '        return json_answer({**shown, "missing": []})\n',
         GATHERED_TESTS,
@@ -403,7 +403,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a tenant is removed that has namespaces in another shard",
-        "broker/arneb/http/gathered_pulsar.py",
+        "broker/arneb/http/shards/gathered_pulsar.py",
         "            if answer.is_good and json.loads(answer.body):\n",
         "            if False:\n",
         BEGIN_TESTS,
@@ -424,7 +424,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "rows of one shard change places between two pages",
-        "broker/arneb/http/merging.py",
+        "broker/arneb/http/shards/merging.py",
         "    for row in merge(*(each.rows for each in parts), key=key, reverse=listing.reverse):\n",
         "    every = [row for each in parts for row in each.rows]\n"
         "    for row in sorted(every, key=key, reverse=listing.reverse):\n",
@@ -432,7 +432,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "clients of several shards are put in another order than those of each",
-        "broker/arneb/http/merging.py",
+        "broker/arneb/http/shards/merging.py",
         '{"opened": lambda row: row["opened_ms"]}',
         '{"opened": lambda row: row["opened_ms"], "name": lambda row: row["shown_name"]}',
         GATHERED_TESTS,

@@ -9,9 +9,9 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.routed import path_of, unavailable
-from arneb.http.targets import METRICS_PATHS
-from arneb.http.whole_answers import Answer, holding, whole_answer
+from arneb.http.routing.routed import path_of, unavailable
+from arneb.http.routing.targets import METRICS_PATHS
+from arneb.http.server.whole_answers import Answer, holding, whole_answer
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.metrics.together import together
 from arneb.servers.handed_over import HandedOver

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import trio
 
-from arneb.http.gathering import cut
 from arneb.http.management.definitions.file import definitions_in
 from arneb.http.management.definitions.importing import load_definitions, take_in
 from arneb.http.management.requests.calls import Refused
+from arneb.http.shards.gathering import cut
 from arneb_amqp.topology.topology import Topology
 from arneb_cluster.routing.division import Division
 from arneb_core.access.catalogue import Catalogue

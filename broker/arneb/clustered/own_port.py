@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
-from arneb.http.routed import EVERYTHING_ELSE, NAMESPACE
-from arneb.http.rules import HEALTH as HEALTH_RULE
-from arneb.http.rules import MONITORING, Endpoint, RuledRoute
-from arneb.http.targets import MEMBER_PATH
+from arneb.http.access.guarded import HEALTH, METRICS, READY, Guarded
+from arneb.http.access.rules import HEALTH as HEALTH_RULE
+from arneb.http.access.rules import MONITORING, Endpoint, RuledRoute
+from arneb.http.routing.routed import EVERYTHING_ELSE, NAMESPACE
+from arneb.http.routing.targets import MEMBER_PATH
 from arneb.logs.shard_label import labelled_shard
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.servers.handed_over import HandedOver

@@ -15,7 +15,7 @@ from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.followed_users import FollowedUsers
 from arneb.clustered.leading import Leading, MemberNode
 from arneb.clustered.share import Share, placements_of
-from arneb.http.caught_up import UsersUnknown
+from arneb.http.routing.caught_up import UsersUnknown
 from arneb.listening.listeners import Listeners
 from arneb.logs.log_lines import Say
 from arneb.logs.shard_label import labelled_shard

@@ -35,15 +35,15 @@ from arneb.clustered.routing import (
 )
 from arneb.clustered.vouched import MemberLook, VouchedSessions, Vouching, leads_now
 from arneb.data.writing import LARGE
-from arneb.http.gathered import Gathered
-from arneb.http.gathered_pulsar import GatheredPulsar
 from arneb.http.management.app import LARGER
-from arneb.http.prefixed import Prefixed
-from arneb.http.routed import Routed, Target, Way, path_of
-from arneb.http.server import ByTls, HttpServer, serve_http
-from arneb.http.shard_paths import ROOT as SHARDS
-from arneb.http.shard_paths import ShardPaths
-from arneb.http.targets import management_target, pulsar_target
+from arneb.http.routing.routed import Routed, Target, Way, path_of
+from arneb.http.routing.targets import management_target, pulsar_target
+from arneb.http.server.prefixed import Prefixed
+from arneb.http.server.server import ByTls, HttpServer, serve_http
+from arneb.http.shards.gathered import Gathered
+from arneb.http.shards.gathered_pulsar import GatheredPulsar
+from arneb.http.shards.paths import ROOT as SHARDS
+from arneb.http.shards.paths import ShardPaths
 from arneb.listening.access import has_named
 from arneb.listening.certificates import Certificates
 from arneb.listening.listeners import Listeners

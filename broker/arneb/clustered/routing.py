@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import trio
 
-from arneb.http.asked import Asker
-from arneb.http.server import HttpServer
+from arneb.http.routing.asked import Asker
+from arneb.http.server.server import HttpServer
 from arneb.logs.shard_label import labelled_shard
 from arneb_amqp.server.admission_document import BadAdmission, decode_admission
 from arneb_amqp.server.admitted import Admitting

@@ -16,7 +16,7 @@ import trio
 from arneb.clustered.copied_tenants import CopiedTenants
 from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.own_definitions import OwnDefinitions
-from arneb.http.caught_up import UsersUnknown
+from arneb.http.routing.caught_up import UsersUnknown
 from arneb_amqp.topology.topology import Topology
 from arneb_cluster.routing.division import Division
 from arneb_cluster.routing.leaders import Leaders

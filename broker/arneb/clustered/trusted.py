@@ -10,8 +10,8 @@ from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.gathered import Gathered
-from arneb.http.routed import Target, path_of, unavailable
+from arneb.http.routing.routed import Target, path_of, unavailable
+from arneb.http.shards.gathered import Gathered
 from arneb.logs.shard_label import labelled_shard
 from arneb.servers.shared import Shared
 from arneb_cluster.routing.leaders import Leaders

@@ -16,14 +16,14 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.asgi import PROOF_WANTED, UNPROVED, VOUCHED
-from arneb.http.audited import LOOKING
+from arneb.http.access.audited import LOOKING
+from arneb.http.access.rules import MONITORING, allows
 from arneb.http.management.login import MARK
 from arneb.http.management.sessions import COOKIE, token_in
-from arneb.http.routed import unavailable
-from arneb.http.rules import MONITORING, allows
-from arneb.http.targets import MEMBER_PATH
-from arneb.http.whole_answers import whole_answer
+from arneb.http.routing.routed import unavailable
+from arneb.http.routing.targets import MEMBER_PATH
+from arneb.http.server.asgi import PROOF_WANTED, UNPROVED, VOUCHED
+from arneb.http.server.whole_answers import whole_answer
 from arneb_core.access.records import User
 from arneb_core.access.tables import Tables
 

@@ -23,7 +23,7 @@ from arneb_core.api.plain_stream import PlainStream
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from arneb.http.server import HttpServer
+    from arneb.http.server.server import HttpServer
 
 ROOT: Final = "/ctl/"
 
@@ -206,7 +206,7 @@ async def serve_control(
 def _make_server(node: Steered) -> "HttpServer":
     """What speaks HTTP. It is read when somebody comes: a broker without HTTP ports, where nobody
     does, is 4 MiB smaller without it. That takes a tenth of a second, so a thread does it."""
-    from arneb.http.audited import Audited
-    from arneb.http.server import HttpServer
+    from arneb.http.access.audited import Audited
+    from arneb.http.server.server import HttpServer
 
     return HttpServer(Audited(ControlApp(node), node.audit, "control", NAME), LIMITS)

@@ -8,7 +8,7 @@ What another server would have to be asked for first is not allowed here.
 from starlette.requests import Request
 
 from arneb.data.rights import Everything, Rights
-from arneb.http.guarded import CALLER, PRINCIPAL
+from arneb.http.access.guarded import CALLER, PRINCIPAL
 from arneb.logins.principals import ADMINISTRATOR, queue_in
 from arneb_amqp.session.rights import named
 from arneb_core.access.catalogue import Catalogue

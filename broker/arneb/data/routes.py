@@ -22,8 +22,8 @@ from arneb.data.leases import LEASE_S_MAX, LEASE_S_MIN
 from arneb.data.rights import ASKED_A_TURN, Rights, RightsOf, expect_consume, expect_produce
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import WritingRoutes
-from arneb.http.connection import HOLD
-from arneb.http.rules import TOPICS, RuledRoute
+from arneb.http.access.rules import TOPICS, RuledRoute
+from arneb.http.server.connection import HOLD
 from arneb_core.api.position import Position, before, render
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic

@@ -17,7 +17,7 @@ from arneb.data.routes import DataRoutes
 from arneb.data.targets import Targets
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import LARGE, WritingRoutes
-from arneb.http.rules import RuledRoute
+from arneb.http.access.rules import RuledRoute
 from arneb.settings.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms

@@ -17,7 +17,7 @@ from arneb_core.api.placement import Placements
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from arneb.http.server import HttpServer
+    from arneb.http.server.server import HttpServer
     from arneb_amqp.server.admitted import Admitting
     from arneb_amqp.server.occupancy import Occupancy
     from arneb_amqp.topology.topology import Topology

@@ -207,10 +207,10 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    from arneb.http.audited import Audited
-    from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
-    from arneb.http.server import ByTls, serve_http
-    from arneb.http.targets import OWN_PATHS
+    from arneb.http.access.audited import Audited
+    from arneb.http.access.guarded import HEALTH, METRICS, READY, Guarded
+    from arneb.http.routing.targets import OWN_PATHS
+    from arneb.http.server.server import ByTls, serve_http
 
     table, api = shared.config.http, shared.api
     opened = (HEALTH, READY, METRICS) if table.open_metrics else (HEALTH, READY)
@@ -227,7 +227,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         app = ManagementApp(api.site, app)
     if shared.handed is not None:
-        from arneb.http.caught_up import CaughtUp
+        from arneb.http.routing.caught_up import CaughtUp
 
         app = CaughtUp(app, shared.handed.share.catch_up)
     app = shared.leased(Audited(app, shared.node.audit, "http"), OWN_PATHS)
@@ -237,7 +237,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         app = PageFiles(app)  # before the lease: they say nothing of what is stored
     bodies = api.bodies
     if prefix := table.path_prefix:
-        from arneb.http.prefixed import Prefixed
+        from arneb.http.server.prefixed import Prefixed
 
         app = Prefixed(app, prefix)
         bodies = {**bodies, **{prefix + path: size for path, size in bodies.items()}}
@@ -261,10 +261,10 @@ async def _serve_http_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) 
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    from arneb.http.audited import Audited
-    from arneb.http.pulsar_admin import pulsar_admin_app
-    from arneb.http.server import ByTls, serve_http
-    from arneb.http.targets import OWN_PULSAR_PATHS
+    from arneb.http.access.audited import Audited
+    from arneb.http.api.pulsar_admin import pulsar_admin_app
+    from arneb.http.routing.targets import OWN_PULSAR_PATHS
+    from arneb.http.server.server import ByTls, serve_http
 
     table = shared.config.http_pulsar
     app = pulsar_admin_app(
@@ -275,7 +275,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
         by_tls = ByTls(secured, shared.certificates.handshakes("http_pulsar").secure)
     listeners = by_name.get("http-pulsar", ())
     if shared.handed is not None:
-        from arneb.http.caught_up import PULSAR_PATHS, CaughtUp
+        from arneb.http.routing.caught_up import PULSAR_PATHS, CaughtUp
 
         app = CaughtUp(app, shared.handed.share.catch_up, PULSAR_PATHS)
     audited = shared.leased(Audited(app, shared.node.audit, "http-pulsar"), OWN_PULSAR_PATHS)
@@ -295,7 +295,7 @@ async def _serve_http_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus
 
 async def _serve_metrics(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb.http.metrics.app import metrics_app
-    from arneb.http.server import serve_http
+    from arneb.http.server.server import serve_http
 
     listeners = shared.listeners.by_name["metrics"]
     app, serving = metrics_app(shared.metrics), shared.serving("metrics")

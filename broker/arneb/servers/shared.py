@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from arneb.http.management.site import Site
     from arneb.http.metrics.app import Metrics
-    from arneb.http.server import HttpServer
+    from arneb.http.server.server import HttpServer
     from arneb.listening.certificates import Certificates
     from arneb.logins.backends import Backends
     from arneb.logins.principals import RolesAsUsers
@@ -139,7 +139,7 @@ class Shared:
         from arneb.data.granted import GrantedRights
         from arneb.data.here import everything_is
         from arneb.data.service import DataService
-        from arneb.http.app import http_app
+        from arneb.http.api.app import http_app
 
         pulsar = self.pulsar_context
         rights_of = GrantedRights(self.catalogue, self.authorizer)
@@ -298,7 +298,7 @@ class Shared:
         """The same application for as long as this broker may answer; of ``own_paths`` always."""
         if self.handed is None:
             return app
-        from arneb.http.leased import Leased
+        from arneb.http.routing.leased import Leased
 
         return Leased(app, self.core.lease, own_paths)
 

@@ -6,7 +6,7 @@ so consumers, deliveries and everything else that a broker only remembers are 0.
 
 from pathlib import Path
 
-from arneb.http.documents import Document, topic_document
+from arneb.http.api.documents import Document, topic_document
 from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
 from arneb_core.engine.recovery import StoredCursor, StoredTopic, recover
 from arneb_core.store.reading.apart import Say, read_apart, speak

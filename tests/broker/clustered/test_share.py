@@ -11,7 +11,7 @@ import trio
 from arneb.clustered.copied_tenants import CopiedTenants
 from arneb.clustered.copied_users import CopiedUsers
 from arneb.clustered.share import OwnPlacements, Share
-from arneb.http.caught_up import UsersUnknown
+from arneb.http.routing.caught_up import UsersUnknown
 from arneb_cluster.protocol.values import NOWHERE, Place
 from arneb_cluster.replica import Replica
 from arneb_cluster.routing.division import Division

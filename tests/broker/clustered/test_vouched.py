@@ -16,8 +16,8 @@ from arneb.clustered.vouched import (
     VouchedSessions,
     Vouching,
 )
-from arneb.http.asgi import PROOF_WANTED, UNPROVED, VOUCHED
-from arneb.http.targets import MEMBER_PATH
+from arneb.http.routing.targets import MEMBER_PATH
+from arneb.http.server.asgi import PROOF_WANTED, UNPROVED, VOUCHED
 from arneb_core.access.records import User
 from arneb_core.access.tables import Changed, Tables
 

@@ -14,8 +14,8 @@ from tests.amqp_frontend.opening import open_topology
 
 from arneb.data.rights import RightsOf, everything
 from arneb.data.service import DataService
-from arneb.http.app import http_app
-from arneb.http.server import serve_http
+from arneb.http.api.app import http_app
+from arneb.http.server.server import serve_http
 from arneb.settings.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.topology import Topology

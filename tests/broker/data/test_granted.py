@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from arneb.data.granted import Granted, GrantedRights
 from arneb.data.rights import Everything
-from arneb.http.guarded import PRINCIPAL
+from arneb.http.access.guarded import PRINCIPAL
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.internal import InternalVerdicts

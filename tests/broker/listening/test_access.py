@@ -17,7 +17,7 @@ from passlib.hash import apr_md5_crypt
 from starlette.types import Message, Receive, Scope, Send
 from tests.broker.listening.test_external import Authority as Signer
 
-from arneb.http.guarded import PRINCIPAL, Guarded
+from arneb.http.access.guarded import PRINCIPAL, Guarded
 from arneb.listening.access import access
 from arneb.settings.config import Config, ConfigInvalid, load_config
 from arneb_amqp.topology.seeding import open_catalogue

@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.connection import CERTIFICATE
-from arneb.http.server import ByTls, serve_http
+from arneb.http.server.connection import CERTIFICATE
+from arneb.http.server.server import ByTls, serve_http
 from arneb.listening.certificates import Certificates
 from arneb.metrics.own import certificate_figures
 from arneb.settings.config import Config

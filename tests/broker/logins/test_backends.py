@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.http.management.kit import managed
 
-from arneb.http.guarded import PRINCIPAL, Guarded
+from arneb.http.access.guarded import PRINCIPAL, Guarded
 from arneb.http.management.answering import Request, answer
 from arneb.logins.backends import Backends
 from arneb.logins.http_backend import HttpBackend

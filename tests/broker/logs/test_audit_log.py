@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.node_kit import config_at, steered
 
-from arneb.http.audited import Audited, outcome_of
+from arneb.http.access.audited import Audited, outcome_of
 from arneb.logs.audit_log import SHOWN, AuditLog, AuditRecord, shown_fields
 from arneb.node import process
 from arneb.settings.config import Config, ConfigInvalid

@@ -7,10 +7,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 from tests.broker.http.management.kit import Caller, managed
 
-from arneb.http.asgi import LEFT
 from arneb.http.metrics.app import Metrics, Streamed
 from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES
 from arneb.http.metrics.pages import Chosen, RabbitPages
+from arneb.http.server.asgi import LEFT
 
 Samples = dict[tuple[str, str], float]
 

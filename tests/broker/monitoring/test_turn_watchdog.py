@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 import trio
-from tests.broker.http.test_app import get
+from tests.broker.http.api.test_app import get
 
-from arneb.http.app import ObservedCore, http_app
-from arneb.http.server import serve_http
+from arneb.http.api.app import ObservedCore, http_app
+from arneb.http.server.server import serve_http
 from arneb.listening.listeners import Listeners
 from arneb.monitoring.turn_watchdog import (
     BOUNDS_MS,

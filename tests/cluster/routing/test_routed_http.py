@@ -11,10 +11,10 @@ from starlette.types import Receive, Scope, Send
 from tests.cluster.routing.nodes import SECRET, SHARD
 
 from arneb.clustered.routing import HTTP, HttpClients
-from arneb.http.asked import Asker
-from arneb.http.routed import Routed, Target, Way
-from arneb.http.server import HttpServer, serve_http
-from arneb.http.targets import management_target, pulsar_target
+from arneb.http.routing.asked import Asker
+from arneb.http.routing.routed import Routed, Target, Way
+from arneb.http.routing.targets import management_target, pulsar_target
+from arneb.http.server.server import HttpServer, serve_http
 from arneb_cluster.routing.division import EVERYTHING_ELSE, Division
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_protocol import Request

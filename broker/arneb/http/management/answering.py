@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
-from arneb.http.audited import LOOKING
+from arneb.http.access.audited import LOOKING
 from arneb.http.management.login import (
     LOOPBACK,
     MARK,

@@ -13,8 +13,7 @@ from typing import Final
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.asgi import LEFT, PROOF_WANTED, STREAMED, VOUCHED
-from arneb.http.guarded import PRINCIPAL, is_loopback
+from arneb.http.access.guarded import PRINCIPAL, is_loopback
 from arneb.http.management.answering import Request, answer, refusal
 from arneb.http.management.page.login import PROOF, SECURE, SHOWN
 from arneb.http.management.page.watching import Watch
@@ -23,6 +22,7 @@ from arneb.http.management.requests.written import rendered
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
 from arneb.http.management.streaming import events
+from arneb.http.server.asgi import LEFT, PROOF_WANTED, STREAMED, VOUCHED
 from arneb_core.access.principals import Principal
 
 OWN: Final = frozenset({"/api/topics", "/api/alarms", "/api/turns"})

@@ -11,9 +11,9 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from arneb.http.asgi import VOUCHED
 from arneb.http.management.page.watching import Watch, Watched
-from arneb.http.whole_answers import holding, whole_answer
+from arneb.http.server.asgi import VOUCHED
+from arneb.http.server.whole_answers import holding, whole_answer
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """As much as is held of what all leaders answer together."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from arneb.http.long_answers import between_pieces
 from arneb.http.management.figures.rates import Rates
 from arneb.http.management.figures.totals import Totals
 from arneb.http.management.lists.ages import Ages
@@ -20,6 +19,7 @@ from arneb.http.management.requests.calls import Call, Document, not_authorised,
 from arneb.http.management.requests.rules import has_access
 from arneb.http.management.sessions import Sessions
 from arneb.http.management.watchers import Watchers
+from arneb.http.server.long_answers import between_pieces
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore
 from arneb_amqp.config import AmqpConfig

@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from arneb.http.asgi import LEFT
-from arneb.http.long_answers import long_answer
+from arneb.http.access.rules import MONITORING, RuledRoute
 from arneb.http.management.site import Site
 from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES, PREFIX, Family, Of
 from arneb.http.metrics.pages import EVERYTHING, Chosen, RabbitPages
-from arneb.http.pages import Pages
-from arneb.http.rules import MONITORING, RuledRoute
-from arneb.http.statistics import topic_statistics
+from arneb.http.metrics.topic_statistics import topic_statistics
+from arneb.http.server.asgi import LEFT
+from arneb.http.server.long_answers import long_answer
+from arneb.http.server.pages import Pages
 from arneb.metrics.own import broker_figures, certificate_figures, topic_figures
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.monitoring.alarms import Alarms

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 
 import trio
 
-from arneb.http.long_answers import between_pieces
 from arneb.http.management.site import Site
 from arneb.http.metrics import families
 from arneb.http.metrics.families import FAMILIES, PREFIX, Family, Of
@@ -29,6 +28,7 @@ from arneb.http.metrics.rows import (
     queue_labels,
     vhost_labels,
 )
+from arneb.http.server.long_answers import between_pieces
 from arneb.metrics.text import Columns, library_version, page_of
 from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.roster import ConnectionStatistics

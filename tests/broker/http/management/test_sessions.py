@@ -13,11 +13,11 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.broker.http.management.kit import ADMIN, Caller, managed
 
 from arneb.clustered.vouched import Vouching
-from arneb.http.asgi import PROOF_WANTED, VOUCHED
 from arneb.http.management import sessions as module
 from arneb.http.management.app import ManagementApp
 from arneb.http.management.login import MARK
 from arneb.http.management.sessions import COOKIE, FOREIGN_S, IDLE_S, Sessions, cookie_for, token_in
+from arneb.http.server.asgi import PROOF_WANTED, VOUCHED
 from arneb_core.access.internal import InternalVerdicts
 from arneb_core.access.principals import Principal
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
 
-from arneb.http.long_answers import long_answer
 from arneb.http.management.access.permissions import permission_document, topic_permission_document
 from arneb.http.management.access.users import user_document
 from arneb.http.management.access.vhosts import UNDEFINED, record_in
@@ -26,6 +25,7 @@ from arneb.http.management.requests.upload import uploaded
 from arneb.http.management.router import Route
 from arneb.http.management.site import RABBITMQ_VERSION, Site
 from arneb.http.management.topology.bindings import all_bindings, binding_document
+from arneb.http.server.long_answers import long_answer
 from arneb_amqp.routing.exchange import RESERVED_PREFIX
 from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json

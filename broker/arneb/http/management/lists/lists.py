@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, long_answer
 from arneb.http.management.figures.freshness import Pause
 from arneb.http.management.figures.rates import Range
 from arneb.http.management.lists.ordering import (
@@ -21,6 +20,7 @@ from arneb.http.management.lists.ordering import (
     in_order,
 )
 from arneb.http.management.requests.calls import Document, Refused, Written, bad_request
+from arneb.http.server.long_answers import LONG_ITEMS, LOOKED_AT_MAX, long_answer
 from arneb_core.access.errors import InvalidAccess
 from arneb_core.access.patterns import compiled_for_many
 

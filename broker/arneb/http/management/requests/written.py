@@ -7,8 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from arneb.http.long_answers import between_pieces
 from arneb.http.management.requests.calls import Written, written
+from arneb.http.server.long_answers import between_pieces
 
 ITEMS_PER_PIECE: Final = 100
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from typing import Any, Final
 
-from arneb.http.long_answers import long_answer
 from arneb.http.management.requests.arguments import arguments_of
 from arneb.http.management.requests.calls import (
     Body,
@@ -27,6 +26,7 @@ from arneb.http.management.requests.rules import VHOST
 from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb.http.management.topology.queues import queue_in
+from arneb.http.server.long_answers import long_answer
 from arneb_amqp.errors import AmqpError, ReplyCode
 from arneb_amqp.server.acting import Fetched, Taking
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json

@@ -8,7 +8,6 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb.http.long_answers import LONG_ITEMS, LOOKED_AT_MAX, ask_by
 from arneb.http.management.lists.lists import (
     PATTERNS_PER_TURN,
     Listing,
@@ -22,6 +21,7 @@ from arneb.http.management.lists.lists import (
 from arneb.http.management.lists.ordering import FIGURES_PER_TURN, SPARE, Orders
 from arneb.http.management.requests.calls import Refused, Written
 from arneb.http.management.requests.written import rendered
+from arneb.http.server.long_answers import LONG_ITEMS, LOOKED_AT_MAX, ask_by
 
 rows = st.lists(
     st.fixed_dictionaries(

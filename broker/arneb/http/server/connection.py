@@ -1,0 +1,394 @@
+"""One connection of an HTTP port: requests come in, an ASGI application answers them.
+
+The rule: one request at a time, HTTP/1.1 or 1.0, and neither side may take longer or more than the
+port's limits say. A request's body is read before the application is asked, so that the
+application never waits for the client. Its answer goes out at once, whatever other clients have not
+read, and is held no longer than the client takes it.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
+from typing import Any, Final
+from urllib.parse import unquote
+
+import h11
+import trio
+from starlette.types import ASGIApp, Scope
+
+from arneb.http.server.asgi import VOUCHED, Answer, Body, path_and_query, phrase
+from arneb.http.server.long_answers import ask_by
+from arneb.http.server.pace import Lane, Pace
+from arneb.http.server.refused import Refused, too_large, too_late
+from arneb.http.server.room import Room, Share
+from arneb.http.server.states import STOPPED, State
+from arneb.settings.http_limits import HEAD_BYTES_MAX, HttpLimits
+from arneb_core.api.listening import close_at_once
+
+RECEIVE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 64 * 1024
+"""Written at once, so that a slow but living client makes visible progress."""
+
+HOLD: Final = "arneb.hold"
+"""The ASGI extension by which an application says how much it is about to take into memory: an
+awaitable function of the bytes, which returns when there is room for them."""
+
+LINGER_S: Final = 1.0
+LINGER_BYTES: Final = 1024 * 1024
+"""What is still read of a client that was refused before it had sent everything: a socket that is
+closed with unread input takes the answer away with it."""
+
+UNTAKEN_S: Final = 0.1
+"""An answer that is not out after so long waits for its client."""
+
+END_OF_HEAD: Final = b"\r\n\r\n"
+
+NOTHING_LARGER: Final[Mapping[str, int]] = {}
+
+Certificate = Mapping[str, Any]
+"""As :meth:`ssl.SSLSocket.getpeercert` gives it; empty for none."""
+
+NO_CERTIFICATE: Final[Certificate] = {}
+
+CERTIFICATE: Final = "arneb.certificate"
+"""The ASGI extension in which a client's certificate is that TLS has verified."""
+
+Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
+"""Of the client, and where it reached us; None = nobody knows."""
+
+logger = logging.getLogger(__name__)
+
+
+def nobody(_: "HttpConnection") -> None:
+    """Nobody is told."""
+
+
+class HttpConnection:
+    """One client.
+
+    Invariant: in ANSWERING nothing is cut off: what an administrator has begun is done.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        stream: trio.abc.HalfCloseableStream,
+        limits: HttpLimits,
+        room: Room,
+        addresses: Addresses = (None, None),
+        larger: Mapping[str, int] = NOTHING_LARGER,
+        scheme: str = "http",
+        certificate: Certificate = NO_CERTIFICATE,
+        told: "Callable[[HttpConnection], None]" = nobody,
+        pace: Pace | None = None,
+        vouched: str = "",
+    ) -> None:
+        """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
+        with what ``certificate`` of the client's. ``told`` is called when the state changes,
+        or whether it waits. ``pace``: of all the connections of a port. ``vouched``: whose it is,
+        as another node knows it."""
+        self._app = app
+        self._stream = stream
+        self._limits = limits
+        self._room = room
+        self._addresses = addresses
+        self._larger = larger
+        self._scheme = scheme
+        self._extensions = {CERTIFICATE: certificate, **({VOUCHED: vouched} if vouched else {})}
+        self._told = told
+        self._pace = pace or Pace()
+        self._is_new = True
+        """It has asked for nothing yet."""
+        self._is_in_line = False
+        """Its request has come, and waits to be looked at."""
+        self._written_s = 0.0
+        """Since when what is written is."""
+        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        self._scope = trio.CancelScope()
+        self._share = Share(self._scope.cancel)
+        self.state = State.IDLE
+        self._head = b""
+        self._is_long = False
+        """It is making a long answer."""
+        self.last = False
+        """No request follows the one that is being answered."""
+
+    def __repr__(self) -> str:
+        return f"<HttpConnection {self.state.value}, {self._share!r}>"
+
+    @property
+    def waits(self) -> bool:
+        """For its client, or it has not begun, and it is not we who keep it waiting."""
+        return self.state is not State.ANSWERING and not self._is_in_line
+
+    @property
+    def may_be_cut(self) -> bool:
+        """It waits, and for longer than a client needs to take what is written."""
+        if self.state is State.WRITING:
+            return trio.current_time() >= self._written_s + UNTAKEN_S
+        return self.waits
+
+    def cut(self) -> None:
+        """End at once."""
+        self._scope.cancel()
+
+    def stop(self) -> None:
+        """End after the request that is being answered."""
+        self.last = True
+        if self.state in STOPPED:
+            self._scope.cancel()
+
+    async def run(self) -> None:
+        """Serve the client until it leaves, is refused, or takes too long."""
+        ask_by(self._begin_long, self._another_piece)
+        try:
+            with self._scope:
+                while await self._exchange() and not self.last:
+                    self._wire.start_next_cycle()
+                    self._move(State.IDLE)
+                    await trio.lowlevel.checkpoint()  # one question a turn
+                await self._linger()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass  # the client is gone, or as good as gone
+        finally:
+            self._room.give_back(self._share)
+            await close_at_once(self._stream)
+
+    def _move(self, state: State) -> None:
+        self.state = state
+        self._told(self)
+        self._share.yielding = state not in (State.WAITING, State.ANSWERING)
+
+    async def _exchange(self) -> bool:
+        """Read one request and answer it; may another come?"""
+        self._room.begin(self._share)
+        try:
+            request = await self._read_head()
+            if request is None:
+                return False
+            body = await self._read_body(request)
+        except h11.RemoteProtocolError as error:
+            await self._refuse(error.error_status_hint, str(error))
+            return False
+        except ValueError as error:  # of numbers too long for Python
+            await self._refuse(400, str(error))
+            return False
+        except Refused as refused:
+            await self._refuse(refused.status, str(refused))
+            return False
+        self._is_new = False
+        self._move(State.ANSWERING)
+        answer = Answer(self, is_head=request.method == b"HEAD")
+        try:
+            await self._app(self._scope_of(request), Body(body), answer.send)
+        except h11.LocalProtocolError:
+            logger.exception("invalid response to %s", request.target)
+            return False
+        except Exception as error:
+            if answer.started or isinstance(error, trio.BrokenResourceError):
+                raise
+            logger.exception("unexpected error in %s %s", request.method, request.target)
+            await self._refuse(500, "Internal error")
+            return False
+        finally:
+            self._end_long()
+            self._room.give_back(self._share)
+        return self._wire.our_state is h11.DONE and self._wire.their_state is h11.DONE
+
+    # In
+
+    async def _read_head(self) -> h11.Request | None:
+        """The next request; None if the client leaves."""
+        limits = self._limits
+        with trio.move_on_after(limits.idle_timeout_s) as patience:
+            if self._wire.trailing_data[0]:  # it came with the last one
+                await self._in_turn(Lane.KNOWN)
+            while True:
+                event = self._wire.next_event()
+                if event is not h11.NEED_DATA:
+                    break
+                data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+                if self.state is State.IDLE and data:
+                    self._move(State.READING)
+                    patience.deadline = trio.current_time() + limits.head_timeout_s
+                if data:
+                    await self._in_turn(self._lane(data))
+                self._wire.receive_data(data)
+        if patience.cancelled_caught:
+            if self.state is State.IDLE:
+                return None
+            raise await self._too_late("headers", limits.head_timeout_s)
+        self._move(State.READING)
+        if not isinstance(event, h11.Request):
+            return None
+        if event.http_version not in (b"1.0", b"1.1"):
+            raise Refused(505, f"expected HTTP/1.1, got HTTP/{event.http_version.decode()}")
+        return event
+
+    async def _too_late(self, what: str, within_s: float) -> Refused:
+        """Those of a crowd that came at one moment are too late at one moment."""
+        await self._pace.begin(Lane.PART)
+        return too_late(what, within_s)
+
+    async def _in_turn(self, lane: Lane) -> None:
+        """What the client has said is looked at when it is its turn."""
+        if lane is Lane.PART:
+            await self._pace.begin(lane)
+            return
+        self._is_in_line = True
+        self._told(self)
+        await self._pace.begin(lane)
+        self._is_in_line = False
+        self._told(self)
+
+    def _lane(self, data: bytes) -> Lane:
+        if END_OF_HEAD not in data:
+            return Lane.PART
+        return Lane.NEW if self._is_new else Lane.KNOWN
+
+    async def _read_body(self, request: h11.Request) -> bytes:
+        limits = self._limits
+        path = path_and_query(request.target)[0].decode("ascii")
+        bytes_max = max(self._larger.get(path, 0), limits.body_bytes_max)
+        for name, value in request.headers:
+            if name == b"content-length" and int(value) > bytes_max:
+                raise too_large(bytes_max)
+        if self._wire.they_are_waiting_for_100_continue:
+            await self._write(
+                self._wire.send(h11.InformationalResponse(status_code=100, headers=[]))
+            )
+        event = self._wire.next_event()
+        if isinstance(event, h11.EndOfMessage):
+            return b""
+        body = bytearray()
+        with trio.move_on_after(limits.body_timeout_s) as patience:
+            while True:
+                if event is h11.NEED_DATA:
+                    self._wire.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
+                elif isinstance(event, h11.Data):
+                    if len(body) + len(event.data) > bytes_max:
+                        raise too_large(bytes_max)
+                    pieces = len(body) // PIECE_BYTES
+                    if len(body) + len(event.data) <= PIECE_BYTES:
+                        self._room.add(self._share, len(event.data))
+                    else:
+                        await self._room.take(self._share, len(event.data))
+                    body += event.data
+                    if len(body) // PIECE_BYTES > pieces:
+                        self._room.moved(self._share)
+                else:
+                    break
+                event = self._wire.next_event()
+        if patience.cancelled_caught:
+            raise await self._too_late("the body", limits.body_timeout_s)
+        if not isinstance(event, h11.EndOfMessage):
+            raise trio.BrokenResourceError("the client left before its request was whole")
+        return bytes(body)
+
+    def _scope_of(self, request: h11.Request) -> Scope:
+        raw_path, query = path_and_query(request.target)
+        client, server = self._addresses
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": request.http_version.decode(),
+            "method": request.method.decode("ascii").upper(),
+            "scheme": self._scheme,
+            "path": unquote(raw_path.decode("ascii")),
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": list(request.headers),
+            "client": client,
+            "server": server,
+            "extensions": {HOLD: self.hold, **self._extensions},
+        }
+
+    # Out
+
+    async def hold(self, size: int) -> None:
+        """An answer will need so much; wait until there is room for it."""
+        await self._room.take(self._share, size, needed=True)
+
+    async def _begin_long(self) -> None:
+        """A long answer is about to be made; wait until it may."""
+        if self._is_long or self.state is not State.ANSWERING:
+            return
+        self._move(State.WAITING)
+        await self._room.begin_long(self._share)
+        self._is_long = True
+        self._move(State.ANSWERING)
+
+    async def _another_piece(self) -> None:
+        if self._is_long:  # else the next piece is the last, or nearly
+            await self._pace.begin(Lane.LONG)
+
+    def _end_long(self) -> None:
+        if self._is_long:
+            self._is_long = False
+            self._room.end_long(self._share)
+
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]], reason: str = "") -> None:
+        """The head of an answer; it is written with the first piece of the body."""
+        headers.append((b"date", formatdate(usegmt=True).encode()))
+        if self.last:
+            headers.append((b"connection", b"close"))
+        line = phrase(status, reason)
+        response = h11.Response(status_code=status, headers=headers, reason=line)
+        self._head = self._wire.send(response) or b""
+
+    async def go_on(
+        self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
+    ) -> None:
+        """Write a piece of its body. Now it is known what the answer takes: this, and what is
+        ``left`` of it with the application; a ``streamed`` one is done with when it is written."""
+        self._end_long()
+        self._room.give_back(self._share)
+        self._move(State.WRITING)
+        self._written_s = trio.current_time()
+        self._room.add(self._share, len(piece) + left)
+        parts, self._head = [self._head], b""
+        if piece:
+            parts += self._wire.send_with_data_passthrough(h11.Data(data=piece)) or ()
+        if last:
+            parts.append(self._wire.send(h11.EndOfMessage()) or b"")
+        if len(piece) <= PIECE_BYTES:  # each write waits for everybody else's turn
+            parts = [b"".join(parts)]
+        for data in parts:
+            await self._write(data)
+        if last or streamed:
+            self._room.give_back(self._share)
+        if streamed:
+            self._move(State.STREAMING)
+        elif not last:
+            self._move(State.ANSWERING)
+
+    async def _write(self, data: bytes | None) -> None:
+        """Raises :class:`trio.TooSlowError` if the client does not read."""
+        view = memoryview(data or b"")
+        for start in range(0, len(view), PIECE_BYTES):
+            with trio.fail_after(self._limits.write_timeout_s):
+                await self._stream.send_all(view[start : start + PIECE_BYTES])
+            self._room.moved(self._share)
+
+    async def _refuse(self, status: int, reason: str) -> None:
+        """Answer without the application, as far as the client can still be answered."""
+        if self._wire.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        body = json.dumps({"reason": reason}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        self.last = True
+        self.begin(status, headers)
+        await self.go_on(body, last=True)
+
+    async def _linger(self) -> None:
+        """Close the connection so that the client has its answer before."""
+        with trio.move_on_after(LINGER_S):
+            await self._stream.send_eof()
+            left = LINGER_BYTES
+            while left > 0 and (data := await self._stream.receive_some(RECEIVE_BYTES)):
+                left -= len(data)

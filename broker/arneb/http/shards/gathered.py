@@ -1,0 +1,393 @@
+"""Gathered answers: what is about every shard of a cluster is asked of the leader of each.
+
+The rule: who may see what is judged by each leader, by the caller's own proof. Where one of them
+gives no answer, or refuses, that is the answer: a list or a total that lacks a part would look
+whole. The page alone goes on without one, and says which. What is held of answers meanwhile is
+bounded.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import trio
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.http.management.definitions.file import BRACKETS_MAX
+from arneb.http.management.lists.lists import Listing, Source, listed, listing_of
+from arneb.http.management.requests.calls import Refused, bad_request
+from arneb.http.management.requests.upload import uploaded
+from arneb.http.management.requests.written import rendered
+from arneb.http.routing.routed import path_of
+from arneb.http.server.long_answers import between_pieces
+from arneb.http.server.whole_answers import UNAVAILABLE, Answer, holding, whole_answer
+from arneb.http.shards.gathering import (
+    PAGES,
+    Kind,
+    Parts,
+    alarms,
+    cut,
+    definitions,
+    in_all,
+    joined,
+    kind_of,
+    order_of,
+    totals,
+)
+from arneb.http.shards.merging import (
+    CLIENTS,
+    OTHERS,
+    ROWS,
+    FirstRows,
+    judge_noise,
+    judge_range,
+    merged,
+    named,
+)
+from arneb.http.shards.page_parts import delayed, node, transactions, with_missing
+from arneb_core.api.json_text import LONG, InvalidJson, parse_json, parse_own_json
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of the parts of one answer: some 50,000 queues with all their figures."""
+
+CUT_LAST: Final = ("columns", "sort", "sort_reverse", "page", "page_size", "name", "use_regex")
+"""What of a query is about the whole list."""
+
+DEFINITIONS: Final = "/api/definitions"
+
+PAGE_PATHS: Final = "/api/page/"
+OF_SHARD: Final = "shard"
+"""What a query of the page's has that is about one shard by its name."""
+
+BAD_REQUEST: Final = 400
+
+Wanted = Callable[[str], ASGIApp]
+"""The application of a shard's leader, wherever that is."""
+
+
+class Gathered:
+    """An application before that of a node that leads some shards."""
+
+    def __init__(
+        self,
+        shards: Sequence[str],
+        shard_of: Callable[[str], str],
+        leader_of: Wanted,
+        one: ASGIApp,
+    ) -> None:
+        """``shards``: the first one first. ``shard_of``: that of a namespace. ``one`` answers what
+        is one shard's."""
+        self._shards = shards
+        self._shard_of = shard_of
+        self._leader_of = leader_of
+        self._one = one
+
+    def __repr__(self) -> str:
+        return f"<Gathered of {', '.join(self._shards)} before {self._one!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] != "http":
+            await self._one(scope, receive, send)
+            return
+        with holding():
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if shard := self._named_in(scope):
+                await self._leader_of(shard)(scope, receive, send)
+                return
+            kind = kind_of(scope["method"], path_of(scope))
+            if kind is Kind.ONE:
+                await self._one(scope, receive, send)
+                return
+            if kind is Kind.FILE:
+                answer = await self._take_in(scope, await body_of(receive))
+            elif kind in (Kind.FOUND, Kind.EACH, Kind.CHECK):
+                answer = await self._one_after_the_other(kind, scope, await body_of(receive))
+            elif kind is Kind.NUMBERED:
+                await body_of(receive)
+                raise bad_request("expected ?shard=NAME: each shard counts by itself")
+            else:
+                answer = await self._gather(kind, scope)
+        except Refused as refused:
+            said = {"error": refused.error, "reason": refused.reason}
+            answer = json_answer(said, refused.status)
+        await answer.pass_on(send, is_head=scope["method"] == "HEAD")
+
+    async def _one_after_the_other(self, kind: Kind, scope: Scope, body: bytes) -> Answer:
+        """Until one has it, or does not do it."""
+        ends = (lambda each: each.status != 404) if kind is Kind.FOUND else _is_bad
+        for shard in self._shards:
+            answer = await self._asked(shard, scope, body=body)
+            if ends(answer):
+                break
+        return answer
+
+    def _named_in(self, scope: Scope) -> str:
+        """The shard that a query of the page's names; empty: none. Raises 400."""
+        if not path_of(scope).startswith(PAGE_PATHS):
+            return ""
+        shard = _query_of(scope).get(OF_SHARD, "")
+        if shard and shard not in self._shards:
+            known = " or ".join(self._shards)
+            raise bad_request(f"expected shard {known}, got {shard[:80]!r}")
+        return shard
+
+    async def _gather(self, kind: Kind, scope: Scope) -> Answer:
+        query = _query_of(scope)
+        listing = listing_of(query)
+        rest = {name: value for name, value in query.items() if name not in CUT_LAST}
+        if kind in PAGED and listing.page is not None:
+            sought: dict[str, str] = {name: query[name] for name in SOUGHT if name in query}
+            return await self._page(kind, scope, {**rest, **sought}, listing)
+        gathering = _Gathering(kind)
+        for shard in self._shards:
+            answer = await self._asked(shard, scope, query=urlencode(rest))
+            await gathering.take(shard, answer)
+            if gathering.has_ended:
+                break
+        if (refusal := gathering.refusal) is not None:
+            return refusal
+        parts = gathering.parts
+        if kind is Kind.LIST:
+            documents = [each for _, said in parts for each in said]
+            source: Source[Any] = Source(documents, lambda each: each, order_of)
+            return await long_answer_of(await listed(source, listing, between_pieces))
+        if kind is Kind.PAGE_NODE:
+            return json_answer(node(parts, gathering.missing))
+        if kind is Kind.PAGE_TRANSACTIONS:
+            return json_answer(with_missing(transactions, parts, gathering.missing))
+        return await long_answer_of(JOINS[kind](parts))
+
+    async def _page(
+        self, kind: Kind, scope: Scope, query: Mapping[str, str], listing: Listing
+    ) -> Answer:
+        """One page, out of as many rows of each shard as could stand on it."""
+        assert listing.page is not None
+        wanted = listing.page.number * listing.page.size
+        gathering = _Gathering(kind)
+        parts = [FirstRows(shard, wanted, []) for shard in self._shards]
+        found: list[FirstRows] = []
+        for part in parts:
+            if await self._take_next(part, gathering, scope, query):
+                found.append(part)
+            if gathering.has_ended:
+                break
+        if found and not gathering.has_ended:
+            judge_range(found, listing.page)  # or all rows would be read to find none
+        for part in list(found):
+            while not (part.has_all or gathering.has_ended):
+                if not await self._take_next(part, gathering, scope, query):
+                    found.remove(part)
+                    break
+        if (refusal := gathering.refusal) is not None:
+            return refusal
+        if kind is Kind.LIST:
+            return json_answer(await merged(found, listing, OTHERS))
+        if kind is Kind.PAGE_CLIENTS:
+            judge_noise(found)
+        order = CLIENTS if kind is Kind.PAGE_CLIENTS else ROWS
+        shown = await merged([named(each) for each in found], listing, order)
+        return json_answer({**shown, "missing": sorted(gathering.missing)})
+
+    async def _take_next(
+        self, part: FirstRows, gathering: "_Gathering", scope: Scope, query: Mapping[str, str]
+    ) -> bool:
+        """Put the next rows of a shard into ``part``; False: it gives none."""
+        asked = {**query, "page": str(part.pages + 1), "page_size": str(part.size)}
+        answer = await self._asked(part.shard, scope, query=urlencode(asked))
+        if part.pages and answer.status == BAD_REQUEST:
+            part.has_all = True  # it has become shorter meanwhile
+            return True
+        said = await gathering.take(part.shard, answer)
+        if said is None:
+            return False
+        part.take(said)
+        return True
+
+    async def _take_in(self, scope: Scope, body: bytes) -> Answer:
+        """Have each shard take in its part, the first one's, which has the users, first."""
+        try:
+            kind = Headers(scope=scope).get("content-type", "")
+            found = await uploaded(kind, body, _definitions_in)
+        except InvalidJson as error:
+            raise bad_request(str(error)) from error
+        if not isinstance(found, dict):
+            raise bad_request("expected an object")
+        done: list[str] = []
+        for shard, part in cut(found, self._shards, self._shard_of).items():
+            said = await long_answer_of(part)
+            answer = await self._asked(shard, scope, path=DEFINITIONS, body=said.body)
+            if not answer.is_good:
+                return _in_part(answer, shard, done)
+            done.append(shard)
+        return answer
+
+    async def _asked(
+        self,
+        shard: str,
+        scope: Scope,
+        *,
+        path: str | None = None,
+        query: str | None = None,
+        body: bytes = b"",
+    ) -> Answer:
+        return await asked(self._leader_of(shard), scope, path=path, query=query, body=body)
+
+
+async def asked(
+    leader: ASGIApp,
+    scope: Scope,
+    *,
+    path: str | None = None,
+    query: str | None = None,
+    body: bytes = b"",
+) -> Answer:
+    """What a leader answers to a request, or to one with another path or query."""
+    headers = [each for each in scope["headers"] if each[0].lower() not in NOT_PASSED]
+    if body:
+        headers += [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+    wanted = {**scope, "headers": headers}
+    if scope["method"] == "HEAD":
+        wanted["method"] = "GET"
+    if path is not None:
+        wanted |= {"path": path, "raw_path": path.encode()}
+    if query is not None:
+        wanted["query_string"] = query.encode("latin-1")
+    return await whole_answer(leader, wanted, HELD_BYTES_MAX, body)
+
+
+class _Gathering:
+    """The answers of some leaders to one request, as they come."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._goes_on = kind in PAGES
+        """Without who does not answer."""
+        self._held = 0
+        self.parts: list[tuple[str, Any]] = []
+        self.missing: dict[str, str] = {}
+        self._refusal: Answer | None = None
+
+    def __repr__(self) -> str:
+        return f"<_Gathering, {len(self.parts)} answers, {len(self.missing)} missing>"
+
+    @property
+    def refusal(self) -> Answer | None:
+        """What is answered in the place of everything."""
+        return self._refusal if self.has_ended or not self.parts else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Nobody else need be asked: somebody has refused, or is not there and cannot be left
+        out."""
+        refused = self._refusal
+        return refused is not None and (not self._goes_on or refused.status != UNAVAILABLE)
+
+    async def take(self, shard: str, answer: Answer) -> Any:
+        """What a leader has said; None: nothing that counts. Raises 400 for too much."""
+        if not answer.is_good:
+            answer = of_shard(answer, shard)
+            if answer.status == UNAVAILABLE:
+                self.missing[shard] = _reason_in(answer)
+            self._refusal = answer
+            return None
+        self._held += len(answer.body)
+        if self._held > HELD_BYTES_MAX:
+            raise bad_request(
+                f"the shards have more than {HELD_BYTES_MAX} bytes to say: ask for one virtual "
+                "host after the other"
+            )
+        if len(answer.body) > LONG:
+            said = await trio.to_thread.run_sync(parse_own_json, answer.body)
+        else:
+            said = json.loads(answer.body)
+        self.parts.append((shard, said))
+        return said
+
+
+PAGED: Final = (Kind.LIST, Kind.PAGE_ROWS, Kind.PAGE_CLIENTS)
+
+SOUGHT: Final = ("sort", "sort_reverse", "name", "use_regex")
+"""What of a query each shard does with its own rows, when a page is asked for."""
+
+_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache"))
+
+NOT_PASSED: Final = (b"accept-encoding", b"content-length", b"content-type", b"transfer-encoding")
+"""Headers of a request that are said anew to each leader."""
+
+JOINS: Final[Mapping[Kind, Callable[[Parts], Any]]] = {
+    Kind.OBJECT_OF_LISTS: joined,
+    Kind.ALARMS: alarms,
+    Kind.TOTALS: totals,
+    Kind.DEFINITIONS: definitions,
+    Kind.IN_ALL: in_all,
+    Kind.PAGE_DELAYED: delayed,
+}
+
+
+def _is_bad(answer: Answer) -> bool:
+    return not answer.is_good
+
+
+def _query_of(scope: Scope) -> dict[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+
+def _in_part(answer: Answer, shard: str, done: Sequence[str]) -> Answer:
+    """What a leader has refused, and what others have done before."""
+    text = f"shard '{shard}': {_reason_in(answer)}"
+    if done:
+        text += f"; shard {' and '.join(repr(each) for each in done)} has taken in its part"
+    return json_answer({"error": "bad_request", "reason": text}, answer.status)
+
+
+def of_shard(answer: Answer, shard: str) -> Answer:
+    """The same, and whose it is, if nobody could give one."""
+    if answer.status != UNAVAILABLE:
+        return answer
+    reason, named = _reason_in(answer), f"shard '{shard}'"
+    said = {
+        "error": "unavailable",
+        "reason": reason if reason.startswith(named) else f"{named}: {reason}",
+    }
+    headers = [each for each in answer.headers if each[0].lower() == b"retry-after"]
+    found = json_answer(said, answer.status)
+    return Answer(found.status, [*found.headers, *headers], found.body)
+
+
+def _reason_in(answer: Answer) -> str:
+    try:
+        return str(json.loads(answer.body)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {answer.status}"
+
+
+def json_answer(said: Any, status: int = 200) -> Answer:
+    """One that is made here."""
+    return Answer(status, _HEADERS, json.dumps(said).encode())
+
+
+async def long_answer_of(said: Any) -> Answer:
+    """The same, written so that others have their turns meanwhile."""
+    return Answer(200, _HEADERS, b"".join([each async for each in rendered(said)]))
+
+
+def _definitions_in(file: bytes) -> Any:
+    return parse_json(file, brackets_max=BRACKETS_MAX)
+
+
+async def body_of(receive: Receive) -> bytes:
+    """All that a request brings."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return bytes(body)
