@@ -24,8 +24,8 @@ from conformance.brokers.process import Address
 from arneb.clustered.routing import AMQP, AmqpClients
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
+from arneb_amqp.server.admission.reception import serve_reception
 from arneb_amqp.server.admitted import Admitting
-from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_cluster.routing.division import Division
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal

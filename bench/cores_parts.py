@@ -24,9 +24,9 @@ import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
-from arneb_amqp.server.admission_document import decode_admission
+from arneb_amqp.server.admission.admission_document import decode_admission
+from arneb_amqp.server.admission.reception import ReceivedClient, serve_reception
 from arneb_amqp.server.admitted import Admitting
-from arneb_amqp.server.reception import ReceivedClient, serve_reception
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.authority import Authority
 from arneb_core.access.internal import InternalBackend

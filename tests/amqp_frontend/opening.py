@@ -1,10 +1,10 @@
 """Opening a topology as a broker does, without a broker; and being one of its connections."""
 
 from arneb_amqp.config import AmqpConfig
+from arneb_amqp.server.admission.entrance import Entrance
+from arneb_amqp.server.admission.occupancy import Occupancy
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
-from arneb_amqp.server.entrance import Entrance
-from arneb_amqp.server.occupancy import Occupancy
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.effects import Enter
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.seeding import open_catalogue

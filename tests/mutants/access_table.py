@@ -11,7 +11,7 @@ ACCESS: Final = "core/arneb_core/access/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 RIGHTS_TESTS: Final = ("tests/amqp_frontend/server/test_rights.py",)
 KEPT_TESTS: Final = ("tests/amqp_frontend/session/test_rights.py",)
-LOGIN_TESTS: Final = ("tests/amqp_frontend/server/test_logins.py",)
+LOGIN_TESTS: Final = ("tests/amqp_frontend/server/admission/test_logins.py",)
 
 ACCESS_MUTANTS: Final = (
     Mutant(
@@ -89,7 +89,7 @@ ACCESS_MUTANTS: Final = (
     ),
     Mutant(
         "every user has access to every vhost",
-        AMQP + "server/entrance.py",
+        AMQP + "server/admission/entrance.py",
         "            if not admitted or self._topology",
         "            if self._topology",
         LOGIN_TESTS,

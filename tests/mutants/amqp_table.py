@@ -15,7 +15,7 @@ LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 
 PLAIN_STRINGS: Final = "amqp_frontend/arneb_amqp/plain_strings.py"
 REFUSING_TESTS: Final = ("tests/amqp_frontend/server/test_refusing.py",)
-READ_AHEAD_TESTS: Final = ("tests/amqp_frontend/server/test_read_ahead.py",)
+READ_AHEAD_TESTS: Final = ("tests/amqp_frontend/server/transport/test_read_ahead.py",)
 PLAIN_STRINGS_TESTS: Final = ("tests/amqp_frontend/test_plain_strings.py",)
 
 AMQP_MUTANTS: Final = (
@@ -49,14 +49,14 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "a fast publisher is read as far as there is memory",
-        "amqp_frontend/arneb_amqp/server/read_ahead.py",
+        "amqp_frontend/arneb_amqp/server/transport/read_ahead.py",
         "UNSTORED_BYTES_MAX or self._core.waiting_bytes > WAITING_BYTES_MUCH\n",
         "1 << 40 or self._core.waiting_bytes > WAITING_BYTES_MUCH\n",
         READ_AHEAD_TESTS,
     ),
     Mutant(
         "sixteen floods fill the core's room, and those who send little wait for it, too",
-        "amqp_frontend/arneb_amqp/server/read_ahead.py",
+        "amqp_frontend/arneb_amqp/server/transport/read_ahead.py",
         "UNSTORED_BYTES_MAX or self._core.waiting_bytes > WAITING_BYTES_MUCH\n",
         "UNSTORED_BYTES_MAX\n",
         READ_AHEAD_TESTS,
@@ -177,7 +177,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "a run of which a full queue took some is answered as one",
-        "amqp_frontend/arneb_amqp/server/publishes.py",
+        "amqp_frontend/arneb_amqp/server/operations/publishes.py",
         "            refused = tuple(not each for each in admitted)\n",
         "            pass\n",
         REFUSING_TESTS,
@@ -275,7 +275,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "who knows the name of answers that are over gets the late ones",
-        "amqp_frontend/arneb_amqp/server/consumers.py",
+        "amqp_frontend/arneb_amqp/server/operations/consumers.py",
         "            if wanted.answers:\n",
         "            if wanted.queue.startswith('amq.rabbitmq.reply-to.'):\n",
         ("tests/amqp_frontend/server/test_everyday.py",),
@@ -338,10 +338,10 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "what a client says in the breath of its handshake is lost",
-        "amqp_frontend/arneb_amqp/server/secured_link.py",
+        "amqp_frontend/arneb_amqp/server/transport/secured_link.py",
         '        said, self._early = self._early, b""\n',
         '        said = self._early = b""\n',
-        ("tests/amqp_frontend/server/test_tls.py",),
+        ("tests/amqp_frontend/server/transport/test_tls.py",),
     ),
     Mutant(
         "by TLS nobody is told of an end",

@@ -54,10 +54,10 @@ CLOCK_MUTANTS: Final = (
     ),
     Mutant(
         "a process that stood still takes its clients for silent",
-        "amqp_frontend/arneb_amqp/server/timers.py",
+        "amqp_frontend/arneb_amqp/server/transport/timers.py",
         "                await trio.sleep(GRACE_S)\n",
         "                pass\n",
-        ("tests/amqp_frontend/server/test_timers.py",),
+        ("tests/amqp_frontend/server/transport/test_timers.py",),
     ),
     Mutant(
         "a process that stood still takes its Pulsar clients for silent",

@@ -98,17 +98,17 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "a leader that stood still sends what it had put together",
-        "amqp_frontend/arneb_amqp/server/link.py",
+        "amqp_frontend/arneb_amqp/server/transport/link.py",
         "        is_held_back = leased and self._lease is not None and not self._lease.holds\n",
         "        is_held_back = False\n",
-        ("tests/amqp_frontend/server/test_link.py",),
+        ("tests/amqp_frontend/server/transport/test_link.py",),
     ),
     Mutant(
         "a leader that stood still sends what its client did not take in time",
-        "amqp_frontend/arneb_amqp/server/link.py",
+        "amqp_frontend/arneb_amqp/server/transport/link.py",
         "            if self._is_leased and lease is not None and not lease.holds:\n",
         "            if False:\n",
-        ("tests/amqp_frontend/server/test_link.py",),
+        ("tests/amqp_frontend/server/transport/test_link.py",),
     ),
     Mutant(
         "a leader that stood still writes to Pulsar's clients what it had put together",

@@ -9,7 +9,7 @@ from tests.mutants.table import Mutant
 
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
-EFFECTS: Final = ("tests/amqp_frontend/server/test_effects.py",)
+EFFECTS: Final = ("tests/amqp_frontend/server/operations/test_effects.py",)
 RETURNS: Final = ("tests/amqp_frontend/session/publish/test_returns.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/listening/test_handshakes.py",)
@@ -41,28 +41,28 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "the answer to a commit does not wait for the deliveries it brings about",
-        AMQP + "server/effects.py",
+        AMQP + "server/operations/effects.py",
         "        await self._connection.deliveries_made()\n",
         "",
         OWN_DELIVERIES,
     ),
     Mutant(
         "a cancel and a consumer that comes overtake deliveries that are ready",
-        AMQP + "server/effects.py",
+        AMQP + "server/operations/effects.py",
         "    return isinstance(effect, Consume | Cancel)\n",
         "    return False\n",
         EFFECTS,
     ),
     Mutant(
         "a cancel does not wait until what was published before it is in its queue",
-        AMQP + "server/effects.py",
+        AMQP + "server/operations/effects.py",
         "(Perform, Get, Consume, Cancel, Leave, EndConnection)",
         "(Perform, Get, Consume, Leave, EndConnection)",
         OWN_DELIVERIES,
     ),
     Mutant(
         "a purge takes what is about to be delivered",
-        AMQP + "server/effects.py",
+        AMQP + "server/operations/effects.py",
         "        return isinstance(effect.command, Queue.Purge | Queue.Delete)\n",
         "        return False\n",
         EFFECTS,
@@ -76,7 +76,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "what a transaction brings about is written before its answer",
-        AMQP + "server/publishes.py",
+        AMQP + "server/operations/publishes.py",
         "                        self._context.events.answer_follows()\n",
         "                        pass\n",
         OWN_DELIVERIES,
@@ -146,7 +146,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "who comes by a proxy on this machine is on this machine",
-        AMQP + "server/remote.py",
+        AMQP + "server/transport/remote.py",
         "        source.address.is_loopback,\n        port=source.port,\n",
         "        port=source.port,\n",
         ("tests/amqp_frontend/server/test_proxied.py",),

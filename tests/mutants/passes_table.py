@@ -8,12 +8,12 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
-LOOKING: Final = "amqp_frontend/arneb_amqp/server/looking.py"
+LOOKING: Final = "amqp_frontend/arneb_amqp/server/transport/looking.py"
 
 ALONE_TESTS: Final = ("tests/core/engine/test_turns_alone.py",)
-LOOKING_TESTS: Final = ("tests/amqp_frontend/server/test_looking.py",)
+LOOKING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_looking.py",)
 READER_TESTS: Final = ("tests/core/engine/test_reader.py",)
-READING_TESTS: Final = ("tests/amqp_frontend/server/test_reading.py",)
+READING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_reading.py",)
 BACK_TESTS: Final = ("tests/core/engine/test_standing_back.py",)
 MAINTENANCE_TESTS: Final = ("tests/core/engine/test_maintenance.py",)
 OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
@@ -107,7 +107,7 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a client that has no answer yet is looked at",
-        "amqp_frontend/arneb_amqp/server/reading.py",
+        "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "        if is_awaited:\n",
         "        if True:\n",
         READING_TESTS,
@@ -149,17 +149,17 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "who is looked at keeps the loop for ever",
-        "amqp_frontend/arneb_amqp/server/reading.py",
+        "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "            if looking.is_pass_due:\n",
         "            if False:\n",
         READING_TESTS,
     ),
     Mutant(
         "to see what has come is to take it",
-        "amqp_frontend/arneb_amqp/server/link.py",
+        "amqp_frontend/arneb_amqp/server/transport/link.py",
         "self._socket.recv(1, socket.MSG_PEEK)",
         "self._socket.recv(1)",
-        ("tests/amqp_frontend/server/test_link.py",),
+        ("tests/amqp_frontend/server/transport/test_link.py",),
     ),
     Mutant(
         "a publisher waits for the takeover of the journal that it does not need",
@@ -247,38 +247,38 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "the end of a turn writes to any number of connections",
-        "amqp_frontend/arneb_amqp/server/flusher.py",
+        "amqp_frontend/arneb_amqp/server/transport/flusher.py",
         "        if 0 < len(flushes) - count <= FLUSHES_PER_TURN_END:\n",
         "        if 0 < len(flushes) - count:\n",
-        ("tests/amqp_frontend/server/test_flusher.py",),
+        ("tests/amqp_frontend/server/transport/test_flusher.py",),
     ),
     Mutant(
         "the end of a turn writes what others have gathered",
-        "amqp_frontend/arneb_amqp/server/flusher.py",
+        "amqp_frontend/arneb_amqp/server/transport/flusher.py",
         "            for flush in list(islice(flushes, count, None)):\n",
         "            for flush in list(flushes):\n",
-        ("tests/amqp_frontend/server/test_flusher.py",),
+        ("tests/amqp_frontend/server/transport/test_flusher.py",),
     ),
     Mutant(
         "who has sent little waits for the long turn of who has sent much",
-        "amqp_frontend/arneb_amqp/server/reading.py",
+        "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "            if size >= LARGE_READ_BYTES and turns.short_reads != self._short_reads:\n",
         "            if False:\n",
-        ("tests/amqp_frontend/server/test_reading.py",),
+        ("tests/amqp_frontend/server/transport/test_reading.py",),
     ),
     Mutant(
         "each large read waits for a pass, though there is nobody else",
-        "amqp_frontend/arneb_amqp/server/reading.py",
+        "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "            if size >= LARGE_READ_BYTES and turns.short_reads != self._short_reads:\n",
         "            if size >= LARGE_READ_BYTES:\n",
-        ("tests/amqp_frontend/server/test_reading.py",),
+        ("tests/amqp_frontend/server/transport/test_reading.py",),
     ),
     Mutant(
         "what many send in a pass is cut into several",
-        "amqp_frontend/arneb_amqp/server/reading.py",
+        "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "            if size >= LARGE_READ_BYTES and turns.short_reads != self._short_reads:\n",
         "            if turns.short_reads != self._short_reads:\n",
-        ("tests/amqp_frontend/server/test_reading.py",),
+        ("tests/amqp_frontend/server/transport/test_reading.py",),
     ),
     Mutant(
         "who has sent little waits for the end of a large commit to be told",
@@ -297,7 +297,7 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "all dead letters of a transaction that is refused are made in one turn",
-        "amqp_frontend/arneb_amqp/server/publishes.py",
+        "amqp_frontend/arneb_amqp/server/operations/publishes.py",
         "            for _ in admission.closing():\n"
         "                await trio.lowlevel.checkpoint()\n",
         "            admission.close()\n",
@@ -305,10 +305,10 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "messages of a transaction that go to queues by turns are admitted in one turn",
-        "amqp_frontend/arneb_amqp/server/stamping.py",
+        "amqp_frontend/arneb_amqp/server/operations/stamping.py",
         "    left = entries_max\n    for names, entries in runs:\n",
         "    for names, entries in runs:\n        left = entries_max\n",
-        ("tests/amqp_frontend/server/test_stamping.py",),
+        ("tests/amqp_frontend/server/operations/test_stamping.py",),
     ),
     Mutant(
         "what a transaction answers one by one is told one by one",

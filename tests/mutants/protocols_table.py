@@ -32,7 +32,7 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "messages are got whether their client reads or not",
-        AMQP + "server/effects.py",
+        AMQP + "server/operations/effects.py",
         "                            await self._connection.room()\n",
         "                            pass\n",
         ("tests/amqp_frontend/server/test_room.py",),

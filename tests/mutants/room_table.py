@@ -97,12 +97,12 @@ ROOM_MUTANTS: Final = (
     ),
     Mutant(
         "the flusher holds the last connections while it waits",
-        "amqp_frontend/arneb_amqp/server/flusher.py",
+        "amqp_frontend/arneb_amqp/server/transport/flusher.py",
         "            self._flush()\n",
         "            flushes, self._flushes = self._flushes, {}\n"
         "            for flush in flushes:\n"
         "                call(flush)\n",
-        ("tests/amqp_frontend/server/test_flusher.py",),
+        ("tests/amqp_frontend/server/transport/test_flusher.py",),
     ),
     Mutant(
         "a compacted file belongs to whoever compacted it",

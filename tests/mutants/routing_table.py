@@ -17,7 +17,7 @@ PORT_TESTS: Final = (TESTS + "test_internal_port.py",)
 AMQP_TESTS: Final = (TESTS + "test_carried_amqp.py",)
 PULSAR_TESTS: Final = (TESTS + "test_carried_pulsar.py",)
 HTTP_TESTS: Final = (TESTS + "test_routed_http.py",)
-DOCUMENT_TESTS: Final = ("tests/amqp_frontend/server/test_admission_document.py",)
+DOCUMENT_TESTS: Final = ("tests/amqp_frontend/server/admission/test_admission_document.py",)
 OPENING_TESTS: Final = ("tests/amqp_frontend/wire/test_opening.py",)
 
 UNPROVED: Final = (
@@ -186,7 +186,7 @@ ROUTING_MUTANTS: Final = (
     ),
     Mutant(
         "a carried client is listed with the address of the node that brought it",
-        "amqp_frontend/arneb_amqp/server/admission_document.py",
+        "amqp_frontend/arneb_amqp/server/admission/admission_document.py",
         '        _text(fields, "address"),\n',
         '        "127.0.0.2",\n',
         (*AMQP_TESTS, *DOCUMENT_TESTS),

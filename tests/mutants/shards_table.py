@@ -461,17 +461,17 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "limits of a node hold for each of its brokers",
-        "amqp_frontend/arneb_amqp/server/occupancy.py",
+        "amqp_frontend/arneb_amqp/server/admission/occupancy.py",
         "        if 0 <= most <= sum(len(each.places) for each in self._node):\n",
         "        if 0 <= most <= len(self.places):\n",
-        ("tests/amqp_frontend/server/test_occupancy_of_a_node.py",),
+        ("tests/amqp_frontend/server/admission/test_occupancy_of_a_node.py",),
     ),
     Mutant(
         "a broker that is no more counts in the limits of its node",
-        "amqp_frontend/arneb_amqp/server/occupancy.py",
+        "amqp_frontend/arneb_amqp/server/admission/occupancy.py",
         "        self._node.remove(self)\n",
         "        return\n",
-        ("tests/amqp_frontend/server/test_occupancy_of_a_node.py",),
+        ("tests/amqp_frontend/server/admission/test_occupancy_of_a_node.py",),
     ),
     Mutant(
         "an audit record does not say which shard was changed",

@@ -217,10 +217,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a message's time begins before its transaction is committed",
-        "amqp_frontend/arneb_amqp/server/stamping.py",
+        "amqp_frontend/arneb_amqp/server/operations/stamping.py",
         "            entries[index] = published_at(entry, request.published_ms)\n",
         "            pass\n",
-        ("tests/amqp_frontend/server/test_stamping.py",),
+        ("tests/amqp_frontend/server/operations/test_stamping.py",),
     ),
     Mutant(
         "one queue starves the others under a channel's prefetch",

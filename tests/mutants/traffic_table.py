@@ -68,7 +68,7 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "a message that is got counts for its queue alone",
-        AMQP + "server/consumers.py",
+        AMQP + "server/operations/consumers.py",
         "    for each in (traffic, traffic.whole):\n",
         "    for each in (traffic,):\n",
         METRICS,

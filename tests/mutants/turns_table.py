@@ -61,10 +61,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a thousand connections write in one turn",
-        "amqp_frontend/arneb_amqp/server/flusher.py",
+        "amqp_frontend/arneb_amqp/server/transport/flusher.py",
         "        if len(flushes) <= FLUSHES_PER_TURN:\n",
         "        if flushes:\n",
-        ("tests/amqp_frontend/server/test_flusher.py",),
+        ("tests/amqp_frontend/server/transport/test_flusher.py",),
     ),
     Mutant(
         "a commit holds the publishes of a thousand connections",
@@ -300,7 +300,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "nobody else has a turn between two of a session's",
-        "amqp_frontend/arneb_amqp/server/effects.py",
+        "amqp_frontend/arneb_amqp/server/operations/effects.py",
         "                    self._connection.flush()\n"
         "                    await self._long_turns.next()\n",
         "                    self._connection.flush()\n",
@@ -408,7 +408,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a connection of AMQP that is over stays until everything is collected",
-        "amqp_frontend/arneb_amqp/server/effects.py",
+        "amqp_frontend/arneb_amqp/server/operations/effects.py",
         "        self._context.events = self._connection = NOBODY\n",
         "        self._connection = NOBODY\n",
         ("tests/amqp_frontend/server/test_given_up.py",),
@@ -521,7 +521,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a batch is cut in two, each with its commit",
-        "amqp_frontend/arneb_amqp/server/reading.py",
+        "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "            if link.filled:",
         "            if link.filled and size > RECEIVE_BYTES_MAX:",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
@@ -573,10 +573,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a connection is called back while a request of its own is to be carried out",
-        "amqp_frontend/arneb_amqp/server/effects.py",
+        "amqp_frontend/arneb_amqp/server/operations/effects.py",
         "            self.is_alone = core.turn_ends(may_be_called=is_all)\n",
         "            self.is_alone = core.turn_ends(may_be_called=True)\n",
-        ("tests/amqp_frontend/server/test_effects.py",),
+        ("tests/amqp_frontend/server/operations/test_effects.py",),
     ),
     Mutant(
         "a broker looks for installed codecs when the first foreign entry comes",

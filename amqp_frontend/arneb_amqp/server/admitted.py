@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.context import ServerContext
-from arneb_amqp.server.remote import Remote
-from arneb_amqp.server.timers import instants
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.timers import instants
 from arneb_amqp.session.connection.admission import Admission
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.placement import NotServed

@@ -13,14 +13,14 @@ from typing import Final
 import trio
 
 from arneb_amqp.errors import AmqpError, internal_error
-from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
-from arneb_amqp.server.effects import EffectRunner
-from arneb_amqp.server.read_ahead import ReadAhead
-from arneb_amqp.server.reading import Reading
-from arneb_amqp.server.remote import Remote
-from arneb_amqp.server.secured_link import link_of
-from arneb_amqp.server.timers import instants
+from arneb_amqp.server.operations.consumers import Consumers
+from arneb_amqp.server.operations.effects import EffectRunner
+from arneb_amqp.server.transport.read_ahead import ReadAhead
+from arneb_amqp.server.transport.reading import Reading
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.secured_link import link_of
+from arneb_amqp.server.transport.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Refused, Token

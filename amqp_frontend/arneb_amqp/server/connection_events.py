@@ -9,9 +9,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from arneb_amqp.consumption import Consumption
-from arneb_amqp.server.occupancy import Occupancy
-from arneb_amqp.server.remote import Remote
-from arneb_amqp.server.tls_fields import tls_fields
+from arneb_amqp.server.admission.occupancy import Occupancy
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.tls_fields import tls_fields
 from arneb_amqp.session.connection.lifecycle import Lifecycle
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.broker_events import BrokerEvents, Shown

@@ -10,12 +10,12 @@ import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.errors import AmqpError
+from arneb_amqp.server.admission.entrance import Entrance
+from arneb_amqp.server.admission.logins import mechanisms_for
 from arneb_amqp.server.connection_events import ConnectionEvents
-from arneb_amqp.server.entrance import Entrance
-from arneb_amqp.server.flusher import Flusher
-from arneb_amqp.server.logins import mechanisms_for
-from arneb_amqp.server.remote import Remote
-from arneb_amqp.server.timers import Timers
+from arneb_amqp.server.transport.flusher import Flusher
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.timers import Timers
 from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import (

@@ -9,16 +9,16 @@ from typing import Any, Final, NoReturn
 import trio
 
 from arneb_amqp.config import Adjustable, AmqpConfig
-from arneb_amqp.server.accepting import serve_accepted
+from arneb_amqp.server.admission.entrance import Entrance
+from arneb_amqp.server.admission.occupancy import Occupancy
 from arneb_amqp.server.admitted import AdmittedConnection, Admitting
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.context import ServerContext
-from arneb_amqp.server.entrance import Entrance
-from arneb_amqp.server.flusher import Flusher
-from arneb_amqp.server.occupancy import Occupancy
-from arneb_amqp.server.remote import Remote
 from arneb_amqp.server.roster import Roster
-from arneb_amqp.server.timers import Timers
+from arneb_amqp.server.transport.accepting import serve_accepted
+from arneb_amqp.server.transport.flusher import Flusher
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.timers import Timers
 from arneb_amqp.session.connection.admission import Admission
 from arneb_amqp.session.events import AccessChanged, Shutdown
 from arneb_amqp.topology.queues.declaration import ConnectionId

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from arneb_amqp.server.admission.occupancy import Occupancy
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.occupancy import Occupancy
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.channel.channel import Channel
 from arneb_amqp.session.connection.admission import Terms
 from arneb_amqp.session.consume.deliverer import Deliverer

@@ -217,7 +217,7 @@ RULES: Final[Mapping[type[Command], Rule]] = {
     Connection.Tune: _FROM_US,
     Connection.TuneOk: _LIFE,
     Connection.Open: Rule(
-        reason="it needs access to the vhost, which is no right on a thing: server/entrance.py"
+        reason="it needs access to the vhost, no right on a thing: server/admission/entrance.py"
     ),
     Connection.OpenOk: _FROM_US,
     Connection.Close: _LIFE,

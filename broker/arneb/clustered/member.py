@@ -35,7 +35,7 @@ from arneb.logs.log_lines import Say
 from arneb.runtime.garbage import thaw
 from arneb.servers.shared import Shared
 from arneb.settings.config import Config
-from arneb_amqp.server.occupancy import Occupancy
+from arneb_amqp.server.admission.occupancy import Occupancy
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
 from arneb_cluster.routing.leaders import Leaders

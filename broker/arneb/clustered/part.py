@@ -24,8 +24,8 @@ from arneb.servers.handed_over import HandedOver
 from arneb.servers.run import serve_all
 from arneb.settings.config import Config
 from arneb.store.opening import taking_over
+from arneb_amqp.server.admission.occupancy import Occupancy
 from arneb_amqp.server.admitted import Admitting
-from arneb_amqp.server.occupancy import Occupancy
 from arneb_cluster.copies.source import CopySource
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.successor import NoSuccessor, successor_of

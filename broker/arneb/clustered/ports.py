@@ -52,8 +52,8 @@ from arneb.servers.handed_over import HandedOver
 from arneb.settings.config import Config
 from arneb.settings.http_limits import HttpLimits
 from arneb_amqp.config import Adjustable
-from arneb_amqp.server.reception import serve_reception
-from arneb_amqp.server.tls import SecuredListener
+from arneb_amqp.server.admission.reception import serve_reception
+from arneb_amqp.server.transport.tls import SecuredListener
 from arneb_cluster.copies.source import COPY
 from arneb_cluster.routing.division import EVERYTHING_ELSE
 from arneb_cluster.routing.internal_port import InternalPort, Serve, Served, serve_internal

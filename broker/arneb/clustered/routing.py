@@ -16,9 +16,9 @@ import trio
 from arneb.http.routing.asked import Asker
 from arneb.http.server.server import HttpServer
 from arneb.logs.shard_label import labelled_shard
-from arneb_amqp.server.admission_document import BadAdmission, decode_admission
+from arneb_amqp.server.admission.admission_document import BadAdmission, decode_admission
+from arneb_amqp.server.admission.reception import ReceivedClient
 from arneb_amqp.server.admitted import Admitting
-from arneb_amqp.server.reception import ReceivedClient
 from arneb_cluster.routing.calling import call
 from arneb_cluster.routing.division import EVERYTHING_ELSE
 from arneb_cluster.routing.internal_port import Serve

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arneb.http.server.server import HttpServer
+    from arneb_amqp.server.admission.occupancy import Occupancy
     from arneb_amqp.server.admitted import Admitting
-    from arneb_amqp.server.occupancy import Occupancy
     from arneb_amqp.topology.topology import Topology
     from arneb_core.access.belonging import Belonging
     from arneb_core.access.catalogue import Catalogue

@@ -144,7 +144,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     by_name = shared.listeners.by_name
     listeners: list[trio.abc.Listener[Any]] = [*by_name.get("amqp", ())]
     if secured := by_name.get("amqp-tls"):
-        from arneb_amqp.server.tls import SecuredListener
+        from arneb_amqp.server.transport.tls import SecuredListener
 
         handshakes = shared.certificates.handshakes("amqp")
         listeners += [SecuredListener(each, handshakes.records) for each in secured]

@@ -14,8 +14,8 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX
-from arneb_amqp.server.read_ahead import UNSTORED_BYTES_MAX
+from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX
+from arneb_amqp.server.transport.read_ahead import UNSTORED_BYTES_MAX
 from arneb_amqp.topology.names import topic_of
 from arneb_core.api.errors import StoreFull
 from arneb_core.api.long_turns import FIRST_READ_BYTES

@@ -19,7 +19,7 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.link import Link
+from arneb_amqp.server.transport.link import Link
 from arneb_amqp.session.channel.channel import Channel as SessionChannel
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.consume.unacked import Unacked

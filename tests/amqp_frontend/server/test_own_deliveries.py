@@ -11,8 +11,8 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
-from arneb_amqp.server.flusher import Flusher
-from arneb_amqp.server.link import Link
+from arneb_amqp.server.transport.flusher import Flusher
+from arneb_amqp.server.transport.link import Link
 from arneb_amqp.wire.constants import FRAME_METHOD
 from arneb_amqp.wire.frames import ChannelId, cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method

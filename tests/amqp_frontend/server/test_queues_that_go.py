@@ -12,7 +12,7 @@ from tests.amqp_frontend.server.conftest import wait
 from tests.amqp_frontend.topology.conftest import ME
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.publishes import Publishes
+from arneb_amqp.server.operations.publishes import Publishes
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Append, Token
 from arneb_amqp.topology.queues.declaration import Declaration

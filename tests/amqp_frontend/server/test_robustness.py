@@ -15,7 +15,7 @@ from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.server.link import Link
+from arneb_amqp.server.transport.link import Link
 from arneb_amqp.wire.constants import PROTOCOL_HEADER
 
 

@@ -9,8 +9,8 @@ from pamqp.commands import Channel
 from tests.amqp_frontend.server.conftest import Broker
 from tests.amqp_frontend.session.playbook import make
 
-from arneb_amqp.server.link import Link
-from arneb_amqp.server.looking import Looking
+from arneb_amqp.server.transport.link import Link
+from arneb_amqp.server.transport.looking import Looking
 from arneb_amqp.wire.methods import encode_method
 
 

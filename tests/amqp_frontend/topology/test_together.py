@@ -13,7 +13,7 @@ from tests.amqp_frontend.topology.conftest import Opener, RunningVhost
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
 from arneb_amqp.server.context import NOBODY
-from arneb_amqp.server.methods import Methods
+from arneb_amqp.server.operations.methods import Methods
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.errors import CoreError
 

@@ -20,8 +20,8 @@ from arneb.listening.handshakes import Handshakes
 from arneb.settings.tls import TlsConfig, read_tls
 from arneb_amqp.config import AmqpConfig, CertificateLogin, SanType
 from arneb_amqp.server import serve_amqp
-from arneb_amqp.server.certificates import NoName, name_of
-from arneb_amqp.server.tls import SecuredListener
+from arneb_amqp.server.admission.certificates import NoName, name_of
+from arneb_amqp.server.transport.tls import SecuredListener
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_amqp.topology.topology import Topology
 from arneb_core.engine.engine import open_engine

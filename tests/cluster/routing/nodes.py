@@ -15,8 +15,8 @@ import trio
 from arneb.clustered.routing import AMQP, AmqpClients
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
+from arneb_amqp.server.admission.reception import serve_reception
 from arneb_amqp.server.admitted import Admitting
-from arneb_amqp.server.reception import serve_reception
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_amqp.topology.topology import Topology

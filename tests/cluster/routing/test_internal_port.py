@@ -342,8 +342,8 @@ def test_a_node_that_does_not_lead_takes_no_client(nodes: Nodes) -> None:
 
 
 def _document(nodes: Nodes) -> bytes:
-    from arneb_amqp.server.admission_document import encode_admission
-    from arneb_amqp.server.remote import Remote
+    from arneb_amqp.server.admission.admission_document import encode_admission
+    from arneb_amqp.server.transport.remote import Remote
     from arneb_amqp.session.connection.admission import Admission, Terms
 
     return encode_admission(Admission("guest", None, Terms({}, "PLAIN", 9, 4096, 0), "/"), Remote())

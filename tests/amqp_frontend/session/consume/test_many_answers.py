@@ -5,7 +5,7 @@ from pamqp.commands import Basic, Channel, Tx
 from tests.amqp_frontend.session.playbook import Playbook, client, opened, run_of, sent
 from tests.counting import calls_of
 
-from arneb_amqp.server.effects import POSITIONS_PER_TURN, in_pieces
+from arneb_amqp.server.operations.effects import POSITIONS_PER_TURN, in_pieces
 from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN, TRANSACTION_ANSWERS_PER_TURN
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.discarded import SHED_PER_TURN

@@ -24,7 +24,7 @@ from arneb.http.management.requests.rules import USERS, VHOST, is_administrator,
 from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb_amqp.server.roster import ConnectionStatistics, Known
-from arneb_amqp.server.tls_fields import tls_fields
+from arneb_amqp.server.transport.tls_fields import tls_fields
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json
 

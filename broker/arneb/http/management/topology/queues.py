@@ -43,7 +43,7 @@ from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb.http.management.topology.queue_fields import figure_of, listed_document, queue_document
 from arneb.http.management.topology.queue_texts import listed_text
-from arneb_amqp.server.first_message import first_timestamp
+from arneb_amqp.server.operations.first_message import first_timestamp
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make

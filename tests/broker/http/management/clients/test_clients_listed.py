@@ -13,7 +13,7 @@ from arneb.http.management.clients import channels, connections
 from arneb.http.management.lists import ordering
 from arneb.http.management.page import clients
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.connection.admission import Terms
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId

@@ -6,7 +6,7 @@ that nothing is gathered here.
 
 import trio
 
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
 
 
 class LinkStream(trio.abc.HalfCloseableStream):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import trio
 
-from arneb_amqp.server.flusher import FLUSHES_PER_TURN, FLUSHES_PER_TURN_END, Flusher
+from arneb_amqp.server.transport.flusher import FLUSHES_PER_TURN, FLUSHES_PER_TURN_END, Flusher
 
 
 async def test_each_is_called_once_for_everything_a_turn_brings() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.transport.remote import Remote
 
 Fields = Mapping[str, str | None]
 

@@ -12,8 +12,8 @@ from operator import and_
 import trio
 
 from arneb_amqp.server.context import ConnectionContext
-from arneb_amqp.server.core_errors import in_amqp
-from arneb_amqp.server.stamping import PIECE_ENTRIES, TRACED_PIECE_ENTRIES, pieces, stamp
+from arneb_amqp.server.operations.core_errors import in_amqp
+from arneb_amqp.server.operations.stamping import PIECE_ENTRIES, TRACED_PIECE_ENTRIES, pieces, stamp
 from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import Append, Commit, Refused, Token
 from arneb_amqp.topology.overflow import Admission

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import trio
 
-from arneb_amqp.server.looking import (
+from arneb_amqp.server.transport.looking import (
     CLEAR_ANSWERS,
     LOOK_S,
     REST_LOOKS,

@@ -4,8 +4,8 @@ import ssl
 
 import pytest
 
-from arneb_amqp.server.remote import Remote
-from arneb_amqp.server.tls_fields import cipher_terms, shown, tls_fields
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.tls_fields import cipher_terms, shown, tls_fields
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import trio
 
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
 from arneb_core.api.lease import Lease
 from arneb_core.api.tls_records import TlsRecords
 

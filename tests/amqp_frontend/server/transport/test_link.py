@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_amqp.server.link import Link
+from arneb_amqp.server.transport.link import Link
 from arneb_core.testing.leases import GivenLease
 
 pytestmark = pytest.mark.real_time

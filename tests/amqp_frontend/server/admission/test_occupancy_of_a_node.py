@@ -6,7 +6,7 @@ import pytest
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.occupancy import Occupancy, Place
+from arneb_amqp.server.admission.occupancy import Occupancy, Place
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.access.tables import Tables
 

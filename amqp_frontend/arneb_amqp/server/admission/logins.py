@@ -8,8 +8,8 @@ from typing import Protocol
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import not_allowed
-from arneb_amqp.server.certificates import NoName, name_of
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.admission.certificates import NoName, name_of
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.connection.handshake import BY_PASSWORD, EXTERNAL, login_refused
 from arneb_amqp.session.effects import LogIn, Renew, Vouch
 from arneb_core.access.authority import Authority

@@ -6,9 +6,9 @@ hears which limit or right it was.
 """
 
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.server.logins import Logins
-from arneb_amqp.server.occupancy import Occupancy, Place, refused
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.admission.logins import Logins
+from arneb_amqp.server.admission.occupancy import Occupancy, Place, refused
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.context import Entered
 from arneb_amqp.session.effects import Enter
 from arneb_amqp.session.rights import Rights

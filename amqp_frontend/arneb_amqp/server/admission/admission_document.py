@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.connection.admission import Admission, Terms
 from arneb_amqp.wire.tables import (
     Field,

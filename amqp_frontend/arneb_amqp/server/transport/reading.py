@@ -7,8 +7,8 @@ have sent little go first.
 
 import trio
 
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.server.looking import Looking
+from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.transport.looking import Looking
 from arneb_core.api.long_turns import (
     FIRST_READ_BYTES,
     LARGE_READ_BYTES,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from arneb_amqp.server.timers import GRACE_S, GRAIN_S, LATE_S, Timers
+from arneb_amqp.server.transport.timers import GRACE_S, GRAIN_S, LATE_S, Timers
 
 
 @dataclass(eq=False)

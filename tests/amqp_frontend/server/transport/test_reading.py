@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 import trio
 
-from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.server.looking import REST_LOOKS, WITHOUT_PASS_S, Looking
-from arneb_amqp.server.reading import Reading
+from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.transport.looking import REST_LOOKS, WITHOUT_PASS_S, Looking
+from arneb_amqp.server.transport.reading import Reading
 from arneb_core.api.long_turns import FIRST_READ_BYTES, LARGE_READ_BYTES, LongTurns
 
 

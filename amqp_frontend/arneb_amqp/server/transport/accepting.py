@@ -1,7 +1,7 @@
 """Accepting: from a client that was accepted to its socket, and who it is that comes.
 
 The rule: hands are shaken and a proxy's header is read first, each within the time that a handshake
-may take; whoever serves gets a socket that is its own, see :mod:`arneb_amqp.server.link`.
+may take; whoever serves gets a socket that is its own, see :mod:`arneb_amqp.server.transport.link`.
 """
 
 import socket
@@ -11,8 +11,8 @@ from dataclasses import replace
 import trio
 
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.server.remote import Remote, remote_of
-from arneb_amqp.server.tls import Unsecured, serve_secured
+from arneb_amqp.server.transport.remote import Remote, remote_of
+from arneb_amqp.server.transport.tls import Unsecured, serve_secured
 from arneb_core.api.tls_records import TlsRecords
 
 Serve = Callable[[Remote, socket.socket, TlsRecords | None], Awaitable[None]]

@@ -16,14 +16,14 @@ import trio
 
 from arneb_amqp.config import Adjustable
 from arneb_amqp.errors import AmqpError, connection_forced
-from arneb_amqp.server.accepting import serve_accepted
-from arneb_amqp.server.admission_document import encode_admission
-from arneb_amqp.server.link import Link
-from arneb_amqp.server.link_stream import LinkStream
-from arneb_amqp.server.logins import Logins, mechanisms_for
-from arneb_amqp.server.remote import Remote
-from arneb_amqp.server.secured_link import link_of
-from arneb_amqp.server.timers import instants
+from arneb_amqp.server.admission.admission_document import encode_admission
+from arneb_amqp.server.admission.logins import Logins, mechanisms_for
+from arneb_amqp.server.transport.accepting import serve_accepted
+from arneb_amqp.server.transport.link import Link
+from arneb_amqp.server.transport.link_stream import LinkStream
+from arneb_amqp.server.transport.remote import Remote
+from arneb_amqp.server.transport.secured_link import link_of
+from arneb_amqp.server.transport.timers import instants
 from arneb_amqp.session.connection.admission import Admission
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.context import BrokerContext

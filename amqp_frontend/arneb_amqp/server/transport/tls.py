@@ -2,7 +2,7 @@
 
 The rule: hands are shaken when a client is served and not before, within the time that a handshake
 may take. What is inside is a connection as any other, whose link takes TLS off
-(:mod:`arneb_amqp.server.secured_link`).
+(:mod:`arneb_amqp.server.transport.secured_link`).
 """
 
 import logging

@@ -4,12 +4,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from arneb_amqp.server.admission_document import (
+from arneb_amqp.server.admission.admission_document import (
     BadAdmission,
     decode_admission,
     encode_admission,
 )
-from arneb_amqp.server.remote import Remote
+from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.connection.admission import Admission, Terms
 from arneb_amqp.wire.tables import boolean, decode_table, encode_table, long, longstr, table
 

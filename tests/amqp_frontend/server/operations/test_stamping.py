@@ -4,7 +4,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_amqp.server.stamping import PIECE_BYTES, PIECE_ENTRIES, Run, pieces, stamp
+from arneb_amqp.server.operations.stamping import PIECE_BYTES, PIECE_ENTRIES, Run, pieces, stamp
 from arneb_amqp.session.effects import Commit
 from arneb_core.api.entry import EntryHeader, Origin, read_header
 

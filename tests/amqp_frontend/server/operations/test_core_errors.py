@@ -3,7 +3,7 @@
 import pytest
 
 from arneb_amqp.errors import ChannelException
-from arneb_amqp.server.core_errors import REPLY_CODES, in_amqp
+from arneb_amqp.server.operations.core_errors import REPLY_CODES, in_amqp
 from arneb_core.api import errors as core_errors
 from arneb_core.api.errors import CoreError
 

@@ -18,9 +18,9 @@ from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import Search
-from arneb_amqp.server.consumers import ConsumerSink, count_got
 from arneb_amqp.server.context import NOBODY
-from arneb_amqp.server.methods import Methods
+from arneb_amqp.server.operations.consumers import ConsumerSink, count_got
+from arneb_amqp.server.operations.methods import Methods
 from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Authorize

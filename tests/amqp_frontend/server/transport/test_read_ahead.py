@@ -8,7 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.read_ahead import (
+from arneb_amqp.server.transport.read_ahead import (
     UNSTORED_BYTES_MAX,
     UNSTORED_BYTES_SHARE,
     WAITING_BYTES_MUCH,

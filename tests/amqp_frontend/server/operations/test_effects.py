@@ -10,7 +10,7 @@ from pamqp.commands import Queue
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import AmqpError, not_found
-from arneb_amqp.server.effects import EffectRunner
+from arneb_amqp.server.operations.effects import EffectRunner
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import (
     Acknowledge,

@@ -15,11 +15,11 @@ from pamqp.commands import Queue
 
 from arneb_amqp.errors import AmqpError, precondition_failed
 from arneb_amqp.routing.search import Search
-from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import NOBODY, ConnectionContext, CoreEvents
-from arneb_amqp.server.core_errors import in_amqp
-from arneb_amqp.server.methods import Methods
-from arneb_amqp.server.publishes import Publishes
+from arneb_amqp.server.operations.consumers import Consumers
+from arneb_amqp.server.operations.core_errors import in_amqp
+from arneb_amqp.server.operations.methods import Methods
+from arneb_amqp.server.operations.publishes import Publishes
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import (

@@ -1,0 +1,8 @@
+"""Transport: the bytes of clients, over TCP and TLS, and when they are read and written.
+
+The rule: nothing of AMQP's methods is known here, and no client holds up another.
+
+Read in this order: ``accepting`` and ``remote`` (who comes), ``link``, ``secured_link`` and ``tls``
+(a socket), ``reading``, ``looking`` and ``read_ahead`` (how much of a client is read), ``flusher``
+(what is written), ``timers``.
+"""
