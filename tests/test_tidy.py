@@ -198,6 +198,23 @@ def test_the_cores_tests_stand_where_its_modules_do() -> None:
     assert not lost
 
 
+def test_folders_of_tests_are_folders_of_the_code() -> None:
+    """Whoever looks for a module's tests finds them in a folder of the same name."""
+    lost = []
+    for tests, code in (
+        ("tests/amqp_frontend", "amqp_frontend/arneb_amqp"),
+        ("tests/broker", "broker/arneb"),
+    ):
+        folders = {path.parent for path in (REPOSITORY / tests).rglob("test_*.py")}
+        there = {
+            REPOSITORY / tests / path.relative_to(REPOSITORY / code)
+            for path in (REPOSITORY / code).rglob("*")
+            if path.is_dir()
+        }
+        lost += [name_of(each) for each in folders - there - {REPOSITORY / tests}]
+    assert not lost
+
+
 def test_pure_code_reads_no_clock_and_does_no_io() -> None:
     impure = [
         f"{name_of(path)}:{line}: {call}"
