@@ -23,6 +23,20 @@ LOADING: Final = (
 
 STREAM_MUTANTS: Final = (
     Mutant(
+        "rows for more topics than a broker takes in one body are refused",
+        SINK + "rows.py",
+        "        body = _body(used, fewer) if len(fewer) <= TARGETS_MAX else None\n",
+        "        body = _body(used, fewer)\n",
+        ROWS,
+    ),
+    Mutant(
+        "properties that are longer as JSON make a body that no broker takes",
+        SINK + "rows.py",
+        "        if body is not None and (rows == 1 or len(body.data) <= BODY_BYTES_MAX):\n",
+        "        if body is not None:\n",
+        ROWS,
+    ),
+    Mutant(
         "bytes in a header are written as the text that stands for them",
         SINK + "rows.py",
         "        if kind != PLAIN:\n            types[name] = kind\n",

@@ -17,7 +17,7 @@ from pyspark_arneb.pipeline.session import JobFailed
 PLACE: Final = ("ledger_id", "entry_id", "batch_index")
 """The order of a topic's log."""
 
-WRITTEN: Final = ("value", "key", "event_time", "properties")
+WRITTEN: Final = ("value", "key", "event_time", "ordering_key", "properties")
 """What a message takes along into its new topic."""
 
 FORMATS: Final = ("parquet", "orc", "json", "delta")

@@ -20,6 +20,8 @@ HEAD_LENGTH: Final = Struct("<I")
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 """Half of what a broker takes by default: what a row has beside its columns stays within that."""
 ROWS_MAX: Final = 32_768
+TARGETS_MAX: Final = 1_000
+"""Of one body, says the broker."""
 
 NO_PROPERTIES: Final = (1 << 32) - 1
 NULL: Final = -1
@@ -65,12 +67,28 @@ def encode_rows(batch: "pa.RecordBatch", targets: Sequence[Target]) -> Iterator[
     rows = batch.num_rows
     if rows == 0:
         return
-    if rows > 1 and (rows > ROWS_MAX or batch.nbytes > BODY_BYTES_MAX):
-        middle = rows // 2
-        yield from encode_rows(batch.slice(0, middle), targets)
-        yield from encode_rows(batch.slice(middle), targets)
-        return
-    yield _body(batch, targets)
+    if rows == 1 or (rows <= ROWS_MAX and batch.nbytes <= BODY_BYTES_MAX):
+        used, fewer = _used(batch, targets)
+        body = _body(used, fewer) if len(fewer) <= TARGETS_MAX else None
+        # How long properties are as JSON is seen only then.
+        if body is not None and (rows == 1 or len(body.data) <= BODY_BYTES_MAX):
+            yield body
+            return
+    middle = rows // 2
+    yield from encode_rows(batch.slice(0, middle), targets)
+    yield from encode_rows(batch.slice(middle), targets)
+
+
+def _used(
+    batch: "pa.RecordBatch", targets: Sequence[Target]
+) -> tuple["pa.RecordBatch", Sequence[Target]]:
+    """The rows with those of the targets that they go to, if there are many."""
+    if len(targets) <= TARGETS_MAX:
+        return batch, targets
+    at = batch.schema.get_field_index("target")
+    found = batch.column(at).dictionary_encode()
+    used = [targets[index] for index in found.dictionary.to_pylist()]
+    return batch.set_column(at, "target", found.indices), used
 
 
 def _body(batch: "pa.RecordBatch", targets: Sequence[Target]) -> "Body":

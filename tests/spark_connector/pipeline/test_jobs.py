@@ -10,6 +10,8 @@ import pika
 import pytest
 from conformance.brokers.arneb import Arneb
 
+from pyspark_arneb.pipeline import compact as compaction
+from pyspark_arneb.pipeline import replay as replaying
 from pyspark_arneb.pipeline.compact import compact
 from pyspark_arneb.pipeline.location import Location
 from pyspark_arneb.pipeline.report import Report, report
@@ -87,6 +89,10 @@ def test_the_page_stands_alone_and_believes_no_name(made: Report) -> None:
     assert "<script" not in text and "&lt;script&gt;" in text and "&lt;b&gt;" in text
     assert "http" not in text and "src=" not in text
     assert "<svg" in text and "publish to ack" in text
+
+
+def test_a_compaction_takes_as_much_of_a_message_along_as_a_replay() -> None:
+    assert set(compaction.WRITTEN) == set(replaying.WRITTEN)
 
 
 def test_a_compaction_keeps_the_last_of_each_key_and_honours_tombstones(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.spark_connector.sink.wire import decode_rows, targets_of
 
 from pyspark_arneb.sink import rows as rows_module
-from pyspark_arneb.sink.rows import Body, encode_rows
+from pyspark_arneb.sink.rows import TARGETS_MAX, Body, encode_rows
 
 TARGETS = [{"topic": "persistent://public/default/a"}, {"queue": "q", "vhost": "/"}]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,6 +108,32 @@ def test_a_body_is_larger_than_allowed_only_for_a_single_row(sizes: list[int]) -
     for body in bodies:
         size = sum(4 + len(row["value"]) for row in decode(body))
         assert size <= 220 or len(decode(body)) == 1
+
+
+def test_a_body_names_the_targets_of_its_rows_and_no_more_than_a_broker_takes() -> None:
+    topics = [{"topic": f"persistent://public/default/t{n}"} for n in range(2 * TARGETS_MAX + 1)]
+    numbers = [*range(len(topics)), 7]
+    batch = pa.record_batch({"value": [b""] * len(numbers), "target": numbers})
+    bodies = list(encode_rows(batch, topics))
+    found = [
+        targets_of(each.data)[row["target"]] for each in bodies for row in decode_rows(each.data)
+    ]
+    assert found == [topics[number] for number in numbers]
+    assert all(len(targets_of(each.data)) <= TARGETS_MAX for each in bodies)
+
+
+def test_properties_that_are_longer_as_json_are_in_smaller_bodies() -> None:
+    batch = batch_of(
+        [{"value": b"v", "properties": {"n": f"{n}-" + "\x01" * 200}} for n in range(100)],
+        "value",
+        "properties",
+    )
+    with patch.object(rows_module, "BODY_BYTES_MAX", batch.nbytes):
+        bodies = list(encode_rows(batch, TARGETS))
+    assert max(len(each.data) for each in bodies) <= batch.nbytes
+    assert [row["properties"]["n"][:2] for each in bodies for row in decode_rows(each.data)] == [
+        f"{n}-"[:2] for n in range(100)
+    ]
 
 
 def test_equal_properties_are_sent_once() -> None:
