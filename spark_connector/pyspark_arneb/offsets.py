@@ -8,12 +8,13 @@ topic whose id is 7.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from arneb_core.api.position import AFTER_ALL, Position, position, render
 from pyspark_arneb.log.topics import full_name, partition_index, short_name, without_partition
+from pyspark_arneb.option_values import TIME_MS_MAX
 
 EARLIEST: Final = Position(0)
 """Before every log; apart from ``1:0``, which someone asked for and which may be lost."""
@@ -155,8 +156,10 @@ def _by_topic(
     """The bounds of topics and of partitions; ``parse`` is told where each stands."""
     topics: dict[str, Bound] = {}
     partitions: dict[tuple[str, int], Bound] = {}
-    for name, bound in given.items():
-        topic = full_name(name)
+    for topic, names in _spellings(given).items():
+        if len(names) > 1:
+            raise ValueError(f"expected each topic once, got {' and '.join(names)}")
+        bound = given[names[0]]
         if not isinstance(bound, dict):
             topics[topic] = parse(bound, f"topic {short_name(topic)}")
             continue
@@ -171,8 +174,16 @@ def _by_topic(
     return topics, partitions
 
 
+def _spellings(names: Iterable[str]) -> dict[str, list[str]]:
+    """The topics that are named, each with what it is called."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(full_name(name), []).append(name)
+    return found
+
+
 def _time_ms(given: object, where: str) -> int:
-    if type(given) is not int or given < 0:
+    if type(given) is not int or not 0 <= given <= TIME_MS_MAX:
         raise ValueError(f"expected ms since the epoch for {where}, got {given!r}")
     return given
 

@@ -16,6 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark_arneb.target import LakeError, Target
 
+TIME_MS_MAX: Final = (1 << 63) - 1
+"""The last that Spark's and Kafka's whole numbers can say."""
+
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
@@ -74,7 +77,7 @@ def time_ms(zone: tzinfo) -> Callable[[str], int]:
     """What reads a time: ms since the epoch, or ISO 8601, in ``zone`` if that is not said."""
 
     def parse(text: str) -> int:
-        if text.isdecimal():
+        if text.isdecimal() and int(text) <= TIME_MS_MAX:
             return int(text)
         try:
             moment = datetime.fromisoformat(text)

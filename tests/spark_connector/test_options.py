@@ -110,6 +110,17 @@ BAD = [
     ),
     ("startingOffsets", {**LEAST, "startingOffsets": '{"a": {"0": 17}}'}, "partition 0 of topic a"),
     ("startingTime", {**LEAST, "startingTime": "yesterday"}, "ISO 8601"),
+    ("endingTime", {**LEAST, "endingTime": "1" + 22 * "0"}, "ms since the epoch"),
+    (
+        "endingOffsetsByTimestamp",
+        {**LEAST, "endingOffsetsByTimestamp": '{"a": 9223372036854775808}'},
+        "ms since the epoch for topic a",
+    ),
+    (
+        "startingOffsets",
+        {**LEAST, "startingOffsets": '{"a": "1:0", "public/default/a": "2:0"}'},
+        "each topic once, got a and public/default/a",
+    ),
     (
         "startingOffsetsByTimestamp",
         {**LEAST, "startingOffsetsByTimestamp": "5"},

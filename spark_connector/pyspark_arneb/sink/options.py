@@ -151,15 +151,14 @@ def _target(options: GivenOptions) -> Target | None:
         case "topic":
             return {"topic": options.parse("topic", full_name, "")}
         case "queue":
-            name = options.parse("queue", _name, "")
-            return {"queue": name, "vhost": options.parse("vhost", _name, "/")}
+            return {"queue": _exactly(options, "queue"), "vhost": _exactly(options, "vhost", "/")}
         case "exchange":
             found = {
-                "exchange": options.parse("exchange", str, ""),
-                "vhost": options.parse("vhost", _name, "/"),
+                "exchange": options.parse("exchange", str, "", strip=False),
+                "vhost": _exactly(options, "vhost", "/"),
             }
             if "routingKey" in options:
-                found["routing_key"] = options.parse("routingKey", str, "")
+                found["routing_key"] = options.parse("routingKey", str, "", strip=False)
             return found
     return None
 
@@ -168,6 +167,11 @@ def named(error: ServiceError) -> Exception:
     """The error with the option that it is about, if it is about one."""
     option = _OPTION_OF.get(error.code)
     return error if option is None else OptionError(option, error.reason)
+
+
+def _exactly(options: GivenOptions, option: str, default: str = "") -> str:
+    """A name as it was given: AMQP's may begin or end with blanks."""
+    return options.parse(option, _name, default, strip=False)
 
 
 def _name(text: str) -> str:

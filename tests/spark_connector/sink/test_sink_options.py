@@ -28,6 +28,11 @@ URL = {"service.url": "http://127.0.0.1:1"}
         ({"topic": "a"}, {"topic": "persistent://public/default/a"}),
         ({"queue": "a/b"}, {"queue": "a/b", "vhost": "/"}),
         ({"queue": "a", "vhost": "v"}, {"queue": "a", "vhost": "v"}),
+        ({"queue": " a ", "vhost": " v"}, {"queue": " a ", "vhost": " v"}),
+        (
+            {"exchange": "e ", "routingKey": " k"},
+            {"exchange": "e ", "vhost": "/", "routing_key": " k"},
+        ),
         ({"exchange": "e"}, {"exchange": "e", "vhost": "/"}),
         (
             {"exchange": "", "routingKey": "k"},
