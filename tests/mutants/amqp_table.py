@@ -220,8 +220,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "deaths without counts are one",
         "amqp_frontend/arneb_amqp/routing/death.py",
-        "{**alike[0], _COUNT: long(len(alike))}",
-        "{**alike[0], _COUNT: long(1)}",
+        "{_COUNT: long(len(alike)), **alike[0]}",
+        "{_COUNT: long(1), **alike[0]}",
         DEATH_TESTS,
     ),
     Mutant(
@@ -229,6 +229,13 @@ AMQP_MUTANTS: Final = (
         "amqp_frontend/arneb_amqp/routing/death.py",
         "    deaths = [latest, *others]\n",
         "    deaths = [*others, latest]\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "the first death is told in the order of names",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "    if has_list:\n",
+        "    if True:\n",
         DEATH_TESTS,
     ),
     Mutant(

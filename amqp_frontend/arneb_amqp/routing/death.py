@@ -96,7 +96,7 @@ def dead_letter_of(
     """
     headers = dict(properties.headers or {})
     copies = _texts(headers.get(CARBON_COPY))
-    is_first = DEATHS not in headers
+    is_first, has_list = DEATHS not in headers, _is_list(headers.get(DEATHS))
     deaths = _deaths(headers.get(DEATHS))
     why, where = longstr(REASONS[reason]), longstr(queue)
     same = [each for each in deaths if each.get(_QUEUE) == where and each.get(_REASON) == why]
@@ -107,16 +107,18 @@ def dead_letter_of(
     else:
         latest = {
             _COUNT: long(1),
-            "exchange": longstr(route.exchange),
-            _QUEUE: where,
             _REASON: why,
-            "routing-keys": array([longstr(key) for key in (route.routing_key, *copies)]),
+            _QUEUE: where,
             "time": timestamp(now_s),
+            "exchange": longstr(route.exchange),
+            "routing-keys": array([longstr(key) for key in (route.routing_key, *copies)]),
         }
         if properties.expiration is not None:
             latest["original-expiration"] = longstr(properties.expiration)
+    if has_list:
+        latest = dict(sorted(latest.items()))  # as in RabbitMQ, of all but the first
     deaths = [latest, *others]
-    headers[DEATHS] = array([table(dict(sorted(each.items()))) for each in deaths])
+    headers[DEATHS] = array([table(each) for each in deaths])
     facts = {"exchange": longstr(route.exchange), _QUEUE: where, _REASON: why}
     for name, field in facts.items():
         if is_first:
@@ -136,7 +138,7 @@ def dead_letter_of(
 def _deaths(field: Field | None) -> list[Death]:
     """One for each queue and reason, with a count. What names neither, or is no list, says
     nothing; brokers before RabbitMQ 3.5 wrote a table for each death, without a count."""
-    if field is None or not isinstance(field.value, tuple):
+    if field is None or not _is_list(field):
         return []
     grouped: dict[tuple[str, str], list[Death]] = {}
     for each in field.value:
@@ -150,9 +152,13 @@ def _deaths(field: Field | None) -> list[Death]:
         ):
             grouped.setdefault((queue.text, reason.text), []).append(each.value)
     return [
-        alike[0] if _COUNT in alike[0] else {**alike[0], _COUNT: long(len(alike))}
+        alike[0] if _COUNT in alike[0] else {_COUNT: long(len(alike)), **alike[0]}
         for alike in grouped.values()
     ]
+
+
+def _is_list(field: Field | None) -> bool:
+    return field is not None and isinstance(field.value, tuple)
 
 
 def _texts(field: Field | None) -> tuple[str, ...]:

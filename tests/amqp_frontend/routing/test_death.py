@@ -48,7 +48,7 @@ def test_a_first_death_says_everything() -> None:
     headers = letter.properties.headers or {}
     (death,) = letter.deaths
     assert list(death) == [
-        "count", "exchange", "queue", "reason", "routing-keys", "time", "original-expiration",
+        "count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration",
     ]  # fmt: skip
     assert texts(death, "exchange", "queue", "reason", "original-expiration") == [
         "x", "q", "expired", "60",
@@ -116,6 +116,20 @@ def test_the_first_death_is_told_with_the_first_one_only() -> None:
     assert texts(headers, "x-first-death-queue", "x-last-death-queue") == ["nowhere", "q"]
     headers = die(Properties(headers=forged)).properties.headers or {}
     assert texts(headers, "x-first-death-queue") == ["q"]
+
+
+def test_all_deaths_but_the_first_are_told_in_the_order_of_names() -> None:
+    """As RabbitMQ does it, which leaves the others as they were."""
+    first = die(Properties())
+    again = die(Properties(headers=first.properties.headers), "other")
+    latest, before = again.deaths
+    assert list(latest) == sorted(latest)
+    assert list(before) == list(first.deaths[0]) != sorted(before)
+    (counted,) = die(sent({"reason": longstr("rejected"), "queue": longstr("q")})).deaths
+    assert list(counted) == ["count", "queue", "reason"]
+    for history in (array([]), longstr("none")):
+        (only,) = die(Properties(headers={"x-death": history})).deaths
+        assert (list(only) == sorted(only)) is (history == array([]))
 
 
 @given(st.lists(st.tuples(QUEUES, REASON), min_size=1, max_size=12))
