@@ -87,6 +87,9 @@ MISTAKES = [
             403, "ACCESS_REFUSED - exchange name 'amq.mine' contains reserved prefix 'amq.*'"),
     Mistake("declare an unknown exchange type", lambda c, q: c.exchange_declare("x", "wibble"),
             503, "COMMAND_INVALID - unknown exchange type 'wibble'", ends_connection=True),
+    Mistake("declare the default exchange as an unknown type",
+            lambda c, q: c.exchange_declare("", "wibble"),
+            503, "COMMAND_INVALID - unknown exchange type 'wibble'", ends_connection=True),
     Mistake("redeclare amq.direct as fanout",
             lambda c, q: c.exchange_declare("amq.direct", "fanout", durable=True),
             406, "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'amq.direct' in vhost "

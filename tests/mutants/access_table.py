@@ -119,6 +119,13 @@ ACCESS_MUTANTS: Final = (
         ("tests/core/access/test_catalogue.py",),
     ),
     Mutant(
+        "rights are looked at before the type of a new exchange",
+        AMQP + "session/rules.py",
+        "        asked.vhost.router.check_type(asked.method.exchange_type)\n",
+        "        pass\n",
+        RIGHTS_TESTS,
+    ),
+    Mutant(
         "a queue's dead letters go where its owner may not write",
         AMQP + "session/rules.py",
         "            Need(_W, _E, _dead_letters),\n",

@@ -79,7 +79,8 @@ class Rule:
 
 def questions(kind: type[Command], asked: Asked) -> Iterator[Question]:
     """What must be allowed before a method of that kind is carried out. Raises :class:`KeyError`
-    for one without a row, and 403 for the default exchange where it is out of bounds."""
+    for one without a row, 403 for the default exchange where it is out of bounds, and 503 for an
+    exchange of a type that there is not: RabbitMQ looks at both before it looks at rights."""
     for need in RULES[kind].needs:
         name = need.name(asked)
         if name is not None:
@@ -95,8 +96,10 @@ def _exchange(asked: Asked) -> str | None:
 
 
 def _declared_exchange(asked: Asked) -> str | None:
+    if not asked.method.passive:
+        asked.vhost.router.check_type(asked.method.exchange_type)
     refuse_default(asked.method.exchange)
-    return None if getattr(asked.method, "passive", False) else _exchange(asked)
+    return None if asked.method.passive else _exchange(asked)
 
 
 def _new_with_alternate(asked: Asked) -> str | None:
@@ -128,7 +131,7 @@ def _source_topic(asked: Asked) -> str | None:
     return _if_topic(asked, asked.method.source)
 
 
-def _bound_exchange(asked: Asked) -> str | None:
+def _open_exchange(asked: Asked) -> str | None:
     refuse_default(asked.method.exchange)
     return _exchange(asked)
 
@@ -188,7 +191,6 @@ def _text(arguments: Any, name: str) -> str | None:
 _C, _W, _R = Right.CONFIGURE, Right.WRITE, Right.READ
 _E, _Q, _T = Kind.EXCHANGE, Kind.QUEUE, Kind.TOPIC
 
-_CONFIGURE_EXCHANGE: Final = Need(_C, _E, _declared_exchange)
 _BIND_EXCHANGE: Final = Rule(
     (
         Need(_W, _E, _destination_exchange),
@@ -199,7 +201,7 @@ _BIND_EXCHANGE: Final = Rule(
 _BIND_QUEUE: Final = Rule(
     (
         Need(_W, _Q, _queue),
-        Need(_R, _E, _bound_exchange),
+        Need(_R, _E, _open_exchange),
         Need(_R, _T, _bound_topic, _routing_key),
     )
 )
@@ -236,13 +238,13 @@ RULES: Final[Mapping[type[Command], Rule]] = {
     Access.RequestOk: _FROM_US,
     Exchange.Declare: Rule(
         (
-            _CONFIGURE_EXCHANGE,
+            Need(_C, _E, _declared_exchange),
             Need(_R, _E, _new_with_alternate),
             Need(_W, _E, _alternate),
         )
     ),
     Exchange.DeclareOk: _FROM_US,
-    Exchange.Delete: Rule((_CONFIGURE_EXCHANGE,)),
+    Exchange.Delete: Rule((Need(_C, _E, _open_exchange),)),
     Exchange.DeleteOk: _FROM_US,
     Exchange.Bind: _BIND_EXCHANGE,
     Exchange.BindOk: _FROM_US,

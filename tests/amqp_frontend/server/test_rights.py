@@ -12,7 +12,7 @@ import pika
 import pytest
 from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Exchange, Queue
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 
 from arneb_amqp.session.channel import channel as channel_module
@@ -264,6 +264,15 @@ def test_a_refusal_wins_over_what_is_missing(
     with channel_of(broker) as channel, pytest.raises(ChannelClosedByBroker) as missing:
         ask(channel)
     assert missing.value.reply_code == code
+
+
+@pytest.mark.parametrize("name", ["", "x", "amq.new"])
+def test_an_unknown_type_of_exchange_wins_over_every_refusal(broker: Broker, name: str) -> None:
+    """As RabbitMQ has it."""
+    with_rights(broker, "", "", "")
+    with channel_of(broker) as channel, pytest.raises(ConnectionClosedByBroker) as refused:
+        channel.exchange_declare(name, "wibble")
+    assert refused.value.reply_code == 503
 
 
 def test_patterns_are_searched_and_not_anchored(broker: Broker) -> None:
