@@ -325,6 +325,20 @@ PASSES_MUTANTS: Final = (
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),
     Mutant(
+        "a transaction takes any number of single answers in one turn",
+        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "            count = TRANSACTION_ANSWERS_PER_TURN\n",
+        "            count = len(tags)\n",
+        ("tests/amqp_frontend/session/consume/test_many_answers.py",),
+    ),
+    Mutant(
+        "what a transaction answers counts for nothing in its turn",
+        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "        self._context.work_left -= len(tags)\n",
+        "",
+        ("tests/amqp_frontend/session/consume/test_many_answers.py",),
+    ),
+    Mutant(
         "after a rollback the last of what is unanswered is not looked for",
         "amqp_frontend/arneb_amqp/session/consume/unacked.py",
         "            return max(self._positions, default=0)\n",

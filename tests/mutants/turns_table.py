@@ -209,8 +209,15 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "thousands of messages become dead letters in one turn, because a full queue refuses them",
         "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "        if self.transaction is not None or not self._vhost.passes_refused_on(queues):\n",
-        "        if True:\n",
+        "(vhost.is_traced or vhost.passes_refused_on(queues))",
+        "vhost.is_traced",
+        ("tests/amqp_frontend/session/test_turns.py",),
+    ),
+    Mutant(
+        "thousands of messages are copied for who looks on in one turn",
+        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
+        "(vhost.is_traced or vhost.passes_refused_on(queues))",
+        "vhost.passes_refused_on(queues)",
         ("tests/amqp_frontend/session/test_turns.py",),
     ),
     Mutant(

@@ -102,10 +102,13 @@ def test_publishes_by_headers_are_cut() -> None:
     ]
 
 
+@pytest.mark.parametrize("traced", [False, True], ids=["dead letters", "copies"])
 @pytest.mark.parametrize("keys", [1, 3], ids=["one route", "several"])
-def test_publishes_that_may_be_dead_letters_at_once_are_cut(keys: int) -> None:
+def test_publishes_that_become_another_message_at_once_are_cut(keys: int, traced: bool) -> None:
     play = opened()
-    play.vhost.refusing.add("q")
+    play.vhost.is_traced = traced
+    if not traced:
+        play.vhost.refusing.add("q")
     play.vhost.router.declare(Exchange("t", "topic"))
     play.vhost.router.bind(Binding("t", "q", "#"))
     told = b"".join(

@@ -10,12 +10,12 @@ from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.consumption import Consumption
-from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
+from arneb_amqp.errors import not_allowed, not_implemented
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
 from arneb_amqp.session.consume.consumer import ChannelConsumer, ConsumerState
 from arneb_amqp.session.consume.stream_reader import of_stream
-from arneb_amqp.session.consume.unacked import Unacked
+from arneb_amqp.session.consume.unacked import Unacked, unknown_tag
 from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.deliveries import ConsumerId, Settled, consumer_of
@@ -25,6 +25,7 @@ from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
+from arneb_amqp.wire.items import AckRun
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import Origin
@@ -213,7 +214,11 @@ class Deliverer:
         """The client is done with these deliveries. Raises 406 for an unknown tag, and then
         what came before it counts."""
         if transaction is not None:
-            self._settle(tags, transaction, Answer.ACKNOWLEDGE)
+            count = TRANSACTION_ANSWERS_PER_TURN
+            self._settle(tags[:count], transaction, Answer.ACKNOWLEDGE)
+            if rest := tags[count:]:
+                self._context.work_left = 0
+                raise Pause(AckRun(self.channel, list(rest)))
             return
         groups, unknown = self.unacked.pop(tags)
         for settled in groups:
@@ -356,6 +361,7 @@ class Deliverer:
 
     def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
         transaction.expect(len(tags))
+        self._context.work_left -= len(tags)
         pending = self.unacked.snapshot(tags)
         groups, unknown = self.unacked.pop(tags)
         if unknown is not None:
@@ -392,8 +398,3 @@ class Deliverer:
                 self._context.effects.emit(effect(each))
         for groups in transaction.answers.values():
             self._answered(list(groups.values()))
-
-
-def unknown_tag(tag: int) -> Exception:
-    """RabbitMQ's 406 for a tag that was never given or is answered already."""
-    return precondition_failed(f"unknown delivery tag {tag}")

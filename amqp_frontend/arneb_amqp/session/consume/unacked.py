@@ -13,6 +13,7 @@ from itertools import islice, repeat, takewhile
 from operator import countOf
 from typing import Final
 
+from arneb_amqp.errors import precondition_failed
 from arneb_amqp.session.deliveries import (
     NOBODY,
     ConsumerId,
@@ -244,3 +245,8 @@ class Unacked:
         for (owner, position), found in parts.items():
             groups[owner].masks[position] = mask_of(found)
         return list(groups.values())
+
+
+def unknown_tag(tag: int) -> Exception:
+    """RabbitMQ's 406 for a tag that was never given or is answered already."""
+    return precondition_failed(f"unknown delivery tag {tag}")

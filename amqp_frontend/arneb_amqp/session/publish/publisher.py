@@ -41,8 +41,9 @@ ROUTE_WORK: Final = 20
 """What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
 NAMED_WORK: Final = 4
 """The same if others with the same headers went there before."""
-DEAD_LETTER_WORK: Final = 20
-"""The same of making a dead letter of a message that a full queue refuses."""
+COPY_WORK: Final = 20
+"""The same of making another message of one: a dead letter if a full queue refuses it, or a copy
+for who looks on."""
 
 PROPERTY_BYTES_PER_WORK: Final = 4
 """How many bytes of properties are read in a microsecond."""
@@ -158,6 +159,7 @@ class Publisher:
             return
         if not queues and not item.mandatory:
             self._drop(1)
+        self._for_now(1, queues)
         if queues or not item.mandatory:
             now_ms, expires_at_ms = self._context.now_ms, 0
             if found.expiration_ms is not None:
@@ -169,7 +171,6 @@ class Publisher:
                 priority=found.priority,
             )
             entry = head + body
-            self._for_now(1, queues)
             self._put(queues, [entry], expiring=expires_at_ms > 0, joins=is_delayed)
             if item.mandatory and not is_returned and self.transaction is not None:
                 self.transaction.require(queues, entry)
@@ -299,11 +300,12 @@ class Publisher:
 
     def _for_now(self, count: int, queues: tuple[str, ...]) -> int:
         """How many of so many messages can be published in this turn, one at least, and takes their
-        work off it: each may become a dead letter at once."""
-        if self.transaction is not None or not self._vhost.passes_refused_on(queues):
+        work off it: each may become a dead letter at once, or be copied."""
+        vhost = self._vhost
+        if self.transaction is not None or not (vhost.is_traced or vhost.passes_refused_on(queues)):
             return count
-        most = min(count, max(1, self._context.work_left // DEAD_LETTER_WORK))
-        self._context.work_left -= DEAD_LETTER_WORK * most
+        most = min(count, max(1, self._context.work_left // COPY_WORK))
+        self._context.work_left -= COPY_WORK * most
         return most
 
     def _put_delayed(

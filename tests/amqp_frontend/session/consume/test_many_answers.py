@@ -2,10 +2,19 @@
 
 import pytest
 from pamqp.commands import Basic, Channel, Tx
-from tests.amqp_frontend.session.playbook import Playbook, client, opened, run_of, sent
+from tests.amqp_frontend.session.playbook import (
+    Bytes,
+    Playbook,
+    client,
+    make,
+    opened,
+    run_of,
+    sent,
+)
 from tests.counting import calls_of
 
 from arneb_amqp.server.operations.effects import POSITIONS_PER_TURN, in_pieces
+from arneb_amqp.session.connection.session import TURN_WORK
 from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN, TRANSACTION_ANSWERS_PER_TURN
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.discarded import SHED_PER_TURN
@@ -142,6 +151,10 @@ def test_few_are_forgotten_at_once() -> None:
 FEW_TURNS = 5 * TRANSACTION_ANSWERS_PER_TURN
 
 
+def ack_of(tag: int) -> bytes:
+    return encode_method(ChannelId(1), make(Basic.Ack, delivery_tag=tag))
+
+
 def in_transaction(count: int) -> Playbook:
     play = with_unanswered(count)
     play >> client(Tx.Select) << sent(Tx.SelectOk)
@@ -167,6 +180,27 @@ def test_a_transaction_takes_many_answers_in_turns(requeue: bool | None, undone:
     effects = [each.settled for each in play.effects if isinstance(each, Reject | Release)]
     (settled,) = acknowledged or effects
     assert settled.positions == places(0, FEW_TURNS)
+    play.effects.clear()
+
+
+def test_a_transaction_takes_many_answers_one_by_one_in_turns() -> None:
+    """Of however many channels they are."""
+    play = in_transaction(FEW_TURNS)
+    play >> Bytes(b"".join(map(ack_of, range(1, FEW_TURNS + 1))))
+    assert play.pauses == FEW_TURNS // TRANSACTION_ANSWERS_PER_TURN - 1
+    assert play.session.work_left <= TURN_WORK - TRANSACTION_ANSWERS_PER_TURN
+    play >> client(Tx.Commit)
+    (settled,) = play.effect(Commit).acknowledged
+    assert settled.positions == places(0, FEW_TURNS)
+    play >> RequestDone(None) << sent(Tx.CommitOk)
+
+
+def test_an_answer_that_must_not_be_given_ends_a_transaction_turns_later() -> None:
+    play = in_transaction(FEW_TURNS)
+    tags = [*range(1, FEW_TURNS), FEW_TURNS - 1]
+    play >> Bytes(b"".join(map(ack_of, tags)))
+    assert play.pauses == FEW_TURNS // TRANSACTION_ANSWERS_PER_TURN - 1
+    assert play.frame(Channel.Close).reply_code == 406
     play.effects.clear()
 
 
