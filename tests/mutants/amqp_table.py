@@ -234,15 +234,29 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "the first death is told in the order of names",
         "amqp_frontend/arneb_amqp/routing/death.py",
-        "    if has_list:\n",
+        "    if history is not None:\n",
         "    if True:\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "a history that a client made up is searched for each queue that a dead letter may go to",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "        return longstr(queue).value in self.passed\n",
+        "        return any(longstr(queue).value == each for each in self.passed)\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "a circle goes on behind a rejection",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "takewhile(_was_not_rejected, deaths)",
+        "filter(_was_not_rejected, deaths)",
         DEATH_TESTS,
     ),
     Mutant(
         "a circle of dead letters is not noticed",
         "amqp_frontend/arneb_amqp/routing/death.py",
-        "            if death.get(_QUEUE) == name:\n",
-        "            if death.get(_QUEUE) is name:\n",
+        "        return longstr(queue).value in self.passed\n",
+        "        return False\n",
         DEATH_TESTS,
     ),
     Mutant(

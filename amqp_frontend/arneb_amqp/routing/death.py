@@ -11,6 +11,7 @@ Sources: RabbitMQ's documentation of dead letter exchanges, ``rabbit_dead_letter
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from arneb_amqp.wire.properties import Properties
@@ -61,15 +62,13 @@ class DeadLetter:
     copies: tuple[str, ...]
     """Further routing keys."""
     deaths: Sequence[Death]
+    passed: frozenset[object]
+    """The queues in which it has died since somebody rejected it."""
 
     def closes_circle(self, queue: str) -> bool:
         """The message has been in ``queue`` before and has come back by itself: nobody rejected
         it on the way. Then it would go round for ever."""
-        name = longstr(queue)
-        for index, death in enumerate(self.deaths):
-            if death.get(_QUEUE) == name:
-                return all(each.get(_REASON) != _REJECTED for each in self.deaths[: index + 1])
-        return False
+        return longstr(queue).value in self.passed
 
 
 def without_deaths(headers: Mapping[str, Field]) -> dict[str, Field]:
@@ -96,8 +95,8 @@ def dead_letter_of(
     """
     headers = dict(properties.headers or {})
     copies = _texts(headers.get(CARBON_COPY))
-    is_first, has_list = DEATHS not in headers, _is_list(headers.get(DEATHS))
-    deaths = _deaths(headers.get(DEATHS))
+    is_first, history = DEATHS not in headers, _list(headers.get(DEATHS))
+    deaths = _deaths(history or ())
     why, where = longstr(REASONS[reason]), longstr(queue)
     same = [each for each in deaths if each.get(_QUEUE) == where and each.get(_REASON) == why]
     others = [each for each in deaths if each not in same]
@@ -115,7 +114,7 @@ def dead_letter_of(
         }
         if properties.expiration is not None:
             latest["original-expiration"] = longstr(properties.expiration)
-    if has_list:
+    if history is not None:
         latest = dict(sorted(latest.items()))  # as in RabbitMQ, of all but the first
     deaths = [latest, *others]
     headers[DEATHS] = array([table(each) for each in deaths])
@@ -132,16 +131,16 @@ def dead_letter_of(
         route.routing_key if routing_key is None else routing_key,
         copies,
         deaths,
+        # Not for each queue that it may go to: both the history and the exchange may be long.
+        frozenset(each[_QUEUE].value for each in takewhile(_was_not_rejected, deaths)),
     )
 
 
-def _deaths(field: Field | None) -> list[Death]:
-    """One for each queue and reason, with a count. What names neither, or is no list, says
-    nothing; brokers before RabbitMQ 3.5 wrote a table for each death, without a count."""
-    if field is None or not _is_list(field):
-        return []
+def _deaths(history: Sequence[Field]) -> list[Death]:
+    """One for each queue and reason, with a count. What names neither says nothing; brokers before
+    RabbitMQ 3.5 wrote a table for each death, without a count."""
     grouped: dict[tuple[str, str], list[Death]] = {}
-    for each in field.value:
+    for each in history:
         if not isinstance(each.value, Mapping):
             continue
         queue, reason = each.value.get(_QUEUE), each.value.get(_REASON)
@@ -157,14 +156,18 @@ def _deaths(field: Field | None) -> list[Death]:
     ]
 
 
-def _is_list(field: Field | None) -> bool:
-    return field is not None and isinstance(field.value, tuple)
+def _was_not_rejected(death: Death) -> bool:
+    return death[_REASON] != _REJECTED
+
+
+def _list(field: Field | None) -> Sequence[Field] | None:
+    """None if it is none."""
+    value = None if field is None else field.value
+    return value if isinstance(value, tuple) else None
 
 
 def _texts(field: Field | None) -> tuple[str, ...]:
-    if field is None or not isinstance(field.value, tuple):
-        return ()
-    return tuple(each.text for each in field.value if each.type is FieldType.LONGSTR)
+    return tuple(each.text for each in _list(field) or () if each.type is FieldType.LONGSTR)
 
 
 def _number(field: Field | None) -> int:

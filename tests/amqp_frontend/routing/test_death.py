@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.counting import calls_of
 
 from arneb_amqp.routing.death import REASONS, DeadLetter, dead_letter_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
@@ -130,6 +131,16 @@ def test_all_deaths_but_the_first_are_told_in_the_order_of_names() -> None:
     for history in (array([]), longstr("none")):
         (only,) = die(Properties(headers={"x-death": history})).deaths
         assert (list(only) == sorted(only)) is (history == array([]))
+
+
+def test_a_long_history_is_not_searched_for_each_queue() -> None:
+    history = [death(f"q{at}", "expired", count=long(1)) for at in range(500)]
+    letter = die(sent(*history), reason=Departure.EXPIRED)
+
+    def ask() -> None:
+        assert not any(letter.closes_circle(f"other {at}") for at in range(100))
+
+    assert calls_of(ask) < 2_000
 
 
 @given(st.lists(st.tuples(QUEUES, REASON), min_size=1, max_size=12))
