@@ -253,12 +253,24 @@ def without_last_deaths(properties: Any) -> Any:
     return properties | {"headers": kept}
 
 
+def with_older_deaths_in_any_order(properties: Any) -> Any:
+    """RabbitMQ turns those round each time that a message dies (``DIFFERENCES.md``). The order of
+    what each of them says is the same, though."""
+    deaths = (properties or {}).get("headers", {}).get("x-death")
+    if not isinstance(deaths, list) or not deaths:
+        return properties
+    latest, *older = (list(each.items()) if isinstance(each, dict) else each for each in deaths)
+    told = [latest, *sorted(older, key=repr)]
+    return properties | {"headers": properties["headers"] | {"x-death": told}}
+
+
 def _content(event: Event) -> tuple[Any, ...]:
     fields = dict(event.fields)
     data = event.body.decode()
     if len(data) > 40:
         data = f"{data[:10]}... ({len(data)})"
-    return fields.pop("delivery_tag", None), data, fields, without_last_deaths(event.properties)
+    properties = with_older_deaths_in_any_order(without_last_deaths(event.properties))
+    return fields.pop("delivery_tag", None), data, fields, properties
 
 
 def _plain(event: Event, prefix: str, generated: dict[str, str]) -> Event:

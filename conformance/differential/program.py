@@ -14,8 +14,10 @@ from conformance.differential.vocabulary import (
     ASKS,
     CHANNELS,
     CONSUMER_ARGUMENTS,
+    DYING_ARGUMENTS,
     EXCHANGE_ARGUMENTS,
     EXCHANGES,
+    FORGED,
     HASTY_ARGUMENTS,
     HEADER_BINDINGS,
     HEADERS,
@@ -42,6 +44,8 @@ class Kind(Enum):
     USUAL = "usual"
     HASTY = "hasty"
     """Messages expire while it is played."""
+    DYING = "dying"
+    """They go from one queue to the next, and some say that they have died before."""
     QUORUM = "quorum"
     STREAM = "stream"
 
@@ -75,7 +79,7 @@ flag = st.booleans()
 
 
 @st.composite
-def properties(draw: st.DrawFn, *, hasty: bool) -> dict[str, Any]:
+def properties(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
     """Nothing at all in most messages; wrong ones rarely."""
     given: dict[str, Any] = {}
     if draw(flag):
@@ -86,12 +90,14 @@ def properties(draw: st.DrawFn, *, hasty: bool) -> dict[str, Any]:
         given |= {"reply_to": "me", "correlation_id": "c", "message_type": "t"}
     if draw(rarely):
         given["priority"] = draw(st.sampled_from((0, 1, 2, 3, 4, 255)))
+    hasty = kind is Kind.HASTY
     if draw(flag if hasty else rarely):
         lives = (str(LONG), "0", "soon", "-1", *((str(SHORT),) * 8 if hasty else ()))
         given["expiration"] = draw(st.sampled_from(lives))
     if draw(seldom):
         given["user_id"] = draw(st.sampled_from(("guest", "somebody")))
-    if headers := draw(st.sampled_from((*([HEADERS[0]] * 4), *HEADERS))):
+    forged = FORGED if kind is Kind.DYING else ()
+    if headers := draw(st.sampled_from((*([HEADERS[0]] * 4), *HEADERS, *forged))):
         given["headers"] = headers
     return given
 
@@ -129,6 +135,11 @@ def right_arguments(draw: st.DrawFn, kinds: tuple[tuple[dict[str, Any], ...], ..
 RIGHT: Final = {
     Kind.USUAL: right_arguments(QUEUE_ARGUMENTS),
     Kind.HASTY: right_arguments(HASTY_ARGUMENTS),
+    Kind.DYING: st.builds(
+        lambda grave, more: {**grave, **more},
+        st.sampled_from(DYING_ARGUMENTS[0]),
+        right_arguments(DYING_ARGUMENTS),
+    ),
     Kind.QUORUM: (st.just({}) | right_arguments(QUORUM_ARGUMENTS)).map(
         lambda arguments: {"x-queue-type": "quorum", **arguments}
     ),
@@ -187,7 +198,7 @@ def publish(kind: Kind) -> st.SearchStrategy[Step]:
         routing_key=st.sampled_from(KEYS),
         mandatory=true_rarely(flag),
         immediate=true_rarely(never_nearly),
-        properties=properties(hasty=kind is Kind.HASTY),
+        properties=properties(kind),
         size=st.sampled_from((None, None, None, None, 0, 5000, 200_000)),
     )
 
@@ -307,7 +318,7 @@ def programs(draw: st.DrawFn, steps: int, *, tx: bool, among: Sequence[Kind]) ->
             *((declare_queue(kind), qos(kind), *usual) * 2),
             *rare,
             *(() if kind is Kind.STREAM else recovers),
-            *(transactions * 4 if tx and draw(rarely) else ()),
+            *(transactions * 4 if tx and draw(flag if kind is Kind.DYING else rarely) else ()),
         ]
     )
     begun = beginning(draw, kind) if draw(flag) or draw(flag) else []

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 Verdicts = Counter[Verdict]
 
-MIXED: Final = (Kind.USUAL,) * 25 + (Kind.QUORUM,) * 3 + (Kind.HASTY, Kind.STREAM)
+MIXED: Final = (Kind.USUAL,) * 22 + (Kind.QUORUM, Kind.DYING) * 3 + (Kind.HASTY, Kind.STREAM)
 """The slow ones are few: replicated queues take long to make, and an expiry to wait for."""
 
 

@@ -63,6 +63,21 @@ HASTY_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     LENGTHS,
     ({"x-max-priority": 3},),
 )
+DYING_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
+    (
+        *DEAD_LETTERING,
+        {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q0"},
+        {"x-dead-letter-exchange": ""},
+        {"x-dead-letter-exchange": "e1"},
+        {"x-dead-letter-exchange": "e2", "x-dead-letter-routing-key": "a.b"},
+        {"x-dead-letter-exchange": "e3"},
+        {"x-dead-letter-exchange": "e9"},
+    ),
+    LENGTHS,
+    ({"x-message-ttl": 0}, {"x-message-ttl": LONG}),
+    ({"x-max-priority": 3}, {"x-single-active-consumer": True}),
+)
+"""The first kind in nearly every queue."""
 QUORUM_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     DEAD_LETTERING,
     ({"x-delivery-limit": 0}, {"x-delivery-limit": 1}, {"x-delivery-limit": 2}),
@@ -131,6 +146,22 @@ HEADERS: Final[tuple[dict[str, Any], ...]] = (
     {"x-k": "v", "h": True},
     {"h": 1.0, "k": "v"},
 )
+FORGED: Final[tuple[dict[str, Any], ...]] = (
+    {"x-death": [{"queue": "q1", "reason": "expired", "count": 7}]},
+    {"x-death": [{"queue": "q2", "reason": "rejected", "count": 1, "more": "of it"}]},
+    {"x-death": [{"reason": "maxlen", "queue": "q0"}, {"reason": "maxlen", "queue": "q0"}]},
+    {
+        "x-death": [
+            {"queue": "q0", "reason": "expired", "count": 2},
+            {"queue": "q1", "reason": "rejected", "count": 3},
+            {"queue": "q1", "reason": "maxlen", "count": 1},
+        ]
+    },
+    {"x-death": "long ago", "x-first-death-queue": "q9"},
+    {"x-death": [], "h": 1},
+    {"x-first-death-queue": "q9", "x-first-death-reason": 7, "CC": ["q2"]},
+)
+"""Headers of messages that have never died."""
 ASKS: Final[dict[str, Any]] = {"reply_to": "amq.rabbitmq.reply-to"}
 """Whoever gets such a message can answer to ``asker``."""
 
