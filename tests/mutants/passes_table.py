@@ -296,6 +296,13 @@ PASSES_MUTANTS: Final = (
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(
+        "a hundred dead letters are made in one turn, however long their headers are",
+        "amqp_frontend/arneb_amqp/topology/overflow.py",
+        "        return piece[: bisect_left(sizes, PROPERTY_BYTES_PER_STEP) + 1]\n",
+        "        return piece[: len(sizes)]\n",
+        ("tests/amqp_frontend/topology/test_overflow.py",),
+    ),
+    Mutant(
         "all dead letters of a transaction that is refused are made in one turn",
         "amqp_frontend/arneb_amqp/server/operations/publishes.py",
         "            for _ in admission.closing():\n"

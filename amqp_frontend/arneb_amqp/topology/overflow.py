@@ -8,15 +8,16 @@ Sources: the overflow behaviours in RabbitMQ's queue length documentation, and R
 itself for dead letters, which it refuses like any other message.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from operator import itemgetter
 from typing import Final, Protocol
 
 from arneb_amqp.topology.names import SUBSCRIPTION
-from arneb_amqp.wire.content import payload_size
+from arneb_amqp.wire.content import PROPERTIES_AT, header_end, payload_size
 from arneb_amqp.wire.route import content_start
 from arneb_core.api.entry import HEADER_BYTES, ORIGIN_OFFSET, Origin
 from arneb_core.api.expiry import lives_no_time
@@ -25,7 +26,9 @@ from arneb_core.api.topics import Topic
 _AMQP: Final = int(Origin.AMQP)
 
 DEAD_LETTERS_PER_STEP: Final = 100
-"""How many are made of what was refused before others have their turn: some 2 ms."""
+PROPERTY_BYTES_PER_STEP: Final = 16 * 1024
+"""How many are made of what was refused before others have their turn, and of how long property
+lists together: some 2 ms, or those of a single one."""
 
 
 class RefusedMessages(Protocol):
@@ -184,7 +187,7 @@ class Admission:
     def closing(self) -> Iterator[None]:
         """:meth:`close` in steps of some 2 ms. Nothing may be offered meanwhile."""
         done = 0
-        while piece := self._refused[done : done + DEAD_LETTERS_PER_STEP]:
+        while piece := self._step(done):
             if done:
                 yield
             done += len(piece)
@@ -192,6 +195,11 @@ class Admission:
                 # Which may be refused again, and so come here too.
                 refused.dead_letter_refused([entry for _, entry in alike], self)
         self._refused.clear()
+
+    def _step(self, first: int) -> list[tuple[RefusedMessages, bytes]]:
+        piece = self._refused[first : first + DEAD_LETTERS_PER_STEP]
+        sizes = list(accumulate(property_bytes(entry) for _, entry in piece))
+        return piece[: bisect_left(sizes, PROPERTY_BYTES_PER_STEP) + 1]
 
     def over(self) -> None:
         """The unit has taken place, or never will. Idempotent."""
@@ -205,3 +213,11 @@ def payload_bytes(entry: bytes) -> int:
     if entry[ORIGIN_OFFSET] != _AMQP:
         return len(entry) - HEADER_BYTES
     return payload_size(entry, content_start(entry))
+
+
+def property_bytes(entry: bytes) -> int:
+    """What of an entry is decoded to make a dead letter of it."""
+    if entry[ORIGIN_OFFSET] != _AMQP:
+        return len(entry) - HEADER_BYTES
+    start = content_start(entry)
+    return header_end(entry, start) - start - PROPERTIES_AT

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.topology.overflow import (
     DEAD_LETTERS_PER_STEP,
+    PROPERTY_BYTES_PER_STEP,
     Admission,
     Bounds,
     Overflow,
     payload_bytes,
+    property_bytes,
 )
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
@@ -43,12 +45,12 @@ class Queue:
 ROUTE = join_route("", "q")
 
 
-def entry_of(payload: bytes, *, lives_no_time: bool = False) -> bytes:
+def entry_of(payload: bytes, *, lives_no_time: bool = False, properties: bytes = b"\0\0") -> bytes:
     expires_at_ms = 5 if lives_no_time else 0
     header = EntryHeader(
         Origin.AMQP, publish_time_ms=5, expires_at_ms=expires_at_ms, hint=len(ROUTE)
     )
-    return header.pack() + ROUTE + compose(ChannelId(1), b"\0\0", payload)
+    return header.pack() + ROUTE + compose(ChannelId(1), properties, payload)
 
 
 few = st.integers(0, 8)
@@ -122,3 +124,17 @@ def test_dead_letters_of_what_was_refused_are_made_in_steps_and_in_order() -> No
     assert ahead.seen == behind.seen == entries
     assert admission.appends == {third.topic: entries}
     assert ahead.calls == 10, "once a step, not once a message"
+
+
+def test_dead_letters_of_long_property_lists_are_made_in_more_steps() -> None:
+    to_nowhere = ToOther(Overflow(cast("Topic", Queue(0, 0, 0)), Bounds(None, None), None))
+    full = Overflow(cast("Topic", Queue(1, 1, 0, "full")), Bounds(1, None), to_nowhere)
+    admission = Admission()
+    long, short = (b"\0" * size for size in (PROPERTY_BYTES_PER_STEP // 2 + 1, 2))
+    of_each = [long, long, short, long, short, short, long + long, short]
+    entries = [entry_of(b"payload" * 9_000, properties=each) for each in of_each]
+    assert [property_bytes(each) for each in entries] == list(map(len, of_each))
+    admission.offer_all(full, entries)
+    made = [len(to_nowhere.seen) for _ in admission.closing()]
+    assert made == [2, 7]
+    assert to_nowhere.seen == entries
