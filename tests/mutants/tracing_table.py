@@ -23,6 +23,13 @@ TRACING_MUTANTS: Final = (
         TRACING_TESTS,
     ),
     Mutant(
+        "a copy is deeper than what can be read again",
+        AMQP + "wire/properties.py",
+        ", deeper=COPY_DEPTH)",
+        ")",
+        TRACING_TESTS,
+    ),
+    Mutant(
         "what nobody takes is not seen",
         AMQP + "session/publish/publisher.py",
         "        elif self._vhost.is_traced and entries[0]:\n",

@@ -57,4 +57,7 @@ one peer could make it hold 2047 messages of 128 MiB; two largest messages are p
 TABLE_DEPTH_MAX: Final = 64
 """Tables and arrays inside one another. RabbitMQ recurses as deep as a frame allows."""
 
+COPY_DEPTH: Final = 2
+"""A copy for who traces has the headers of its message inside so many tables more."""
+
 CHANNEL_ZERO: Final = ChannelId(0)

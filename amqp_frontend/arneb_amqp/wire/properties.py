@@ -14,6 +14,7 @@ from struct import Struct, error
 from typing import Final
 
 from arneb_amqp.errors import ConnectionException, syntax_error
+from arneb_amqp.wire.constants import COPY_DEPTH
 from arneb_amqp.wire.route import shortstr
 from arneb_amqp.wire.tables import Field, decode_table, encode_table
 
@@ -96,7 +97,7 @@ def malformed(data: bytes) -> ConnectionException:
 
 def decode_properties(data: bytes) -> Properties:
     """The properties in the list ``data``; bytes of a short string that are no UTF-8 survive as
-    lone surrogates.
+    lone surrogates. Not for what a peer sends, before :func:`.check_table` has seen it.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
     """
@@ -147,7 +148,7 @@ def without_headers(data: bytes) -> tuple[bytes, bytes]:
 def _read(name: str, data: bytes, at: int) -> tuple[object, int]:
     if name == "headers":
         end = table_end(data, at)
-        return decode_table(data, at + TABLE_SIZE.size, end), end
+        return decode_table(data, at + TABLE_SIZE.size, end, deeper=COPY_DEPTH), end
     if name in _OCTETS:
         return data[at], at + 1
     if name == "timestamp":

@@ -122,15 +122,18 @@ FIXED_BYTES: Final = {
 _SIZED: Final = frozenset(_TYPES) - frozenset(FIXED_BYTES)
 
 
-def decode_table(data: bytes, start: int = 0, end: int | None = None) -> dict[str, Field]:
-    """The table whose fields fill ``data[start:end]`` (its own size field is not among them).
+def decode_table(
+    data: bytes, start: int = 0, end: int | None = None, *, deeper: int = 0
+) -> dict[str, Field]:
+    """The table whose fields fill ``data[start:end]`` (its own size field is not among them), and
+    which may be so much ``deeper`` than those that peers send.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when they do not fill it
     exactly or a field is malformed.
     """
     stop = len(data) if end is None else end
     try:
-        return _table(data, start, stop, 0)
+        return _table(data, start, stop, -deeper)
     except (error, IndexError) as problem:
         raise _malformed(f"a field ends after the table at octet {stop}") from problem
 

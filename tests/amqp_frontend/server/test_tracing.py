@@ -8,6 +8,8 @@ import pytest
 from pika.exceptions import UnroutableError
 from tests.amqp_frontend.server.conftest import Broker
 
+from arneb_amqp.wire.constants import TABLE_DEPTH_MAX
+
 
 @pytest.fixture
 def seen(broker: Broker, channel: Any) -> Iterator[Any]:
@@ -101,3 +103,22 @@ def test_transactions_are_seen_and_nothing_after_that(
         other.basic_publish("", "t3", b"b")
         other.tx_commit()
         assert seen(1) == []
+
+
+def test_copies_of_the_deepest_headers_can_die(channel: Any, seen: Any) -> None:
+    """The headers are deeper in the copy than a peer may send them."""
+    channel.queue_declare("grave")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
+    copies = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
+    channel.queue_bind(copies, "amq.rabbitmq.trace", "publish.#")
+    deepest: dict[str, Any] = {}
+    for _ in range(TABLE_DEPTH_MAX):
+        deepest = {"d": deepest}
+    channel.basic_publish("amq.direct", "nobody", b"deep", pika.BasicProperties(headers=deepest))
+    seen(1)
+    channel.basic_nack(channel.basic_get(copies)[0].delivery_tag, requeue=False)
+    channel.queue_unbind(copies, "amq.rabbitmq.trace", "publish.#")
+    _, properties, body = channel.basic_get("grave", auto_ack=True)
+    assert body == b"deep"
+    assert properties.headers["x-death"][0]["queue"] == copies
+    assert properties.headers["properties"]["headers"] == deepest
