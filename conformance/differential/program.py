@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from conformance.differential.mistakes import MISTAKES
 from conformance.differential.vocabulary import (
+    ALTERNATES,
     ASKS,
     CHANNELS,
     CONSUMER_ARGUMENTS,
@@ -304,7 +305,10 @@ def beginning(draw: st.DrawFn, kind: Kind) -> Program:
         given = {"queue": queue, "durable": durable or None, "arguments": arguments}
         steps.append(Step("queue_declare", 0, **{n: v for n, v in given.items() if v is not None}))
     for exchange, type_ in STANDARD_EXCHANGES:
-        steps.append(Step("exchange_declare", 0, exchange=exchange, exchange_type=type_))
+        given = {"exchange": exchange, "exchange_type": type_}
+        if draw(rarely):
+            given["arguments"] = draw(st.sampled_from(ALTERNATES))
+        steps.append(Step("exchange_declare", 0, **given))
     return [*steps, *(draw(bind) for _ in QUEUES)]
 
 

@@ -110,11 +110,14 @@ CONSUMER_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
     {"x-priority": -1},
     {"x-priority": "high"},
 )
-EXCHANGE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+ALTERNATES: Final[tuple[dict[str, Any], ...]] = (
     {"alternate-exchange": "e2"},
     {"alternate-exchange": "e1"},
     {"alternate-exchange": "amq.fanout"},
     {"alternate-exchange": "e9"},
+)
+EXCHANGE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+    *ALTERNATES,
     {"alternate-exchange": 7},
 )
 STREAM_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
