@@ -208,16 +208,16 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "thousands of messages become dead letters in one turn, because a full queue refuses them",
-        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "(vhost.is_traced or vhost.passes_refused_on(queues))",
-        "vhost.is_traced",
+        "amqp_frontend/arneb_amqp/session/publish/work.py",
+        "    return DEAD_LETTER_WORK if vhost.passes_refused_on(queues) else 0\n",
+        "    return 0\n",
         ("tests/amqp_frontend/session/test_turns.py",),
     ),
     Mutant(
         "thousands of messages are copied for who looks on in one turn",
-        "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "(vhost.is_traced or vhost.passes_refused_on(queues))",
-        "vhost.passes_refused_on(queues)",
+        "amqp_frontend/arneb_amqp/session/publish/work.py",
+        "        return TRACE_WORK\n",
+        "        return 0\n",
         ("tests/amqp_frontend/session/test_turns.py",),
     ),
     Mutant(

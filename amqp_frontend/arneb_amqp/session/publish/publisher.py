@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import repeat
 from operator import add
-from typing import Final
 
 from arneb_amqp.errors import AmqpError, not_implemented
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
@@ -26,6 +25,12 @@ from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
 from arneb_amqp.session.publish.pieces import pieces
 from arneb_amqp.session.publish.returns import Returns
+from arneb_amqp.session.publish.work import (
+    NAMED_WORK,
+    PROPERTY_BYTES_PER_WORK,
+    ROUTE_WORK,
+    copy_work,
+)
 from arneb_amqp.session.rights import Unsettled
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.traffic import ExchangeTraffic
@@ -36,17 +41,6 @@ from arneb_amqp.wire.methods import encode_ack, encode_nack
 from arneb_amqp.wire.properties import Properties, decode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import Field
-
-ROUTE_WORK: Final = 20
-"""What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
-NAMED_WORK: Final = 4
-"""The same if others with the same headers went there before."""
-COPY_WORK: Final = 20
-"""The same of making another message of one: a dead letter if a full queue refuses it, or a copy
-for who looks on."""
-
-PROPERTY_BYTES_PER_WORK: Final = 4
-"""How many bytes of properties are read in a microsecond."""
 
 
 class Publisher:
@@ -301,11 +295,11 @@ class Publisher:
     def _for_now(self, count: int, queues: tuple[str, ...]) -> int:
         """How many of so many messages can be published in this turn, one at least, and takes their
         work off it: each may become a dead letter at once, or be copied."""
-        vhost = self._vhost
-        if self.transaction is not None or not (vhost.is_traced or vhost.passes_refused_on(queues)):
+        work = copy_work(self._vhost, queues)
+        if self.transaction is not None or not work:
             return count
-        most = min(count, max(1, self._context.work_left // COPY_WORK))
-        self._context.work_left -= COPY_WORK * most
+        most = min(count, max(1, self._context.work_left // work))
+        self._context.work_left -= work * most
         return most
 
     def _put_delayed(
