@@ -8,6 +8,12 @@ from conformance.differential.program import Program, Step
 REPLY_TO = "amq.rabbitmq.reply-to"
 QUORUM = Step("queue_declare", 0, queue="q2", durable=True, arguments={"x-queue-type": "quorum"})
 
+GET_AND_REJECT = [
+    step
+    for queue in ("q0", "q0", "q0", "q1", "q1", "q1")
+    for step in (Step("get", 0, queue=queue), Step("reject", 0, which=0, requeue=False))
+]
+
 FOUND: dict[str, Program] = {
     "cumulative confirms are one for each publish": [
         Step("confirm_select", 1),
@@ -201,6 +207,28 @@ FOUND: dict[str, Program] = {
         Step("queue_declare", 0, queue="q0", durable=True, arguments={"x-queue-type": "stream"}),
         Step("qos", 0, prefetch_count=1000),
         Step("consume", 0, queue="q0", arguments={"x-stream-offset": "sideways"}),
+    ],
+    "an unknown type of exchange is the first mistake": [
+        Step("exchange_declare", 0, exchange="", exchange_type="odd"),
+        Step("exchange_declare", 0, exchange="amq.new", exchange_type="odd"),
+        Step("exchange_declare", 0, exchange="", exchange_type="odd", passive=True),
+    ],
+    "what the first death says stays in its order": [
+        Step("queue_declare", 0, queue="q2"),
+        *(
+            Step(
+                "queue_declare",
+                0,
+                queue=queue,
+                arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": grave},
+            )
+            for queue, grave in (("q0", "q1"), ("q1", "q2"))
+        ),
+        Step("publish", 0, routing_key="q0", properties={"expiration": "60000000"}),
+        Step("publish", 0, routing_key="q0", properties={"headers": {"x-death": "long ago"}}),
+        Step("publish", 0, routing_key="q0", properties={"headers": {"x-death": []}}),
+        *GET_AND_REJECT,
+        Step("consume", 0, queue="q2", consumer_tag="c0"),
     ],
     "who waits longest begins the round": [
         Step("queue_declare", 0, queue="q2"),
