@@ -1,7 +1,7 @@
-"""Contexts: what a session is told about its broker, and what a channel sees of its connection.
+"""Contexts: the broker as a session sees it, and a connection as its channels see it.
 
-The rule: protocols and values only, so that nothing here knows who fulfils them; and the exception
-by which a channel says that the turn is over.
+The rule: protocols and values only, so nothing here knows the implementations; and the exception by
+which a channel ends its turn.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -27,7 +27,7 @@ from arneb_core.api.deliveries import Deliveries
 
 
 class VhostContext(Protocol):
-    """A vhost, as far as a session needs it."""
+    """A vhost, as much of it as a session needs."""
 
     @property
     def router(self) -> Router:
@@ -35,34 +35,33 @@ class VhostContext(Protocol):
         ...
 
     def has_queue(self, name: str) -> bool:
-        """A queue of that name was declared."""
+        """Whether a queue of that name is declared."""
         ...
 
     @property
     def routes(self) -> Routes:
-        """The routes that all its connections share."""
+        """The cached routes, shared by all connections of the vhost."""
         ...
 
     def foreign_topic(self, queue: str) -> bool:
-        """There is a topic of that queue's name, though nobody may have declared the queue."""
+        """Whether a topic of that queue's name exists, even if nobody declared the queue."""
         ...
 
     def queue_traffic(self, queue: str) -> QueueTraffic:
-        """Where what is delivered from that queue is counted."""
+        """The counters of deliveries from that queue."""
         ...
 
     def passes_refused_on(self, queues: Sequence[str]) -> bool:
-        """What one of ``queues`` refuses is a dead letter, and goes elsewhere."""
+        """Whether a message that one of ``queues`` refuses becomes a dead letter."""
         ...
 
     @property
     def is_traced(self) -> bool:
-        """Somebody wants to see what is published here, whether anybody takes it or not."""
+        """Whether publishes are traced, including those that no queue takes."""
         ...
 
     def ack_timeout_s(self, queue: str) -> float | None:
-        """How long deliveries of ``queue`` may wait for their answers, if it says so itself; 0 =
-        for ever."""
+        """The acknowledgement timeout of ``queue``; 0 = never, None = the queue sets none."""
         ...
 
 
@@ -75,30 +74,30 @@ class Entered:
 
 
 class ChannelCounts(Protocol):
-    """The open channels of all connections, as one of them counts its own."""
+    """Counts the open channels of all connections."""
 
     def opening(self, user: str, id_: ChannelId) -> None:
-        """One more is about to be opened for that user. Raises 530 if there may be no more."""
+        """Count a channel that is about to be opened for ``user``. Raises 530 at the limit."""
         ...
 
     def ended(self, user: str, ids: Collection[ChannelId]) -> None:
-        """These are not open any more."""
+        """Uncount channels that were closed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The broker, as far as a session needs it."""
+    """The broker, as much of it as a session needs."""
 
     config: AmqpConfig
     new_name: Callable[[], str]
     channels: ChannelCounts
     mechanisms: tuple[str, ...]
-    """How a client may log in over this connection."""
+    """The login mechanisms offered on this connection."""
 
 
 class RegisteredConsumer(Protocol):
-    """A consumer of some channel, as its connection knows it."""
+    """A consumer of a channel, as its connection sees it."""
 
     @property
     def id(self) -> ConsumerId:
@@ -107,47 +106,47 @@ class RegisteredConsumer(Protocol):
 
     @property
     def channel(self) -> ChannelId:
-        """The channel that it belongs to."""
+        """The channel it belongs to."""
         ...
 
     def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
-        """Send the run to the client. ``owner`` is the attachment that got it."""
+        """Send the run to the client. ``owner`` is the attachment that received it."""
         ...
 
 
 class ChannelContext(Protocol):
-    """A connection as its channels use it."""
+    """A connection, as its channels see it."""
 
     effects: EffectQueue
     output: Output
     discarded: Discarded
     transaction_bytes: TransactionBytes
-    """Of all channels together."""
+    """Shared by all channels."""
     now_ms: int
-    """The wall clock at the event that is being handled."""
+    """The wall clock at the event being handled."""
     work_left: int
-    """How much may be done before others have their turn, in microseconds, about."""
+    """The work left in this turn, in microseconds, roughly."""
     frame_bytes_max: int
     rights: Rights
     cancel_notify: bool
-    """The client understands ``basic.cancel`` from the broker."""
+    """Whether the client understands ``basic.cancel`` from the broker."""
 
     @property
     def consumers_max(self) -> int:
-        """Of one channel; negative = no limit."""
+        """The most consumers a channel may have; negative = no limit."""
         ...
 
     def check_ack_timeouts_within(self, timeout_s: float) -> None:
-        """Deliveries may be unanswered no longer than this; check them as often as that takes."""
+        """Check acknowledgement timeouts often enough for ``timeout_s``."""
         ...
 
     def ask(self, request: Request, then: Callable[[object], None]) -> None:
-        """Order a request and stop handling input; ``then`` takes the answer. A refusal closes
-        what the current method belongs to."""
+        """Order a request and stop handling input; ``then`` takes the answer. A refusal closes the
+        channel or connection of the current method."""
         ...
 
     def confirming(self, publisher: Publishing) -> None:
-        """``publisher`` has confirms to send."""
+        """Note that ``publisher`` has confirms to send."""
         ...
 
     def next_consumer(self) -> ConsumerId:
@@ -163,19 +162,19 @@ class ChannelContext(Protocol):
         ...
 
     def new_name(self) -> str:
-        """The random part of a name that the server gives."""
+        """The random part of a server-generated name."""
         ...
 
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
-        """Close what an error that came late belongs to."""
+        """Close the channel or connection to which a late error belongs."""
         ...
 
 
 class Pause(Exception):
-    """The turn is over before an item is handled to its end. ``search``: what must be found first.
+    """The turn ends before an item is fully handled. ``search`` must finish before it is resumed.
 
-    Whoever raises has done nothing for ``rest`` yet; it is handled again, as if it had come just
-    then. Without ``rest`` that is the whole item.
+    Nothing has been done for ``rest``; it is handled again as if it had just arrived. Without
+    ``rest`` that is the whole item.
     """
 
     def __init__(self, rest: Item | None = None, search: Search | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Deliveries as a session and the broker speak of them: to which consumer, and what was answered.
+"""Deliveries as sessions and the broker exchange them: consumer ids and answers.
 
-The rule: values only. Who counts delivery tags is :mod:`arneb_amqp.session.consume.unacked`.
+The rule: values only. Delivery tags are counted by :mod:`arneb_amqp.session.consume.unacked`.
 """
 
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from typing import Final, NewType
 from arneb_core.api.position import Position
 
 ConsumerId = NewType("ConsumerId", int)
-"""Names a consumer inside one connection, as it is attached now; never used twice. A consumer that
-a seek put out comes again by another one (:func:`attached_again`): what was delivered before the
-seek is not to be answered after it, though the very same entries come again."""
+"""Names one attachment of a consumer within a connection; never reused. A consumer detached by a
+seek is attached again under another id (:func:`attached_again`): what was delivered before the seek
+must not be answered after it, though the very same entries come again."""
 
 NOBODY = ConsumerId(0)
 
 _EPOCH_SHIFT: Final = 32
-"""The number of the attachment stands above that of the consumer."""
+"""The attachment number occupies the bits above the consumer's number."""
 
 _CONSUMER_MASK: Final = (1 << _EPOCH_SHIFT) - 1
 
 
 def consumer_of(id_: ConsumerId) -> ConsumerId:
-    """The id by which the consumer was attached first, and is known to its channel."""
+    """The id of the consumer's first attachment, by which its channel knows it."""
     return ConsumerId(id_ & _CONSUMER_MASK)
 
 
@@ -43,16 +43,16 @@ class Settled:
 
     @property
     def messages(self) -> int:
-        """How many deliveries these are."""
+        """The number of deliveries."""
         return len(self.positions) + sum(mask.bit_count() for mask in self.masks.values())
 
     @property
     def entries(self) -> int:
-        """How many entries they are of: as much work it is to answer them."""
+        """The number of entries, which is what answering them costs."""
         return len(self.positions) + len(self.masks)
 
     def join(self, later: "Settled") -> None:
-        """Add what was answered after these."""
+        """Add deliveries answered after these."""
         self.positions += later.positions
         for position, mask in later.masks.items():
             self.masks[position] = self.masks.get(position, 0) | mask

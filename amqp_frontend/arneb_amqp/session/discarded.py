@@ -1,12 +1,12 @@
-"""What was discarded: deliveries that nobody answers any more, because their channels have ended.
+"""Discarded deliveries: those nobody will answer, because their channels have ended.
 
-The rule: to forget millions costs as much as to make them, so it is done by the piece.
+The rule: forgetting millions of deliveries costs as much as making them, so it is done in pieces.
 """
 
 from typing import Final, Protocol
 
 SHED_PER_TURN: Final = 20_000
-"""Deliveries that are forgotten in one turn: some 2 ms."""
+"""Deliveries forgotten in one turn: some 2 ms."""
 
 
 class Shedding(Protocol):
@@ -15,12 +15,12 @@ class Shedding(Protocol):
     def __len__(self) -> int: ...
 
     def shed(self, count: int) -> bool:
-        """Forget so many of them, for good; True when none is left."""
+        """Forget ``count`` of them for good; True when none is left."""
         ...
 
 
 class Discarded:
-    """Those of a connection that are still to be forgotten."""
+    """The discarded deliveries of a connection that are not forgotten yet."""
 
     def __init__(self) -> None:
         self._left: list[Shedding] = []
@@ -32,7 +32,7 @@ class Discarded:
         return len(self._left)
 
     def add(self, unacked: Shedding) -> None:
-        """Forget these: now if they are few, else whenever :meth:`shed` is called."""
+        """Forget these: at once if they are few, else in calls of :meth:`shed`."""
         if len(unacked) > SHED_PER_TURN:
             self._left.append(unacked)
 

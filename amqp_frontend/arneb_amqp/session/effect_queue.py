@@ -1,9 +1,8 @@
 """The effect queue: the effects of one wake-up, in the order in which they must be carried out.
 
-The rule: runs of publishes are collected as long as they go to the same queues, and
-acknowledgements as long as nothing else comes up; and appends go before the
-acknowledgements of the same wake-up, so that a message which was passed on is never
-acknowledged before it is kept.
+The rule: publishes to the same queues are collected into runs, and acknowledgements until another
+effect is ordered. Appends go before the acknowledgements of the same wake-up, so a message that was
+passed on is never acknowledged before it is stored.
 """
 
 from collections.abc import Sequence
@@ -16,14 +15,14 @@ from arneb_core.api.position import Position
 
 
 class Publishing(Protocol):
-    """A publisher, as far as the effect queue knows it."""
+    """A publisher, as the effect queue sees it."""
 
     def end_run(self) -> None:
-        """Order what has been collected."""
+        """Order the append of the run collected so far."""
         ...
 
     def committed(self, last_tag: int, error: AmqpError | None, *, refused: Refused) -> None:
-        """An append is on disk, or never will be."""
+        """Handle an append that is on disk, or never will be."""
         ...
 
     def send_confirms(self) -> None:
@@ -35,7 +34,7 @@ class EffectQueue:
     """Collects effects until they are taken.
 
     Invariants: ``_collecting`` is the only publisher with a run that is not in the queue yet;
-    ``_appends`` has whoever ordered an append that is not committed.
+    ``_appends`` has the publisher of each uncommitted append.
     """
 
     def __init__(self) -> None:
@@ -50,21 +49,21 @@ class EffectQueue:
 
     @property
     def has_orders(self) -> bool:
-        """There is something to be taken."""
+        """Whether any effect is ordered."""
         return bool(self._effects or self._acknowledged)
 
     @property
     def is_waiting(self) -> bool:
-        """Appends are under way."""
+        """Whether appends are under way."""
         return bool(self._appends)
 
     @property
     def last(self) -> Token:
-        """The last append that was ordered; 0 before the first."""
+        """The last append ordered; 0 before the first."""
         return Token(self._tokens)
 
     def has_through(self, token: Token) -> bool:
-        """No append up to ``token`` is under way."""
+        """Whether every append up to ``token`` is committed."""
         oldest = next(iter(self._appends), None)
         return oldest is None or oldest > token
 
@@ -79,18 +78,18 @@ class EffectQueue:
         delayed_by: tuple[str, ...] = (),
         delayed: Sequence[bytes] = (),
     ) -> None:
-        """Order an append; :meth:`committed` gives ``publisher`` and ``last_tag`` back."""
+        """Order an append; :meth:`committed` returns ``publisher`` and ``last_tag``."""
         self._tokens += 1
         token = Token(self._tokens)
         self._appends[token] = publisher, last_tag
         self._effects.append(Append(queues, entries, token, expiring, delayed_by, list(delayed)))
 
     def committed(self, token: Token) -> tuple[Publishing, int]:
-        """Who ordered the append, and the last confirm tag of it."""
+        """Remove the append and return its publisher and its last confirm tag."""
         return self._appends.pop(token)
 
     def collecting(self, publisher: Publishing) -> None:
-        """``publisher`` has begun to collect a run; it will be told to end it."""
+        """Note that ``publisher`` began to collect a run; it will be told to end it."""
         if self._collecting is not None and self._collecting is not publisher:
             self._collecting.end_run()
         self._collecting = publisher
@@ -107,8 +106,8 @@ class EffectQueue:
             held += settled.positions
 
     def reject(self, settled: Settled) -> None:
-        """Order a rejection; whole entries are merged with what the consumer rejected just
-        before, for clients reject one by one."""
+        """Order a rejection; whole entries are merged with the consumer's preceding rejection,
+        because clients reject one by one."""
         self._close()
         last = self._effects[-1] if self._effects else None
         before = last.settled if isinstance(last, Reject) else None
@@ -123,14 +122,14 @@ class EffectQueue:
         self._effects.append(effect)
 
     def drain(self) -> list[Effect]:
-        """Everything ordered since the last call."""
+        """Return everything ordered since the last call."""
         if self._collecting is not None or self._acknowledged:
             self._close()
         effects, self._effects = self._effects, []
         return effects
 
     def _close(self) -> None:
-        """Order what was collected."""
+        """Order the collected run and acknowledgements."""
         publisher, self._collecting = self._collecting, None
         if publisher is not None:
             publisher.end_run()

@@ -1,9 +1,8 @@
-"""Effects: what a session asks of the world, as data.
+"""Effects: what a session wants done, as data.
 
-Most effects are orders that need no answer, or whose answer comes some time later
-(:class:`Append`). A request (:class:`Awaited`) is answered by exactly one event, and until it is,
-the session handles no further input of its connection: what a client sends after a
-``queue.declare`` must find the queue.
+Most effects need no answer, or are answered some time later (:class:`Append`). A request
+(:class:`Awaited`) is answered by exactly one event, and until then the session handles no further
+input of its connection: what a client sends after a ``queue.declare`` must find the queue.
 """
 
 from collections.abc import Sequence
@@ -21,17 +20,17 @@ Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""
 
 Refused = bool | tuple[bool, ...]
-"""Whether a full queue did not take the messages of an append, as was asked for: all of them, or
-each by itself, in their order, where it took some."""
+"""Whether a full queue refused the messages of an append: all of them, or one flag for each, in
+order, where it took some."""
 
 
 @dataclass(slots=True)
 class Append:
-    """Put ``entries`` into each of ``queues``, all or nothing but for what a full queue refuses;
+    """Put ``entries`` into each of ``queues``, all or nothing except what a full queue refuses;
     then :class:`Committed`.
 
-    Not to be changed. It is not frozen because one is made for every run of publishes, and to
-    make a frozen one costs four times as much; so it is with what is made for every commit.
+    Never modified. It is not frozen because one is made for every run of publishes, and making a
+    frozen one costs four times as much; so with everything made once a commit.
     """
 
     queues: tuple[str, ...]
@@ -40,27 +39,26 @@ class Append:
     expiring: bool = False
     """Some of the entries have an expiry."""
     delayed_by: tuple[str, ...] = ()
-    """Exchanges that keep the messages."""
+    """Exchanges that delay the messages."""
     delayed: list[bytes] = field(default_factory=list)
-    """What they keep: the same messages, with their times."""
+    """What they store: the same messages with their delivery times."""
 
 
 @dataclass(slots=True)
 class DeliveryAnswer:
-    """What the client says to deliveries of one consumer. Not to be changed, as an
-    :class:`Append`."""
+    """The client's answer to deliveries of one consumer. Never modified, like :class:`Append`."""
 
     settled: Settled
 
 
 @dataclass(slots=True)
 class Acknowledge(DeliveryAnswer):
-    """The client is done with these messages."""
+    """The client has processed these messages."""
 
 
 @dataclass(slots=True)
 class Reject(DeliveryAnswer):
-    """The client does not want these messages, and nobody else is to have them either."""
+    """The client does not want these messages, and no other consumer may get them either."""
 
 
 @dataclass(slots=True)
@@ -70,54 +68,53 @@ class Release(DeliveryAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A prefetch limit of these consumers was changed."""
+    """A prefetch limit of these consumers has changed."""
 
     consumers: tuple[ConsumerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """End the connection; what is to be sent goes out first. ``peer_first``: the client is given
-    a moment to close the socket itself. ``is_late``: it is given up, silent for too long."""
+    """End the connection once pending output is sent. ``peer_first``: the client gets a moment to
+    close the socket itself. ``is_late``: the client is given up as silent for too long."""
 
     reason: str = ""
     peer_first: bool = False
     is_late: bool = False
     reset: bool = False
-    """What is to be sent does not go out, and the client gets no farewell."""
+    """Drop pending output; the client gets no farewell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """An effect that the session waits for."""
+    """An effect whose answer the session waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogIn(Awaited):
-    """Find out who the client is. RequestDone by a
-    :class:`~arneb_core.access.principals.Principal`; when it fails nothing is to be told but that
-    it did."""
+    """Authenticate the client. RequestDone with a :class:`~arneb_core.access.principals.Principal`;
+    a failure tells the client nothing but that the login failed."""
 
     mechanism: str
     name: str
     password: str | None = field(repr=False)
-    """None: the certificate says who it is, and ``name`` says nothing."""
+    """None: the certificate identifies the client, and ``name`` is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vouch(Awaited):
-    """Let in a client that was let in elsewhere under this name. RequestDone by a
+    """Accept a client that another session authenticated under this name. RequestDone with a
     :class:`~arneb_core.access.principals.Principal`."""
 
     mechanism: str
     name: str
     secret: str | None = field(repr=False)
-    """What it has shown there, if it must be shown again."""
+    """The secret it presented there, if it must be presented again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew(Awaited):
-    """Take another secret of a client that has logged in. RequestDone by None."""
+    """Take a new secret from a client that has logged in. RequestDone with None."""
 
     principal: Principal
     secret: str = field(repr=False)
@@ -125,7 +122,7 @@ class Renew(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Enter(Awaited):
-    """Let the client into a vhost. RequestDone by
+    """Let the client into a vhost. RequestDone with
     :class:`~arneb_amqp.session.context.Entered`."""
 
     vhost: str
@@ -134,32 +131,30 @@ class Enter(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Authorize(Awaited):
-    """Find out what the user may do. RequestDone by None: it is known then."""
+    """Find out whether the user may do this. RequestDone with None: the verdict is known then."""
 
     question: Question
 
 
 @dataclass(frozen=True, slots=True)
 class Find(Awaited):
-    """Take the steps of a search until it is over, and let others have their turn between them.
-    RequestDone by None."""
+    """Run a search to its end, a step a turn. RequestDone with None."""
 
     search: Search
 
 
 @dataclass(frozen=True, slots=True)
 class Perform(Awaited):
-    """A method of the exchange or queue class, names expanded. RequestDone by what its ok says:
-    :class:`~arneb_amqp.session.events.QueueDeclared`, a message count, or None."""
+    """Carry out a method of the exchange or queue class, its names expanded. RequestDone with what
+    its ok says: :class:`~arneb_amqp.session.events.QueueDeclared`, a message count, or None."""
 
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
 class Consume(Awaited):
-    """Attach a consumer. Deliveries for it may arrive before the answer does, which is a
-    :class:`~arneb_amqp.routing.stream_filter.StreamFilter` if the queue is a stream, or else
-    None."""
+    """Attach a consumer. Its deliveries may arrive before the answer, which is a
+    :class:`~arneb_amqp.routing.stream_filter.StreamFilter` if the queue is a stream, else None."""
 
     consumer: ConsumerId
     wanted: Consumption
@@ -174,8 +169,8 @@ class Cancel(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Get(Awaited):
-    """Pull one message. ``consumer`` names who is to hold it; the same for all of a queue.
-    RequestDone by :class:`~arneb_amqp.session.events.Pulled` or None."""
+    """Pull one message. ``consumer`` is the holder, the same for all pulls from a queue.
+    RequestDone with :class:`~arneb_amqp.session.events.Pulled` or None."""
 
     consumer: ConsumerId
     queue: str
@@ -184,19 +179,19 @@ class Get(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Awaited):
-    """A transaction: all of it becomes durable or nothing does."""
+    """Commit a transaction: all of it becomes durable or none of it."""
 
     appends: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
     delayed: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
-    """Messages that exchanges keep."""
+    """Messages that exchanges delay."""
     acknowledged: Sequence[Settled] = ()
     published_ms: int = 0
-    """The messages come into their queues now, and so their times begin now."""
+    """When the messages enter their queues, which is when their times to live begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave(Awaited):
-    """Detach these consumers; what they hold goes back. Auto-delete queues may go."""
+    """Detach these consumers and requeue what they hold. Auto-delete queues may be deleted."""
 
     consumers: tuple[ConsumerId, ...]
 
@@ -221,7 +216,7 @@ Request = (
     | Leave
     | EndConnection
 )
-"""Everything that is answered by one event; :class:`Awaited` is what they have in common."""
+"""Every effect that is answered by one event; :class:`Awaited` is what they have in common."""
 
 Effect = Append | Acknowledge | Reject | Release | Wake | Disconnect | Request
-"""Everything that :meth:`ConnectionSession.take_effects` may hold."""
+"""Every effect that :meth:`ConnectionSession.take_effects` may return."""

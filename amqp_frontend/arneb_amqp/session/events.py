@@ -1,4 +1,4 @@
-"""Events: how the world answers a session's effects, as data."""
+"""Events: answers to a session's effects, and what else happens to it, as data."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class RequestDone:
-    """The request is done; ``value`` is what its effect's docstring says."""
+    """The request is done; its effect's docstring says what ``value`` is."""
 
     value: object = None
 
@@ -34,26 +34,26 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerClosed:
-    """The queue of a consumer is gone, and with it everything in flight there."""
+    """A consumer's queue is gone, and with it everything in flight there."""
 
     consumer: ConsumerId
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmsChanged:
-    """The broker runs short of these, and of nothing else."""
+    """The broker is short of exactly these resources."""
 
     short: Short
 
 
 @dataclass(frozen=True, slots=True)
 class AccessChanged:
-    """What somebody may do is not what it was."""
+    """Permissions have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The connection is to end: the broker stops, or somebody wants it."""
+    """The connection must end: the broker stops, or an operator asked for it."""
 
     reason: str = "broker forced connection closure with reason 'shutdown'"
 
@@ -69,7 +69,7 @@ Event = (
 )
 
 
-# What requests are answered with.
+# The values of RequestDone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class QueueDeclared:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A message that ``basic.get`` got, and how many are left."""
+    """A message pulled by ``basic.get``, and how many are left."""
 
     run: Deliveries
     message_count: int
     owner: ConsumerId
-    """The attachment that has it in flight."""
+    """The attachment that has the message in flight."""

@@ -1,4 +1,4 @@
-"""The output: everything that one wake-up wants to send, to be written once."""
+"""The output: everything one wake-up sends, to be written at once."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from arneb_amqp.wire.methods import encode_method
 
 
 class Output:
-    """Encoded frames in the order of the wire; ``size`` is their bytes."""
+    """Encoded frames in wire order; ``size`` is their bytes."""
 
     __slots__ = ("_chunks", "_muted", "size")
 
@@ -27,23 +27,23 @@ class Output:
             self._put((encode_method(channel, command),))
 
     def send_chunks(self, chunks: Iterable[bytes]) -> None:
-        """Queue encoded frames of a channel, or of none."""
+        """Queue encoded frames of a channel, or heartbeats."""
         if not self._muted:
             self._put(chunks)
 
     def mute_channels(self) -> None:
-        """The connection closes: nothing but methods of the connection may follow."""
+        """Drop further output of channels: only methods of the connection may follow its close."""
         self._muted = True
 
     def drain(self) -> bytes:
-        """Everything queued since the last call."""
+        """Return everything queued since the last call."""
         data = b"".join(self._chunks)
         self._chunks.clear()
         self.size = 0
         return data
 
     def _put(self, chunks: Iterable[bytes]) -> None:
-        # Joined here: that costs less than to ask each of thousands of chunks for its size.
+        # Joining here costs less than asking each of thousands of chunks for its size.
         data = b"".join(chunks)
         self._chunks.append(data)
         self.size += len(data)

@@ -1,9 +1,8 @@
-"""Rights: what the user of a connection may do in its vhost, remembered until that may change.
+"""Rights: what a connection's user may do in its vhost, remembered until permissions change.
 
-The rule: nothing is done before it was asked for here, and nothing that was refused is remembered,
-for it ends a channel. What may be published to is remembered by the name of the exchange, so that a
-run of messages costs one look into a set; :meth:`Rights.forget` is called at once when somebody's
-access changes.
+The rule: nothing is done before it was checked here. Refusals are not remembered, for they end a
+channel. Rights to publish are remembered by exchange name, so a run of messages costs one look into
+a set; :meth:`Rights.forget` is called at once when permissions change.
 """
 
 from collections.abc import Iterable
@@ -24,17 +23,18 @@ from arneb_amqp.wire.route import join_route
 from arneb_core.access.principals import Kind, Principal, Question
 
 DEFAULT_EXCHANGE_NAME: Final = "amq.default"
-"""What the exchange without a name is called in permissions, and in refusals."""
+"""The default exchange's name in permissions and in refusals."""
 
 IMPERSONATOR: Final = "impersonator"
-"""The tag of users who may publish in the name of others."""
+"""The tag of users who may publish in another user's name."""
 
 REMEMBERED_MAX: Final = 1_000
-"""Verdicts of a connection; routing keys may be unique to each message."""
+"""Verdicts remembered by a connection: bounded because routing keys may be unique to each
+message."""
 
 
 class Unsettled(Exception):
-    """Whether something is allowed must be found out elsewhere first; nothing is done yet."""
+    """The verdict must be fetched first; nothing is done yet."""
 
     def __init__(self, question: Question) -> None:
         super().__init__(question)
@@ -42,7 +42,7 @@ class Unsettled(Exception):
 
 
 class Published(Protocol):
-    """Where a message is published to."""
+    """The exchange and routing key of a publish."""
 
     @property
     def exchange(self) -> str: ...
@@ -54,8 +54,8 @@ class Published(Protocol):
 class Rights:
     """What one connection may do.
 
-    Invariant: ``writable`` has exchanges to which anything may be published, by any routing key,
-    and ``keyed`` exchanges with keys by which it may, as they come.
+    Invariant: ``writable`` has the exchanges to which any routing key may be published, and
+    ``keyed`` has encoded routes (exchange and key) that are allowed one by one.
     """
 
     __slots__ = ("_allowed", "keyed", "principal", "vhost", "writable")
@@ -71,7 +71,7 @@ class Rights:
         return f"<Rights of {self.principal.name!r} in {self.vhost!r}>"
 
     def check_user_id(self, user: str) -> None:
-        """Something is published in the name of ``user``. Raises 406 for that of another one."""
+        """Check a publish in the name of ``user``. Raises 406 if that is someone else."""
         name = self.principal.name
         if user != name and IMPERSONATOR not in self.principal.tags:
             raise precondition_failed(
@@ -79,13 +79,13 @@ class Rights:
             )
 
     def forget(self) -> None:
-        """Somebody's access has changed."""
+        """Forget all verdicts: permissions have changed."""
         self.writable.clear()
         self.keyed.clear()
         self._allowed.clear()
 
     def require(self, questions: Iterable[Question]) -> None:
-        """Raises 403 for the first that is not allowed, and :class:`Unsettled`."""
+        """Raises 403 for the first right that is refused, or :class:`Unsettled`."""
         for question in questions:
             if question not in self._allowed:
                 self._require(named(question))
@@ -95,8 +95,8 @@ class Rights:
                     self._allowed.add(question)
 
     def require_publish(self, route: Published, vhost: RuledVhost) -> None:
-        """Something is published by that route. Raises as :meth:`require`; else the exchange is
-        remembered, or with its key if keys are looked at there."""
+        """Check a publish by ``route``. Raises as :meth:`require` does; if allowed, remembers the
+        exchange, or the exchange and key where keys are limited."""
         asked = tuple(questions(Basic.Publish, Asked(route, vhost, limits_keys=self.limits_keys)))
         self.require(asked)
         if not self.principal.verdicts.may_be_kept:
@@ -109,7 +109,7 @@ class Rights:
             self.keyed.add(join_route(route.exchange, route.routing_key))
 
     def limits_keys(self, exchange: str) -> bool:
-        """Routing keys are looked at if that is a topic exchange."""
+        """Whether routing keys are checked when ``exchange`` is a topic exchange."""
         return self.principal.verdicts.limits_keys(self.vhost, exchange)
 
     def _require(self, question: Question) -> None:
@@ -121,7 +121,7 @@ class Rights:
 
 
 def named(question: Question) -> Question:
-    """The same with the name under which the default exchange is known in permissions."""
+    """The question with the default exchange's name as permissions have it."""
     if question.kind is Kind.EXCHANGE and question.name == DEFAULT_EXCHANGE:
         return Question(question.right, Kind.EXCHANGE, DEFAULT_EXCHANGE_NAME)
     return question
@@ -140,26 +140,26 @@ def refusal(question: Question, vhost: str, user: str) -> AmqpError:
 
 
 class _Nothing:
-    """What a client may do before it is authenticated."""
+    """The verdicts for a client that is not authenticated: everything is refused."""
 
     may_be_kept = False
 
     def may(self, vhost: str, question: Question) -> bool:
-        """Nothing."""
+        """Refuse."""
         return False
 
     def limits_keys(self, vhost: str, exchange: str) -> bool:
-        """And with no key."""
+        """Check keys, too."""
         return True
 
     async def ask(self, vhost: str, question: Question) -> None:
-        """It is known."""
+        """Do nothing: the verdict is known."""
 
     async def renew(self, user: str, secret: str) -> None:
-        """Nor is anything said."""
+        """Do nothing."""
 
     async def admits(self, vhost: str, address: str) -> bool:
-        """Nowhere."""
+        """Refuse."""
         return False
 
 

@@ -1,8 +1,8 @@
-"""Rules: which rights each method of AMQP needs, all of them in one table.
+"""Rules: the rights that each AMQP method needs, in one table.
 
-The rule: no method is handled that has no row, and a row without needs says why it has none. The
-needs of a row are asked for in its order, which is RabbitMQ's, so that the error is the same; one
-that does not apply names nothing. Whoever changes what a method does changes its row.
+The rule: a method without a row is not handled, and a row without needs says why it has none. Needs
+are checked in the order of the row, which is RabbitMQ's, so the error is the same; a need that does
+not apply names nothing. Whoever changes what a method does changes its row.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ TOPIC: Final = "topic"
 
 
 class RuledVhost(Protocol):
-    """A vhost, as far as rules look at it."""
+    """A vhost, as much of it as rules need."""
 
     @property
     def router(self) -> Router:
@@ -36,24 +36,24 @@ class RuledVhost(Protocol):
         ...
 
     def has_queue(self, name: str) -> bool:
-        """A queue of that name was declared."""
+        """Whether a queue of that name is declared."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A method, its names expanded, or whatever has its names; and what it is about."""
+    """A method with its names expanded, or an object with the same names; and its context."""
 
     method: Any
     vhost: RuledVhost
     queue: str = ""
-    """That is declared: its own name, or the one that the broker gives it."""
+    """The queue being declared: the name given, or the one the broker generates."""
     limits_keys: Callable[[str], bool] = lambda _: True
-    """As of :class:`.Rights`."""
+    """See :meth:`.Rights.limits_keys`."""
 
 
 Named = Callable[[Asked], str | None]
-"""What a right is needed on; None = it is not needed now."""
+"""Returns the name a right is needed on; None = not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,16 @@ class Rule:
 
 
 def questions(kind: type[Command], asked: Asked) -> Iterator[Question]:
-    """What must be allowed before a method of that kind is carried out. Raises :class:`KeyError`
-    for one without a row, 403 for the default exchange where it is out of bounds, and 503 for an
-    exchange of a type that there is not: RabbitMQ looks at both before it looks at rights."""
+    """Yield what must be allowed before a method of that kind is carried out. Raises
+    :class:`KeyError` for a method without a row, and 403 for the default exchange where it may not
+    be used."""
     for need in RULES[kind].needs:
         name = need.name(asked)
         if name is not None:
             yield Question(need.right, need.kind, name, need.routing_key(asked))
 
 
-# What rights are needed on.
+# The names on which rights are needed.
 
 
 def _exchange(asked: Asked) -> str | None:
@@ -111,7 +111,7 @@ def _alternate(asked: Asked) -> str | None:
     if method.passive or method.exchange in asked.vhost.router.exchanges:
         return None
     if method.exchange.startswith(RESERVED_PREFIX):
-        return None  # it is refused all the same
+        return None  # it is refused anyway
     return _text(method.arguments, ALTERNATE_EXCHANGE)
 
 

@@ -1,8 +1,8 @@
 """A transaction: what a channel in transactional mode has published and answered so far.
 
-The rule: nothing of it reaches the core before ``tx.commit``, and then all of it does in one
-unit; ``tx.rollback`` forgets the publishes and puts the answers back. What the transactions of one
-connection hold has a bound.
+The rule: nothing of it reaches the core before ``tx.commit``, which then commits all of it in one
+unit; ``tx.rollback`` forgets the publishes and restores the answered deliveries. The transactions
+of one connection are bounded in bytes.
 """
 
 from collections import deque
@@ -15,16 +15,16 @@ from arneb_amqp.session.deliveries import ConsumerId, Pending, Settled
 from arneb_amqp.session.effects import Commit
 
 ITEM_BYTES: Final = 512
-"""What a message or an answer counts for beside its octets. It takes less than half of that here
+"""Counted for a message or an answer besides its octets. It takes less than half of that here
 (objects, lists), and about as much again in the commit, which is one whatever is in it."""
 
 
 class TransactionBytes:
-    """What the open transactions of one connection hold. RabbitMQ has no such bound, so one peer
-    can make it hold whatever it sends.
+    """The bytes held by the open transactions of one connection. RabbitMQ has no such bound, so one
+    client can make it hold whatever it sends.
 
-    Invariant: ``held`` is not above ``most``, unless a single message is all that is held: there is
-    room for one of any size.
+    Invariant: ``held`` is at most ``most``, unless a single message is all that is held: one
+    message of any size fits.
     """
 
     __slots__ = ("held", "most")
@@ -37,7 +37,7 @@ class TransactionBytes:
         return f"<TransactionBytes {self.held} of {self.most}>"
 
     def hold(self, size: int) -> None:
-        """Count ``size`` octets more. Raises 506 when those are too many."""
+        """Count ``size`` more octets. Raises 506 when they exceed the bound."""
         wanted = self.held + size
         if wanted > self.most and self.held:
             raise resource_error(
@@ -48,7 +48,7 @@ class TransactionBytes:
 
 
 class Answer(Enum):
-    """What a client says to a delivery."""
+    """A client's answer to a delivery."""
 
     ACKNOWLEDGE = "done"
     RELEASE = "again"
@@ -58,7 +58,7 @@ class Answer(Enum):
 class Transaction:
     """One transaction of one channel; a new one begins when it ends.
 
-    Invariant: ``_size`` is what it counts for in ``_held``.
+    Invariant: ``_size`` is this transaction's share of ``_held``.
     """
 
     __slots__ = (
@@ -77,48 +77,48 @@ class Transaction:
         self._appends: list[tuple[tuple[str, ...], list[bytes]]] = []
         self._delayed: list[tuple[tuple[str, ...], list[bytes]]] = []
         self.mandatory: deque[tuple[tuple[str, ...], bytes]] = deque()
-        """Mandatory messages and the queues they are for; with none, as they are sent back."""
+        """Mandatory messages with their queues; without queues, as the encoded ``basic.return``."""
         self.answers: dict[Answer, dict[ConsumerId, Settled]] = {each: {} for each in Answer}
-        """By consumer, so that there are few of them however many methods they came by."""
+        """By consumer: few objects, however many methods brought the answers."""
         self.pending: deque[Pending] = deque()
-        """What a rollback gives back to the channel."""
+        """The deliveries that a rollback restores to the channel."""
 
     def __repr__(self) -> str:
         return f"<Transaction of {self._size} bytes, {len(self.pending)} answers>"
 
     @property
     def messages(self) -> int:
-        """How many were published in it."""
+        """The number of messages published in it."""
         return sum(len(entries) for _, entries in (*self._appends, *self._delayed))
 
     def publish(self, queues: tuple[str, ...], entries: list[bytes]) -> None:
-        """Add messages for ``queues``. Raises 506, as all that adds something."""
+        """Add messages for ``queues``. Raises 506, as everything that adds does."""
         if not queues:
             return
         self._hold(sum(map(len, entries)), len(entries))
         _extend(self._appends, queues, entries)
 
     def delay(self, exchanges: tuple[str, ...], entry: bytes) -> None:
-        """Add a message that ``exchanges`` keep."""
+        """Add a message that ``exchanges`` delay."""
         self._hold(len(entry))
         _extend(self._delayed, exchanges, [entry])
 
     def give_back(self, chunks: list[bytes]) -> None:
-        """Add a ``basic.return``, encoded already: not all of them at once when it is committed."""
+        """Add a ``basic.return``, encoded now so that the commit need not encode all of them."""
         self._hold(sum(map(len, chunks)))
         self.mandatory.append(((), b"".join(chunks)))
 
     def require(self, queues: tuple[str, ...], entry: bytes) -> None:
-        """Add that one of ``queues`` must be there at the commit for the message published last."""
+        """Require that one of ``queues`` exists at the commit, for the last published message."""
         self._hold(0)
         self.mandatory.append((queues, entry))
 
     def expect(self, answers: int) -> None:
-        """Make room for answers to so many deliveries."""
+        """Reserve room for answers to ``answers`` deliveries."""
         self._hold(0, answers)
 
     def settle(self, settled: Sequence[Settled], pending: list[Pending], answer: Answer) -> None:
-        """Add answers, for which :meth:`expect` was asked."""
+        """Add answers for which :meth:`expect` reserved room."""
         answers = self.answers[answer]
         for each in settled:
             before = answers.setdefault(each.consumer, each)
@@ -127,12 +127,12 @@ class Transaction:
         self.pending += pending
 
     def commit(self, now_ms: int) -> Commit:
-        """The request that makes it durable."""
+        """Return the request that makes it durable."""
         acknowledged = list(self.answers[Answer.ACKNOWLEDGE].values())
         return Commit(self._appends, self._delayed, acknowledged, now_ms)
 
     def end(self) -> None:
-        """It is committed, rolled back or dropped with its channel, and holds nothing more."""
+        """Release what it held: it is committed, rolled back or dropped with its channel."""
         self._held.held -= self._size
         self._size = 0
 

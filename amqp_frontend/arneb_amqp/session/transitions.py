@@ -10,7 +10,7 @@ from typing import Final
 
 
 class ConnectionState(Enum):
-    """Where a connection stands. The values are RabbitMQ's words for error texts."""
+    """The state of a connection. The values are RabbitMQ's words in error texts."""
 
     AWAITING_HEADER = "handshake"
     STARTING = "starting"
@@ -40,7 +40,7 @@ class ConnectionInput(Enum):
 
 
 class ChannelState(Enum):
-    """Where a channel stands. One that is not open has no object."""
+    """The state of a channel. A channel that is not open has no object."""
 
     OPEN = "running"
     CLOSING = "closing"
@@ -70,7 +70,7 @@ CONNECTION_MOVES: Final[Mapping[tuple[ConnectionState, ConnectionInput], Connect
     (_S.OPENING, _I.OPEN): _S.OPEN,
     (_S.OPEN, _I.WORK): _S.OPEN,
     (_S.OPEN, _I.PEER_CLOSE): _S.CLOSED,
-    # Whoever has not logged in yet is told nothing but that the login failed.
+    # A client that has not logged in yet is told nothing but that the login failed.
     (_S.STARTING, _I.FAIL): _S.CLOSING,
     (_S.TUNING, _I.FAIL): _S.CLOSING,
     (_S.OPENING, _I.FAIL): _S.CLOSING,
@@ -98,7 +98,7 @@ CHANNEL_MOVES: Final[Mapping[tuple[ChannelState, ChannelInput], ChannelState]] =
 
 
 def next_state(state: ConnectionState, happened: ConnectionInput) -> ConnectionState:
-    """Where ``happened`` leads. Raises :class:`IllegalMoveError`."""
+    """Return the state after ``happened``. Raises :class:`IllegalMoveError`."""
     try:
         return CONNECTION_MOVES[state, happened]
     except KeyError:
@@ -106,7 +106,7 @@ def next_state(state: ConnectionState, happened: ConnectionInput) -> ConnectionS
 
 
 def next_channel_state(state: ChannelState, happened: ChannelInput) -> ChannelState:
-    """Where ``happened`` leads. Raises :class:`IllegalMoveError`."""
+    """Return the state after ``happened``. Raises :class:`IllegalMoveError`."""
     try:
         return CHANNEL_MOVES[state, happened]
     except KeyError:

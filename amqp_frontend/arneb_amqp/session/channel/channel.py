@@ -1,9 +1,8 @@
-"""A channel: takes methods, does what they say, or closes with the error they deserve.
+"""A channel: carries out the client's methods, or closes with the error they deserve.
 
-The rule: this module knows the methods; declaring, publishing and delivering have modules of
-their own.
-An :class:`~arneb_amqp.errors.AmqpError` raised while a method is handled closes what the
-method belongs to, so every check here is a plain ``raise``.
+The rule: this module knows the methods; declaring, publishing and delivering have modules of their
+own. An :class:`~arneb_amqp.errors.AmqpError` raised while a method is handled closes the channel or
+connection, so every check here is a plain ``raise``.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,14 +44,14 @@ from arneb_amqp.wire.tables import Table
 class Channel:
     """One channel of a connection.
 
-    Its halves are made when they are first asked for: together they are 1.5 KiB, and of 100,000
-    channels that had declared something, or set a limit, 140 MiB stayed when they were closed.
-    They are slots that are empty until then, so that a run of publishes or of acknowledgements
-    costs no call to find them.
+    The publisher and the deliverer are made at first use: together they are 1.5 KiB, and after
+    100,000 channels that had only declared something or set a limit, 140 MiB stayed with the
+    process. Their slots are empty until then, so a run of publishes or acknowledgements finds them
+    without a call.
 
     Invariants: when ``state`` is not OPEN the channel has no consumers and nothing unanswered;
-    ``_publisher`` and ``_deliverer`` are ``publisher`` and ``deliverer``, or None while those
-    slots are empty; ``_prefetch`` and ``_limit`` are what the deliverer begins with.
+    ``_publisher`` and ``_deliverer`` are ``publisher`` and ``deliverer``, or None while those slots
+    are empty; ``_prefetch`` and ``_limit`` are the deliverer's initial limits.
     """
 
     __slots__ = (
@@ -91,7 +90,7 @@ class Channel:
     if not TYPE_CHECKING:  # else any name would be an attribute
 
         def __getattr__(self, name: str) -> Publisher | Deliverer:
-            """Called for an empty slot: make that half."""
+            """Fill an empty slot with its half."""
             if name not in _HALVES:
                 raise AttributeError(f"expected an attribute of a channel, got '{name}'")
             if self._reply_to is None:
@@ -105,29 +104,29 @@ class Channel:
 
     @property
     def halves(self) -> tuple[Publisher | None, Deliverer | None]:
-        """Those that there are; nobody who only looks makes one."""
+        """The publisher and the deliverer, if they exist: looking makes none."""
         return self._publisher, self._deliverer
 
     @property
     def limits(self) -> tuple[int, int]:
-        """What ``basic.qos`` has set, for consumers to come and for all together."""
+        """The limits that ``basic.qos`` has set: for each later consumer, and for all together."""
         if self._deliverer is None:
             return self._prefetch, self._limit
         return self._deliverer.prefetch, self._deliverer.window.limit
 
-    # Hot items. Each is dropped while the channel is closing, as everything is.
+    # Hot items. Like everything else, they are dropped while the channel is closing.
 
     def publish(self, item: Publish) -> None:
-        """A publish that must be looked at."""
+        """Handle a publish that must be inspected."""
         if self.state is ChannelState.OPEN:
             self.publisher.publish(item)
 
     def ack(self, item: Ack) -> None:
-        """A cumulative ack."""
+        """Handle an ack, cumulative or single."""
         if self.state is not ChannelState.OPEN:
             return
         if item.multiple:
-            # All is what is unanswered now, and not what comes while others have their turn.
+            # Tag 0 means all that is unanswered now, not what is delivered before the next turn.
             tag = item.tag or self.deliverer.unacked.last
             try:
                 self.deliverer.acknowledge_through(tag, self.publisher.transaction)
@@ -137,7 +136,7 @@ class Channel:
             self.deliverer.acknowledge((item.tag,), self.publisher.transaction)
 
     def handle(self, method: Command) -> None:
-        """Any other method."""
+        """Handle any other method."""
         if isinstance(method, Methods.Close):
             self._closed_by_peer()
         elif isinstance(method, Methods.CloseOk) and self.state is ChannelState.CLOSING:
@@ -148,7 +147,7 @@ class Channel:
             self._do(method)
 
     def _require(self, method: Command) -> None:
-        """Raises what its rule says; nothing is done yet."""
+        """Raises if a right that the method needs is missing; nothing is done yet."""
         asked = Asked(method, self._vhost)
         self._context.rights.require(questions(type(method), asked))
 
@@ -165,7 +164,7 @@ class Channel:
         return self._declarer
 
     def fail(self, error: AmqpError) -> None:
-        """Close the channel with ``error``; all it holds goes back."""
+        """Close the channel with ``error`` and requeue all it holds."""
         if self.state is not ChannelState.OPEN:
             return
         self._end_halves()
@@ -174,7 +173,7 @@ class Channel:
         self._context.ask(self._leave(), lambda _: None)
 
     def end(self) -> None:
-        """The connection ends, and the channel with it."""
+        """End the channel with its connection."""
         self._end_halves()
         self.state = ChannelState.CLOSED
         self._leave()
@@ -203,7 +202,7 @@ class Channel:
         self.state = next_channel_state(self.state, happened)
 
     def _send(self, kind: type[Command], **fields: object) -> None:
-        """Send a method, unless the channel is closing: what was asked before is answered late."""
+        """Send a method, unless the channel is closing and the answer comes too late."""
         if self.state is ChannelState.OPEN:
             self._context.output.send(self.id, make(kind, **fields))
 
@@ -227,7 +226,7 @@ class Channel:
         if method.prefetch_size:
             raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
         count = method.prefetch_count
-        # As in RabbitMQ: each consumer's sets the limit of later ones and lifts the channel's.
+        # As in RabbitMQ: a limit a consumer is for later consumers, and lifts the channel's.
         self._prefetch, self._limit = (self._prefetch, count) if method.global_ else (count, 0)
         if self._deliverer is not None:
             self._deliverer.limit_to(self._prefetch, self._limit)
@@ -238,7 +237,7 @@ class Channel:
         if 0 <= most <= len(self.deliverer.consumers):
             raise not_allowed(f"reached maximum ({most}) of consumers per channel")
         method.queue = queue = self._declaring().expanded(method.queue)
-        if method.consumer_tag not in self.deliverer.consumers:  # else that is what is wrong
+        if method.consumer_tag not in self.deliverer.consumers:  # else the reused tag is the error
             self._require(method)
         consumer, request = self.deliverer.begin(
             method.consumer_tag, queue, no_ack=method.no_ack,
@@ -285,7 +284,8 @@ class Channel:
 
     def _nack(self, method: Basic.Nack) -> None:
         if method.multiple and not method.delivery_tag:
-            # All that is unanswered now; after a pause it is this method that comes again.
+            # Tag 0 means all that is unanswered now: this same method is handled again after a
+            # pause.
             method.delivery_tag = self.deliverer.unacked.last
         self.deliverer.reject(
             method.delivery_tag, self.publisher.transaction,
@@ -356,12 +356,12 @@ class Channel:
             self._deliverer.check_ack_timeouts(now, timeout_s)
 
     def orphaned(self, owner: ConsumerId) -> None:
-        """The queue of a consumer, perhaps one of this channel, is gone."""
+        """Note that the queue of a consumer, perhaps of another channel, is gone."""
         if self._deliverer is not None:
             self._deliverer.orphaned(owner)
 
     def consumer_closed(self, id_: ConsumerId) -> None:
-        """The queue of a consumer went away."""
+        """Remove a consumer whose queue is gone, and tell the client if it asked for that."""
         for consumer in list(self.deliverer.consumers.values()):
             if consumer.id == id_:
                 self.deliverer.remove(consumer)
@@ -373,7 +373,7 @@ _HALVES: Final = {"publisher": Publisher, "deliverer": Deliverer}
 
 
 def _table(arguments: object) -> Table:
-    """The decoder's tables are ours, whatever pamqp's annotations say."""
+    """The decoder yields our tables, whatever pamqp's annotations say."""
     return cast("Table", arguments)
 
 

@@ -1,7 +1,7 @@
 """Declaring: the methods of the exchange and queue classes, on one channel.
 
-The rule: the topology does the work; here names are expanded as RabbitMQ expands them, and the
-answers are sent that the client waits for.
+The rule: the topology does the work; this module expands names as RabbitMQ does and sends the
+answers that the client waits for.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,32 +32,32 @@ class Declarer:
         self._send = send
         self._last_queue = ""
         self._late: list[str] | None = None
-        """Consumers to be told after the ``queue.delete-ok`` that is due. Clients wait for that,
-        and some fail when they hear of the end of a consumer in between."""
+        """Consumers whose cancellation is sent after the pending ``queue.delete-ok``. Clients wait
+        for that, and some fail when a ``basic.cancel`` comes first."""
 
     def __repr__(self) -> str:
         return f"<Declarer, last of {self._last_queue!r}>"
 
     def expanded(self, queue: str) -> str:
-        """An empty name is the queue that was declared last on this channel. Raises 404."""
+        """Expand an empty name to the queue declared last on this channel. Raises 404."""
         if not queue and not self._last_queue:
             raise not_found("no previously declared queue")
         return queue or self._last_queue
 
     def consumer_closed(self, tag: str) -> None:
-        """The queue of a consumer went away, and the client wants to know."""
+        """Tell the client that a consumer's queue is gone."""
         if self._late is None:
             self._send(Basic.Cancel, consumer_tag=tag, nowait=True)
         else:
             self._late.append(tag)
 
     def end(self) -> None:
-        """The channel is not open any more, and says nothing more. It is not referred to from here
-        then: it would be a cycle, which only a collection of everything finds once it is old."""
+        """Drop the reference to a channel that is not open any more: the cycle would stay until a
+        full garbage collection."""
         self._send = _say_nothing
 
     def handle(self, method: Command) -> bool:
-        """Do what the method says; False when it is of another class."""
+        """Carry out the method; False when it is of another class."""
         handler = _HANDLERS.get(type(method))
         if handler is None:
             return False
@@ -135,11 +135,11 @@ class Declarer:
 
 
 def _say_nothing(kind: type[Command], **fields: object) -> None:
-    """The channel is not open any more."""
+    """Send nothing: the channel is not open any more."""
 
 
 def _stripped(name: str) -> str:
-    """RabbitMQ takes line ends out of names."""
+    """Remove line ends, as RabbitMQ does."""
     return name.replace("\r", "").replace("\n", "")
 
 

@@ -1,7 +1,7 @@
-"""An admission: what is known of a client that has shaken hands and asked for a vhost.
+"""An admission: a client whose handshake is done and who has asked for a vhost.
 
-The rule: it is all that a session needs to go on with a client whose handshake another session has
-had, perhaps in another process: who it is, what was agreed on, and where it wants to go.
+The rule: it holds all that a session needs to continue with a client after another session's
+handshake, perhaps in another process: its user, the agreed terms and its vhost.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from arneb_amqp.wire.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a connection and its client have agreed on."""
+    """The terms that a connection and its client have agreed on."""
 
     client_properties: Table
     mechanism: str
@@ -22,10 +22,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who comes, on which terms, and where to."""
+    """The client's user, terms and vhost."""
 
     user: str
     secret: str | None = field(repr=False)
-    """What must be shown again by whoever asks for verdicts: a token. None: the name is enough."""
+    """The token that must be presented again to obtain verdicts; None: the name is enough."""
     terms: Terms
     vhost: str

@@ -1,9 +1,9 @@
 """The channels of one connection, by number.
 
-The rule: a channel is made when it is first used. Clients open more than they need (a pool, one a
-thread), and a channel with all that it may ever need is 2 KiB in some twenty objects: of 100,000
-that were open and never used, 160 MiB stayed with the process when they were closed. Used or not,
-each is counted for its user until it is closed.
+The rule: a channel object is made at its first use. Clients open more channels than they need (a
+pool, one a thread), and a complete channel is 2 KiB in some twenty objects: after 100,000 that were
+open and never used, 160 MiB stayed with the process. Used or not, each is counted for its user
+until it is closed.
 """
 
 from collections.abc import Collection
@@ -15,10 +15,10 @@ from arneb_amqp.wire.constants import ChannelId
 
 
 class Channels:
-    """Those that are open.
+    """The open channels of a connection.
 
-    Invariant: a number is in ``used`` or in ``_unused``, and never in both; as many as they are
-    together are counted for ``_user``.
+    Invariant: no number is in both ``used`` and ``_unused``; together they are counted for
+    ``_user``.
     """
 
     __slots__ = ("_counts", "_unused", "_user", "used")
@@ -40,11 +40,11 @@ class Channels:
 
     @property
     def unused(self) -> Collection[ChannelId]:
-        """Those that are open and were never used."""
+        """The open channels that were never used."""
         return self._unused
 
     def check_count(self, limit: int) -> None:
-        """Raises 530 when there may be no more, in the words for a number that is not open."""
+        """Raises 530 at the limit, worded for a channel number that is not open."""
         if limit and len(self) >= limit:
             raise not_allowed(
                 f"number of channels opened ({len(self)}) has reached the negotiated channel_max "
@@ -53,8 +53,7 @@ class Channels:
             )
 
     def open(self, id_: ChannelId, user: str) -> None:
-        """There is a channel of that number now. Raises 530 when its user, or the node, may have
-        no more."""
+        """Open a channel. Raises 530 when its user, or the node, may have no more."""
         assert id_ not in self, f"channel {id_} is open"
         self._counts.opening(user, id_)
         self._user = user
@@ -63,7 +62,7 @@ class Channels:
     def first_used(
         self, id_: ChannelId, context: ChannelContext, vhost: VhostContext | None
     ) -> Channel | None:
-        """Make the channel, which is not in :attr:`used`; None when it is not open."""
+        """Make the object of a channel that is not in :attr:`used`; None when it is not open."""
         if id_ not in self._unused:
             return None
         assert vhost is not None, "channels come after connection.open"
@@ -72,12 +71,12 @@ class Channels:
         return channel
 
     def close(self, id_: ChannelId) -> None:
-        """The channel, which was used, is closed; an error may have ended all of them before."""
+        """Remove a used channel that was closed, unless an error has ended all channels before."""
         if self.used.pop(id_, None) is not None:
             self._counts.ended(self._user, (id_,))
 
     def fail(self, id_: ChannelId, error: AmqpError) -> bool:
-        """Close the channel with ``error``, if that belongs to it and to no more."""
+        """Close the channel with ``error`` if it is a channel error; False if it is not."""
         known = self.used.get(id_)
         if known is None or not isinstance(error, ChannelException):
             return False
@@ -85,7 +84,7 @@ class Channels:
         return True
 
     def end(self) -> None:
-        """All end at once."""
+        """End all channels at once."""
         for channel in self.used.values():
             channel.end()
         if len(self):

@@ -1,4 +1,4 @@
-"""The handshake: who may log in, and which limits both sides keep.
+"""The handshake: how a client logs in, and the limits both sides keep.
 
 Pure functions of the client's methods; :mod:`arneb_amqp.session.connection.session` calls them in
 order and moves the state.
@@ -37,11 +37,11 @@ from arneb_amqp.wire.tables import (
 
 PRODUCT: Final = "RabbitMQ"
 VERSION: Final = "3.13.7"
-"""Clients change their behaviour on product and version; these name the one that we have."""
+"""Clients adapt to product and version; these name the behaviour implemented here."""
 
 BY_PASSWORD: Final = ("PLAIN", "AMQPLAIN")
 EXTERNAL: Final = "EXTERNAL"
-"""The client has shown a certificate, and is the user that it names."""
+"""The client's certificate names the user."""
 LOCALES: Final = "en_US"
 
 CHANNEL_MAX_MIN: Final = 1
@@ -61,19 +61,19 @@ CAPABILITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What ``connection.start-ok`` says of the client."""
+    """What ``connection.start-ok`` says about the client."""
 
     cancel_notify: bool = False
     blocked_notify: bool = False
     failure_notify: bool = False
-    """It wants to be told of a failed login; else it hears nothing, and the socket is closed."""
+    """Whether it wants to be told of a failed login; else the socket is closed without a word."""
     properties: Table = field(default_factory=dict)
-    """All that it says of itself."""
+    """All its client properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What both sides have agreed on; 0 is no limit, and no heartbeat."""
+    """The limits both sides have agreed on; 0 is no limit, and no heartbeat."""
 
     channel_max: int
     frame_bytes_max: int
@@ -103,7 +103,7 @@ def start(config: AmqpConfig, mechanisms: Sequence[str]) -> Connection.Start:
 
 
 def tune(config: AmqpConfig) -> Connection.Tune:
-    """What the broker offers."""
+    """The broker's offer of limits."""
     return make(
         Connection.Tune,
         channel_max=config.channel_max,
@@ -113,7 +113,7 @@ def tune(config: AmqpConfig) -> Connection.Tune:
 
 
 def introduced(properties: Table) -> Client:
-    """What the client says of itself."""
+    """Read the client's properties."""
     capabilities = lookup_table(properties, "capabilities")
     return Client(
         cancel_notify=lookup_bool(capabilities, "consumer_cancel_notify"),
@@ -124,7 +124,7 @@ def introduced(properties: Table) -> Client:
 
 
 def login_of(method: Connection.StartOk, mechanisms: Sequence[str]) -> LogIn:
-    """Who the client says it is. Raises 502 or 503 when that cannot even be read."""
+    """Read the client's login. Raises 502 or 503 when it is malformed."""
     mechanism, response = method.mechanism, cast("bytes", method.response)
     if mechanism not in mechanisms:
         raise command_invalid(f"unknown authentication mechanism '{mechanism}'")
@@ -137,7 +137,7 @@ def login_of(method: Connection.StartOk, mechanisms: Sequence[str]) -> LogIn:
 
 
 def login_refused(mechanism: str) -> AmqpError:
-    """403 in words that do not say why."""
+    """RabbitMQ's 403, which does not say why."""
     return access_refused(
         f"Login was refused using authentication mechanism {mechanism}. "
         "For details see the broker logfile.",

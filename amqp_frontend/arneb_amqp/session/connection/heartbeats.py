@@ -1,4 +1,4 @@
-"""Heartbeats: when to send one and when to give the peer up, by the clock of the caller."""
+"""Heartbeats: when to send one and when to give the peer up, by the caller's clock."""
 
 from enum import Enum
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 NEVER: Final = float("inf")
 
 MISSED_MAX: Final = 2
-"""4.2.7: a peer that has been silent for two intervals is gone."""
+"""4.2.7: a peer silent for two intervals is gone."""
 
 
 class Beat(Enum):
@@ -20,7 +20,7 @@ class Beat(Enum):
 class Heartbeats:
     """The heartbeat of one connection. Any traffic counts as a sign of life.
 
-    ``interval_s`` 0 is no heartbeat at all.
+    ``interval_s`` 0 means no heartbeats.
     """
 
     __slots__ = ("_received", "_sent", "interval_s")
@@ -34,21 +34,21 @@ class Heartbeats:
         return f"<Heartbeats every {self.interval_s} s>"
 
     def received(self, now: float) -> None:
-        """Something came from the peer."""
+        """Note traffic from the peer."""
         self._received = now
 
     def sent(self, now: float) -> None:
-        """Something went to the peer."""
+        """Note traffic to the peer."""
         self._sent = now
 
     def next_timer(self) -> float:
-        """When :meth:`check` has something to say at the earliest."""
+        """The earliest time at which :meth:`check` may have something to do."""
         if not self.interval_s:
             return NEVER
         return min(self._sent + self.interval_s / 2, self._received + self._timeout_s)
 
     def check(self, now: float) -> Beat:
-        """What is due."""
+        """Return what is due."""
         if not self.interval_s:
             return Beat.NOTHING
         if now >= self._received + self._timeout_s:

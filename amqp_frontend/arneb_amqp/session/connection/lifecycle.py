@@ -1,7 +1,7 @@
-"""The life of a connection: it shakes hands, stays alive, closes and ends.
+"""The life of a connection: handshake, heartbeats, close.
 
-The rule: this module knows the methods of the connection class and nothing of channels; what
-must end with the connection is ended by :meth:`Lifecycle.end_channels`.
+The rule: this module knows the methods of the connection class and nothing of channels;
+:meth:`Lifecycle.end_channels` ends whatever must end with the connection.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +52,7 @@ from arneb_core.access.principals import Principal
 from arneb_core.api.resource_alarms import Short
 
 SILENCE_S: Final = 3.0
-"""How long a client whose login failed hears nothing before it is cut, as from RabbitMQ."""
+"""How long a client hears nothing after a failed login before it is cut, as in RabbitMQ."""
 
 
 _DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
@@ -60,7 +60,7 @@ _DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A request that is not answered, and whom to blame if it is refused."""
+    """An unanswered request, and the channel and method to blame if it is refused."""
 
     then: Callable[[object], None]
     channel: ChannelId
@@ -68,10 +68,9 @@ class Waiting:
 
 
 class Lifecycle(ABC):
-    """What a connection is apart from its channels.
+    """A connection without its channels.
 
-    Invariant: ``waiting`` has one member for each request that was ordered and not answered,
-    in order.
+    Invariant: ``waiting`` has one member for each unanswered request, in order.
     """
 
     def __init__(self, broker: BrokerContext, now: float) -> None:
@@ -91,14 +90,14 @@ class Lifecycle(ABC):
         self.output = Output()
         self.waiting: deque[Waiting] = deque()
         self.current: tuple[ChannelId, tuple[int, int]] = (CHANNEL_ZERO, NO_METHOD)
-        """Channel and method of the input that is being handled."""
+        """Channel and method of the input being handled."""
         self.principal: Principal | None = None
         self.rights = NO_RIGHTS
         self.cancel_notify = False
         self.throttle = Throttle()
         self._client = handshake.Client()
         self._silent = ""
-        """Why a client that has failed to log in hears nothing until it is cut."""
+        """Why the login failed, while the client hears nothing until it is cut."""
         self._mechanism = ""
         self.frame_bytes_max = FRAME_BYTES_MIN
         self.channel_max = 0
@@ -106,11 +105,11 @@ class Lifecycle(ABC):
 
     @abstractmethod
     def end_channels(self) -> None:
-        """All channels end at once; input that is not handled yet is dropped."""
+        """End all channels at once and drop input that is not handled yet."""
 
     @property
     def terms(self) -> Terms:
-        """What it and its client have agreed on."""
+        """The terms agreed with the client."""
         return Terms(
             self._client.properties, self._mechanism, self.channel_max, self.frame_bytes_max,
             self._heartbeats.interval_s,
@@ -118,7 +117,7 @@ class Lifecycle(ABC):
 
     @property
     def consumers_max(self) -> int:
-        """Of one channel; negative = no limit."""
+        """The most consumers a channel may have; negative = no limit."""
         return self._config.channel_consumers_max
 
     def ask(self, request: Request, then: Callable[[object], None]) -> None:
@@ -128,17 +127,17 @@ class Lifecycle(ABC):
 
     @property
     def is_silent(self) -> bool:
-        """The client has failed to log in, is not read any more, and is not told."""
+        """Whether the client failed to log in, is no longer read, and is not told."""
         return bool(self._silent) and not self._disconnected
 
     # Time.
 
     def next_timer(self) -> float:
-        """When :meth:`handle_timer` should be called at the latest."""
+        """The latest time at which :meth:`handle_timer` should be called."""
         return NEVER if self._disconnected else min(self._deadline, self._heartbeats.next_timer())
 
     def handle_timer(self, now: float) -> None:
-        """Send a heartbeat, or give the peer up, if it is time to."""
+        """Send a heartbeat, or give the peer up, if that is due."""
         self.now = now
         if self._disconnected:
             return
@@ -157,25 +156,25 @@ class Lifecycle(ABC):
                 pass
 
     def received(self, now: float) -> None:
-        """Something came from the peer."""
+        """Note traffic from the peer."""
         self.now = now
         self._heartbeats.received(now)
 
     def sent(self, now: float) -> None:
-        """Something goes to the peer."""
+        """Note traffic to the peer."""
         self._heartbeats.sent(now)
 
     # Resource alarms.
 
     def block(self) -> None:
-        """The client publishes though something is short: no more of it is handled."""
-        # A client that is not read cannot show that it lives.
+        """Stop handling input: the client publishes while a resource is short."""
+        # A client that is not read cannot show that it is alive.
         self._heartbeats.received(NEVER)
         if self._client.blocked_notify:
             self.output.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
 
     def alarms_changed(self, short: Short) -> None:
-        """Something else is short now, or nothing."""
+        """Take the new set of short resources."""
         if self.throttle.change(short):
             self._heartbeats.received(self.now)
             if self._client.blocked_notify:
@@ -184,7 +183,7 @@ class Lifecycle(ABC):
     # Beginning.
 
     def receive_header(self, data: bytes | bytearray) -> bytes:
-        """Take the protocol header; what follows it."""
+        """Take the protocol header; return what follows it."""
         try:
             rest = self._header.receive(data)
         except BadProtocolHeader:
@@ -200,7 +199,7 @@ class Lifecycle(ABC):
         return rest
 
     def handle_method(self, method: Command) -> None:
-        """A method on channel 0."""
+        """Handle a method on channel 0."""
         happened, handler = _METHODS.get(type(method), _UNEXPECTED)
         if self.state in _DEAF:
             if happened is ConnectionInput.PEER_CLOSE:
@@ -215,7 +214,7 @@ class Lifecycle(ABC):
         handler(self, method)
 
     def unexpected(self) -> AmqpError:
-        """The error for a method that does not fit the state."""
+        """Return the error for a method that does not fit the state."""
         return channel_error(f"unexpected method in connection state {self.state.value}")
 
     def _introduced(self, properties: Table) -> None:
@@ -234,14 +233,14 @@ class Lifecycle(ABC):
         def logged_in(principal: object) -> None:
             assert isinstance(principal, Principal)
             self.principal = principal
-            # A client may go on to use what is offered before it has seen that we agree.
+            # A client may use the offered limits before it has seen that we agree.
             self.reader.frame_bytes_max = self._config.frame_bytes_max
             self.output.send(CHANNEL_ZERO, handshake.tune(self._config))
 
         self.ask(login, logged_in)
 
     def login_refused(self) -> None:
-        """The client is not who it says it is."""
+        """Refuse the login."""
         error = handshake.login_refused(self._mechanism)
         if self._client.failure_notify:
             self.fail(error)
@@ -249,7 +248,7 @@ class Lifecycle(ABC):
             self._fall_silent(error.explanation)
 
     def _fall_silent(self, reason: str) -> None:
-        """The login failed, and the client is not to hear of it: it is cut after a while."""
+        """Cut the client after a while, without telling it that the login failed."""
         self._silent = reason
         self._deadline = self.now + SILENCE_S
         self.waiting.append(Waiting(lambda _: None, *self.current))  # nothing more is handled
@@ -258,7 +257,7 @@ class Lifecycle(ABC):
         self._agreed(Limits(method.channel_max, method.frame_max, method.heartbeat))
 
     def _agreed(self, limits: Limits) -> None:
-        """These hold from now on. Raises 530 for one outside what is offered."""
+        """Adopt the agreed limits. Raises 530 for one outside the offer."""
         handshake.check(limits, self._config)
         self.channel_max = limits.channel_max
         self.frame_bytes_max = self.reader.frame_bytes_max = limits.frame_bytes_max
@@ -273,7 +272,7 @@ class Lifecycle(ABC):
         def entered(value: object) -> None:
             assert isinstance(value, Entered)
             if self.state is not ConnectionState.OPEN:
-                return  # somebody has ended it meanwhile
+                return  # it was ended meanwhile
             self.vhost, self.rights = value.vhost, value.rights
             self._deadline = NEVER
             self.output.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
@@ -281,8 +280,9 @@ class Lifecycle(ABC):
         self.ask(Enter(vhost, self.principal), entered)
 
     def take_over(self, admission: Admission) -> None:
-        """The client has shaken hands elsewhere, where it was told all but that its connection is
-        open. Who has let it in there is believed; what was agreed on must be possible here."""
+        """Take over a client whose handshake another session did, up to but excluding
+        ``connection.open-ok``. That session's authentication is trusted; the agreed limits are
+        checked here."""
         for happened in SHAKEN_HANDS:
             self._move(happened)
         terms = admission.terms
@@ -322,8 +322,8 @@ class Lifecycle(ABC):
 
         def ended(_: object) -> None:
             self.output.send(CHANNEL_ZERO, make(Connection.CloseOk))
-            # 1.4.2.11: the client closes the socket when it has read this. If ours were closed
-            # first, some clients would take their own goodbye for a broken connection.
+            # 1.4.2.11: the client closes the socket when it has read this. If ours closed first,
+            # some clients would take their own goodbye for a broken connection.
             self.cut("closed by the client", peer_first=True)
 
         self.ask(EndConnection(), ended)
@@ -332,7 +332,7 @@ class Lifecycle(ABC):
         """Close the connection with ``error``."""
         if self.state in _DEAF:
             return
-        # To whoever has not logged in nothing is said but that just this failed.
+        # A client that has not logged in is told nothing but that the login failed.
         told = self.state in (ConnectionState.OPEN, ConnectionState.OPENING) or (
             error.reply_code in (ReplyCode.ACCESS_REFUSED, ReplyCode.NOT_ALLOWED)
         )
@@ -348,7 +348,7 @@ class Lifecycle(ABC):
         self.ask(EndConnection(), lambda _: None)
 
     def shut_down(self, reason: str) -> None:
-        """The broker stops."""
+        """End the connection: the broker stops, or an operator asked for it."""
         if self.state is ConnectionState.OPEN:
             self.current = CHANNEL_ZERO, NO_METHOD
             self.fail(connection_forced(reason))
@@ -358,7 +358,7 @@ class Lifecycle(ABC):
     def cut(
         self, reason: str, *, peer_first: bool = False, is_late: bool = False, reset: bool = False
     ) -> None:
-        """End the connection without another word."""
+        """End the connection without sending anything more."""
         if self._disconnected:
             return
         self._disconnected = True

@@ -1,14 +1,14 @@
 """A connection: bytes, events and time in; bytes and effects out. No I/O.
 
-Whoever owns the socket calls, in this order after each wake-up::
+The socket's owner calls, in this order after each wake-up::
 
     session.receive_data(data, now, now_ms)     # or handle(event, ...), handle_timer(now)
     for effect in session.take_effects(): ...   # carry them out; requests get an answer
     socket.send(session.data_to_send(now))
     # while session.has_more: let others have their turn, session.go_on(now, now_ms), and so on
 
-The rule: while a request is not answered, input that has arrived waits; events that answer
-earlier effects, deliveries and timers do not.
+The rule: input waits while a request is unanswered; answers to earlier effects, deliveries and
+timers do not.
 """
 
 from collections import deque
@@ -65,14 +65,14 @@ from arneb_amqp.wire.replies import make
 from arneb_core.api.deliveries import Deliveries
 
 TURN_WORK: Final = 2_500
-"""What is handled of one read before others have their turn, in microseconds, about. A full read of
-small messages that go one way is one run and costs less."""
+"""The work of one turn, in microseconds, roughly. A full read of small messages that go one way is
+one run and costs less."""
 
 ACKS_PER_WORK: Final = 4
-"""Acks handled in a microsecond."""
+"""Acks handled per microsecond."""
 
 METHOD_WORK: Final = 30
-"""What most methods cost more than an answer to a delivery."""
+"""What most methods cost in addition to what an answer to a delivery costs, in microseconds."""
 
 _ANSWERS: Final = (Basic.Reject, Basic.Nack)
 
@@ -95,7 +95,7 @@ class ConnectionSession(Lifecycle):
         self._next_check = now + self._check_interval_s
         self.discarded = Discarded()
         self.timer_nearer = False
-        """:meth:`next_timer` says an earlier time than it did; cleared by who looks."""
+        """Whether :meth:`next_timer` has moved to an earlier time; cleared by the caller."""
 
     def __repr__(self) -> str:
         return (
@@ -106,7 +106,7 @@ class ConnectionSession(Lifecycle):
     # Input.
 
     def receive_data(self, data: bytes | bytearray, now: float, now_ms: int) -> None:
-        """Take bytes from the socket. Then take the effects, and the data to send."""
+        """Take bytes from the socket. Then take the effects and the data to send."""
         self.now_ms = now_ms
         self.received(now)
         if self.state is ConnectionState.AWAITING_HEADER:
@@ -118,20 +118,20 @@ class ConnectionSession(Lifecycle):
 
     @property
     def has_more(self) -> bool:
-        """Something that came is not handled, though nothing has to be waited for: others were to
-        have their turn, and then :meth:`go_on` must be called."""
+        """Whether input is left that waits for nothing: the turn ended, and :meth:`go_on` must be
+        called after others had theirs."""
         if self.waiting or self.throttle.blocked or self.state is ConnectionState.CLOSED:
             return False
         return bool(self._items) or self.reader.has_more
 
     def go_on(self, now: float, now_ms: int) -> None:
-        """Handle more of what came. Then take the effects, and the data to send."""
+        """Handle more of the input. Then take the effects and the data to send."""
         self.now, self.now_ms = now, now_ms
         self.work_left = TURN_WORK
         self._advance()
 
     def handle(self, event: Event, now: float, now_ms: int) -> None:
-        """Take an event. Then take the effects, and the data to send."""
+        """Take an event. Then take the effects and the data to send."""
         self.now, self.now_ms = now, now_ms
         match event:
             case Committed(token, error, refused):
@@ -163,14 +163,14 @@ class ConnectionSession(Lifecycle):
                 self.shut_down(reason)
 
     def committed(self, token: Token, error: AmqpError | None, *, refused: Refused) -> None:
-        """An append is on disk, or never will be: :class:`Committed`, for whoever has one for
-        every commit. With an ``error`` there may be effects."""
+        """Handle :class:`Committed` without the object, for callers that have one for every commit.
+        An ``error`` may cause effects."""
         publisher, last_tag = self.effects.committed(token)
         publisher.committed(last_tag, error, refused=refused)
 
     def deliver(self, id_: ConsumerId, run: Deliveries) -> None:
-        """Send a run of deliveries; those of a consumer that has gone are dropped, since the
-        core has them back already."""
+        """Send a run of deliveries. Those of a departed consumer are dropped: the core has already
+        taken them back."""
         consumer = self._consumers.get(consumer_of(id_))
         if consumer is not None:
             consumer.deliver(id_, run)
@@ -178,12 +178,12 @@ class ConnectionSession(Lifecycle):
     # Time.
 
     def next_timer(self) -> float:
-        """When :meth:`handle_timer` should be called at the latest."""
+        """The latest time at which :meth:`handle_timer` should be called."""
         due = super().next_timer()
         return min(due, self._next_check) if self.state is ConnectionState.OPEN else due
 
     def handle_timer(self, now: float) -> None:
-        """As the lifecycle's; and close channels whose clients do not answer."""
+        """As the lifecycle's; also close channels whose clients do not answer deliveries."""
         super().handle_timer(now)
         if now < self._next_check:
             return
@@ -197,11 +197,11 @@ class ConnectionSession(Lifecycle):
     # Output.
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done, in order; the session waits for an answer to each request."""
+        """Return the effects in order; the session waits for an answer to each request."""
         return self.effects.drain()
 
     def data_to_send(self, now: float) -> bytes:
-        """What is to be written, all that has come up since the last call."""
+        """Return everything to be written since the last call."""
         if self.confirmers:
             for publisher in self.confirmers:
                 publisher.send_confirms()
@@ -214,14 +214,14 @@ class ConnectionSession(Lifecycle):
     # What channels use (see arneb_amqp.session.context).
 
     def check_ack_timeouts_within(self, timeout_s: float) -> None:
-        """Check unanswered deliveries as often as this timeout takes."""
+        """Check unanswered deliveries often enough for ``timeout_s``."""
         if check_interval_s(timeout_s) < self._check_interval_s:
             self._check_interval_s = check_interval_s(timeout_s)
             self._next_check = min(self._next_check, self.now + self._check_interval_s)
             self.timer_nearer = True
 
     def confirming(self, publisher: Publishing) -> None:
-        """``publisher`` has confirms to send."""
+        """Note that ``publisher`` has confirms to send."""
         self.confirmers[publisher] = None
 
     def next_consumer(self) -> ConsumerId:
@@ -238,23 +238,23 @@ class ConnectionSession(Lifecycle):
         self._consumers.pop(consumer, None)
 
     def new_name(self) -> str:
-        """The random part of a name that the server gives."""
+        """The random part of a server-generated name."""
         return self._broker.new_name()
 
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
-        """Close what ``error`` belongs to."""
+        """Close the channel or connection to which ``error`` belongs."""
         if not self.channels.fail(channel, error):
             self.fail(error)
 
     def end_channels(self) -> None:
-        """All channels end at once; input that is not handled yet is dropped."""
+        """End all channels at once and drop input that is not handled yet."""
         self.channels.end()
         self._items.clear()
         self.throttle.blocked = False
 
     def end(self) -> None:
-        """Nobody owns the socket any more. What a connection consists of must not refer to each
-        other then: it would stay until a collection of everything, for which others wait."""
+        """Break the reference cycles: nobody owns the socket any more, and a cycle would stay until
+        a full garbage collection, which stops everything."""
         self.end_channels()
         self._consumers.clear()
         self.confirmers.clear()
@@ -263,7 +263,7 @@ class ConnectionSession(Lifecycle):
 
     @property
     def blocked(self) -> bool:
-        """The client is not to be read until something has changed."""
+        """Whether the client must not be read for now."""
         return self.throttle.blocked or self.is_silent
 
     # Items.
@@ -296,7 +296,7 @@ class ConnectionSession(Lifecycle):
                 self.failed(channel, error.caused_by(method))
 
     def _pause(self, rest: Item, search: Search | None) -> None:
-        """Handle the rest of an item later, and not before ``search`` is over."""
+        """Handle the rest of an item later, and only when ``search`` is over."""
         self._items.appendleft(rest)
         if search is not None:
             self.ask(Find(search), lambda _: None)
@@ -308,7 +308,7 @@ class ConnectionSession(Lifecycle):
         channel = self._channel(item.channel)
         if channel.state is ChannelState.OPEN:
             channel.publisher.publish_run(item)
-        # Not before, or publishes by headers that are more than a turn's work would never begin.
+        # Counted afterwards, or publishes by headers that exceed a turn's work would never begin.
         self.work_left -= len(item.bodies)
 
     def _publish(self, item: Publish) -> None:
@@ -318,7 +318,7 @@ class ConnectionSession(Lifecycle):
         self._channel(item.channel).publish(item)
 
     def _held_back(self, item: Item) -> bool:
-        """Something is short, and the client is blocked from this publish on."""
+        """Block the client from this publish on if a resource is short."""
         if not self.throttle.short or self.state is not ConnectionState.OPEN:
             return False
         self.throttle.publish()
@@ -344,7 +344,7 @@ class ConnectionSession(Lifecycle):
             self.cut(item.error.explanation)
             return
         if isinstance(item.error, ChannelException):
-            self._channel(item.channel)  # which may be a worse mistake of the peer's
+            self._channel(item.channel)  # raises the graver error if the channel is not open
         raise item.error
 
     def _method(self, item: Method) -> None:
@@ -378,7 +378,7 @@ class ConnectionSession(Lifecycle):
         self.output.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
 
     def _check_channel_count(self) -> None:
-        """Whether there may be one channel more, in the words for a number that is not open."""
+        """Check that one more channel may be opened, worded for a number that is not open."""
         if self.state is not ConnectionState.OPEN:
             raise self.unexpected()
         self.channels.check_count(self.channel_max)
@@ -393,8 +393,8 @@ _HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
     AckRun: (ConnectionSession._ack_run, 10),
     Ack: (ConnectionSession._ack, 10),
     Method: (ConnectionSession._method, 10),
-    # Any traffic has been noted already.
+    # Traffic of any kind has been noted already.
     Heartbeat: (lambda _session, _heartbeat: None, 1),
     Broken: (ConnectionSession._broken, 40),
 }
-"""Who handles an item, and what that costs at the least, in microseconds."""
+"""The handler of each item and its minimal cost in microseconds."""

@@ -1,10 +1,10 @@
 """A throttle: whether a connection may publish while the broker runs short of something.
 
-The rule, as in RabbitMQ: a connection is blocked by its first publish after something has run
-short, not before, and then for everything it sends, until nothing is short any more. It is told
-once when it is blocked and once when it is not any more, if it said that it wants to know. While
-the log does not answer, whatever the client asks blocks it: any answer would tell how things are,
-and another node may know better.
+The rule, as in RabbitMQ: a connection is blocked by its first publish after a resource has run
+short, not before, and then for everything it sends, until nothing is short. If it asked to be told,
+it is told once when it is blocked and once when it is unblocked. While the log does not answer, any
+request blocks the connection: an answer would describe the current state, and another node may know
+better.
 """
 
 from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource, Short
@@ -22,25 +22,25 @@ class Throttle:
         self.short: Short = NOTHING_SHORT
         self.blocked = False
         self.holds_all = False
-        """Whatever the client asks blocks it."""
+        """Whether any request blocks the client."""
 
     def __repr__(self) -> str:
         return f"<Throttle {'blocked' if self.blocked else 'open'}, {self.reason}>"
 
     @property
     def reason(self) -> str:
-        """In the words of ``connection.blocked``."""
+        """The reason in the words of ``connection.blocked``."""
         if self.holds_all:
             return "the replicated log does not answer"
         return f"low on {' & '.join(sorted(each.value for each in self.short))}"
 
     def publish(self) -> bool:
-        """The client publishes; True when that has blocked it."""
+        """Note a publish; True when it has blocked the client."""
         self.blocked = bool(self.short)
         return self.blocked
 
     def change(self, short: Short) -> bool:
-        """What is short has changed; True when that has unblocked the client."""
+        """Take the new set of short resources; True when that has unblocked the client."""
         self.holds_all = Resource.LOG in short
         self.short = short
         if short or not self.blocked:

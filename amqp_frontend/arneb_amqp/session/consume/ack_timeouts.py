@@ -1,8 +1,8 @@
-"""Acknowledgement timeouts: a client that never answers a delivery must not keep it for ever.
+"""Acknowledgement timeouts: a client that never answers a delivery must not keep it forever.
 
-The rule: nothing is noted for a delivery. Now and then the next delivery tag is noted with the
-time, and whatever is still unanswered below an old note has been out for as long. So a channel
-is closed at most one check late, as in RabbitMQ, which checks once a minute.
+The rule: nothing is recorded for each delivery. Each check notes the next delivery tag with the
+time, and whatever is unanswered below a note has been out at least since then. So a channel is
+closed at most one check late, as in RabbitMQ, which checks once a minute.
 """
 
 from bisect import bisect_right
@@ -17,30 +17,28 @@ from arneb_amqp.wire.constants import ChannelId
 
 CHECK_INTERVAL_S_MAX: Final = 60.0
 CHECKS_MIN: Final = 4
-"""Checks within one timeout, should it be short."""
+"""Checks within one timeout, if it is short."""
 
 
 def check_interval_s(timeout_s: float) -> float:
-    """The time between two checks; infinity when nothing times out."""
+    """Return the time between two checks; infinity when nothing times out."""
     return min(CHECK_INTERVAL_S_MAX, timeout_s / CHECKS_MIN) if timeout_s else float("inf")
 
 
 class DeliveryTimes:
-    """When the deliveries of one channel were out already."""
+    """Notes of tags and times by which a channel's deliveries were out."""
 
     __slots__ = ("_notes",)
 
     def __init__(self) -> None:
-        self._notes: list[
-            tuple[int, float]
-        ] = []  # a deque takes ten times as much, for each channel
+        self._notes: list[tuple[int, float]] = []  # a deque takes ten times the memory
 
     def __repr__(self) -> str:
         return f"<DeliveryTimes {len(self._notes)} notes>"
 
     def overdue(self, oldest: int | None, next_tag: int, now: float, timeout_s: float) -> bool:
-        """Whether the delivery ``oldest``, the first that is unanswered, has been out for
-        ``timeout_s``. ``next_tag``: no delivery has that tag yet."""
+        """Whether ``oldest``, the first unanswered delivery, has been out for ``timeout_s``.
+        ``next_tag`` is the first tag not given out yet."""
         notes = self._notes
         if oldest is None:
             notes.clear()
@@ -52,10 +50,9 @@ class DeliveryTimes:
 
 
 class AckTimeouts:
-    """How long the deliveries of one channel may wait for their answers. ``timeout_s`` is what
-    was exceeded when it was found to be over.
+    """The acknowledgement timeouts of one channel. ``timeout_s`` is the one that was exceeded.
 
-    Invariant: whoever is in ``_own`` has a timeout of its own, and notes of its own.
+    Invariant: consumers in ``_own`` have a timeout and notes of their own.
     """
 
     __slots__ = ("_notes", "_own", "timeout_s")
@@ -69,11 +66,11 @@ class AckTimeouts:
         return f"<AckTimeouts {self._notes!r}, {len(self._own)} of their own>"
 
     def begin(self, owner: ConsumerId, timeout_s: float) -> None:
-        """Deliveries to ``owner`` may wait so long; 0 = for ever."""
+        """Set the timeout of deliveries to ``owner``; 0 = never."""
         self._own[owner] = timeout_s or float("inf"), DeliveryTimes()
 
     def change(self, owner: ConsumerId, timeout_s: float | None) -> None:
-        """From now on it is that for ``owner``, or None: the one of all."""
+        """Change the timeout of ``owner``; None: the common one applies."""
         if timeout_s is None:
             self._own.pop(owner, None)
         elif owner not in self._own:
@@ -84,8 +81,8 @@ class AckTimeouts:
     def is_over(
         self, unacked: Unacked, here: Collection[ConsumerId], now: float, timeout_s: float
     ) -> bool:
-        """Whether one has waited for too long. ``here``: who may still get deliveries;
-        ``timeout_s`` is for consumers that have none of their own; 0 = for ever."""
+        """Whether a delivery has waited too long. ``here``: consumers that may still get
+        deliveries; ``timeout_s``: the timeout of consumers without their own, 0 = never."""
         oldest = unacked.oldest
         if self._own:
             by_owner = unacked.oldest_by_owner()
@@ -98,7 +95,7 @@ class AckTimeouts:
     def _own_is_over(
         self, oldest: dict[ConsumerId, int], next_tag: int, here: Collection[ConsumerId], now: float
     ) -> bool:
-        """The same for those with a timeout of their own, who are taken out of ``oldest``."""
+        """The same for consumers with a timeout of their own; they are removed from ``oldest``."""
         for owner, (timeout_s, answers) in list(self._own.items()):
             tag = oldest.pop(owner, None)
             if answers.overdue(tag, next_tag, now, timeout_s):
@@ -110,7 +107,7 @@ class AckTimeouts:
 
 
 def timed_out(channel: ChannelId, timeout_s: float) -> ChannelException:
-    """RabbitMQ's 406 for a client that does not answer."""
+    """Return RabbitMQ's 406 for a client that does not answer."""
     return precondition_failed(
         f"delivery acknowledgement on channel {channel} timed out. Timeout value used: "
         f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc "

@@ -1,7 +1,7 @@
-"""A consumer of a channel: what the client asked for, and where it stands.
+"""A consumer of a channel: the client's request and its state.
 
-The rule: it tells whether deliveries are sent, kept until the client has been answered, or
-dropped; sending is for :mod:`arneb_amqp.session.consume.deliverer`.
+The rule: it decides whether deliveries are sent, kept until the client has been answered, or
+dropped; sending is done by :mod:`arneb_amqp.session.consume.deliverer`.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from arneb_core.api.deliveries import Deliveries
 
 
 class ConsumerState(Enum):
-    """Where a consumer stands."""
+    """The state of a consumer."""
 
     ATTACHING = "attaching"
     """``basic.consume`` is not answered yet; deliveries wait."""
     ACTIVE = "active"
     CANCELLED = "cancelled"
-    """It gets nothing more; what it has got can still be answered."""
+    """It gets no more deliveries; those it has got can still be answered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,27 +31,27 @@ class ChannelConsumer:
     """A consumer of a channel."""
 
     id: ConsumerId
-    """That of its first attachment."""
+    """The id of its first attachment."""
     channel: ChannelId
     tag: str
     queue: str
     no_ack: bool
     encoder: DeliverEncoder
     send: "Callable[[ChannelConsumer, ConsumerId, Deliveries], None]"
-    """Sends a run that an attachment got."""
+    """Sends a run that one of its attachments received."""
     state: ConsumerState
     early: list[tuple[ConsumerId, Deliveries]]
-    """Came before the answer to ``basic.consume``."""
+    """Deliveries that came before the answer to ``basic.consume``."""
     traffic: QueueTraffic
-    """Where its deliveries are counted; its queue's from when it is attached."""
+    """The counters of its deliveries; its queue's once it is attached."""
     stream: StreamReader | None = None
-    """Its queue is a stream."""
+    """Set if its queue is a stream."""
 
     def __repr__(self) -> str:
         return f"<ChannelConsumer {self.tag!r} of {self.queue!r}, {self.state.value}>"
 
     def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
-        """Send the run to the client. ``owner`` is the attachment that got it."""
+        """Send the run to the client. ``owner`` is the attachment that received it."""
         if self.state is ConsumerState.ACTIVE:
             self.send(self, owner, run)
         elif self.state is ConsumerState.ATTACHING:

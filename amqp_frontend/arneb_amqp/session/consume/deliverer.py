@@ -1,8 +1,7 @@
 """Delivering: consumers, deliveries and their acknowledgement, on one channel.
 
-The rule of this module: deliveries and acks are handled by the run. Only what a single
-message makes necessary (a batch of another protocol to be taken apart, some of a run
-redelivered) is done message by message.
+The rule: deliveries and acks are handled by the run. Messages are handled one by one only where it
+is necessary: a batch of another protocol, or a run of which some are redelivered.
 """
 
 from collections.abc import Sequence
@@ -33,10 +32,10 @@ from arneb_core.api.position import Position
 from arneb_core.api.windows import Window
 
 ANSWERS_PER_TURN: Final = 40_000
-"""What one method answers of many deliveries before others have their turn: some 2 ms."""
+"""Deliveries that one method answers in a turn: some 2 ms."""
 
 TRANSACTION_ANSWERS_PER_TURN: Final = 2_000
-"""The same in a transaction, which remembers each until it ends."""
+"""The same in a transaction, which remembers every answer until it ends."""
 
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
@@ -45,8 +44,8 @@ _AMQP: Final = bytes((Origin.AMQP,))
 class Deliverer:
     """The consuming half of a channel.
 
-    ``window`` is the prefetch limit that the consumers of the channel share; ``prefetch`` is
-    the limit that consumers declared from now on get for themselves.
+    ``window`` is the prefetch limit that the channel's consumers share; ``prefetch`` is the limit
+    of each later consumer.
     """
 
     __slots__ = (
@@ -65,7 +64,7 @@ class Deliverer:
         self._getters: dict[tuple[str, bool], ConsumerId] = {}
         self.consumers: dict[str, ChannelConsumer] = {}
         self._streams: dict[ConsumerId, str] = {}
-        self._orphans: dict[ConsumerId, None] = {}  # a set takes three times as much
+        self._orphans: dict[ConsumerId, None] = {}  # a set takes three times the memory
         self.prefetch = 0
         self.unacked = Unacked()
         self._ack_timeouts = AckTimeouts()
@@ -89,14 +88,14 @@ class Deliverer:
         return self.unacked.next_tag - 1 - self._no_ack - self.got
 
     def acknowledged(self, transaction: Transaction | None) -> int:
-        """Messages that the client has acknowledged, but for those in ``transaction``: what was
-        to be answered, is answered and was not given back."""
+        """Messages that the client has acknowledged, except those in ``transaction``: those that
+        needed an answer, were answered and were not returned."""
         pending = 0 if transaction is None else len(transaction.pending)
         answered = self.unacked.next_tag - 1 - self._no_ack - len(self.unacked)
         return answered - self._given_back - pending
 
     def limit_to(self, prefetch: int, limit: int) -> None:
-        """What later consumers get for themselves, and what all share; 0 = no limit."""
+        """Set the limit of each later consumer, and the shared one; 0 = no limit."""
         before = self.window.limit
         self.prefetch, self.window.limit = prefetch, limit
         if before and not 0 < limit <= before:
@@ -106,7 +105,7 @@ class Deliverer:
     def begin(
         self, tag: str, queue: str, *, no_ack: bool, exclusive: bool, arguments: Table
     ) -> tuple[ChannelConsumer, Consume]:
-        """A new consumer and the request that attaches it. Raises 530 for a tag in use."""
+        """Return a new consumer and the request that attaches it. Raises 530 for a tag in use."""
         answers = queue == REPLY_TO
         if tag in self.consumers and not (answers and tag == self.reply_to.tag):
             raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
@@ -114,7 +113,7 @@ class Deliverer:
             self.reply_to.check(no_ack=no_ack)
         tag = tag or f"amq.ctag-{self._context.new_name()}"
         if answers:
-            # RabbitMQ has no queue there to which arguments could mean something.
+            # RabbitMQ ignores arguments here: it has no queue to apply them to.
             queue, arguments = self.reply_to.begin(self._context.new_name(), tag), {}
         consumer = ChannelConsumer(
             self._context.next_consumer(), self.channel, tag, queue, no_ack,
@@ -131,7 +130,7 @@ class Deliverer:
         return consumer, request
 
     def attached(self, consumer: ChannelConsumer) -> None:
-        """The consumer is there, and the client has been told."""
+        """Activate a consumer whose ``basic.consume`` has been answered."""
         if consumer.state is not ConsumerState.ATTACHING:
             return
         consumer.state = ConsumerState.ACTIVE
@@ -144,7 +143,7 @@ class Deliverer:
             self.deliver(consumer, owner, run)
 
     def remove(self, consumer: ChannelConsumer) -> None:
-        """The consumer is gone; what it delivered may still be answered."""
+        """Remove a consumer; its deliveries may still be answered."""
         consumer.state = ConsumerState.CANCELLED
         self.reply_to.ended(consumer.tag)
         if self.consumers.get(consumer.tag) is consumer:
@@ -152,8 +151,8 @@ class Deliverer:
         self._context.forget(consumer.id)
 
     def orphaned(self, owner: ConsumerId) -> None:
-        """The queue of a consumer is gone. What it has delivered can be answered to nobody, but
-        fills the channel's prefetch until the client says something, as in RabbitMQ."""
+        """Note that a consumer's queue is gone. Answers to its deliveries reach nobody, but as in
+        RabbitMQ they fill the channel's prefetch until the client answers."""
         if owner in self._orphans or consumer_of(owner) in self._getters.values():
             return
         if count := self.unacked.count(owner):
@@ -161,7 +160,7 @@ class Deliverer:
             self.window.in_flight += count
 
     def _answered(self, groups: Sequence[Settled]) -> None:
-        """The client has answered; what nobody else counts makes room in the prefetch here."""
+        """Free the room of answered orphans in the shared window: nobody else counts them."""
         freed = sum(each.messages for each in groups if each.consumer in self._orphans)
         if freed:
             self.window.in_flight -= freed
@@ -170,7 +169,7 @@ class Deliverer:
                 self._context.effects.emit(Wake(ids))
 
     def leave(self) -> Leave:
-        """The channel ends: the request that gives back what is unanswered."""
+        """End consuming and return the request that requeues what is unanswered."""
         ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
@@ -179,7 +178,7 @@ class Deliverer:
         return Leave(tuple(sorted({*ids, *unacked.owners()})))
 
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
-        """Send a run of deliveries, which ``owner`` has in flight."""
+        """Send a run of deliveries that ``owner`` has in flight."""
         positions, entries = run.positions, run.entries
         parts: dict[int, int] = {}
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
@@ -211,8 +210,7 @@ class Deliverer:
         self._context.output.send_chunks(chunks)
 
     def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
-        """The client is done with these deliveries. Raises 406 for an unknown tag, and then
-        what came before it counts."""
+        """Acknowledge these deliveries. Raises 406 for an unknown tag; those before it count."""
         if transaction is not None:
             count = TRANSACTION_ANSWERS_PER_TURN
             self._settle(tags[:count], transaction, Answer.ACKNOWLEDGE)
@@ -229,7 +227,7 @@ class Deliverer:
             raise unknown_tag(unknown)
 
     def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
-        """The same for everything up to ``tag``; 0 is all."""
+        """Acknowledge everything up to ``tag``; 0 means all."""
         if transaction is not None:
             self._settle_through(tag, transaction, Answer.ACKNOWLEDGE)
             return
@@ -247,7 +245,7 @@ class Deliverer:
     def reject(
         self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
     ) -> None:
-        """The client does not want these deliveries: back to the queue, or away."""
+        """Requeue or discard these deliveries."""
         if transaction is not None:
             answer = Answer.RELEASE if requeue else Answer.REJECT
             if multiple:
@@ -274,7 +272,7 @@ class Deliverer:
             raise Pause
 
     def _part_through(self, tag: int) -> int | None:
-        """How far one turn may go of all up to ``tag``; None = all the way."""
+        """Return the tag at which this turn must stop; None = ``tag`` itself."""
         if tag and tag not in self.unacked:
             return None
         part = self.unacked.part_through(tag, ANSWERS_PER_TURN)
@@ -283,8 +281,8 @@ class Deliverer:
         return part
 
     def check_ack_timeouts(self, now: float, timeout_s: float) -> None:
-        """Raise 406 when a delivery has waited for its answer for too long. What queues say of that
-        may have changed."""
+        """Raise 406 when a delivery has waited too long for its answer. The queues' own timeouts
+        are read anew: they may have changed."""
         for consumer in self.consumers.values():
             own_s = self._vhost.ack_timeout_s(consumer.queue)
             self._ack_timeouts.change(consumer.id, own_s)
@@ -295,14 +293,14 @@ class Deliverer:
             raise timed_out(self.channel, self._ack_timeouts.timeout_s)
 
     def _time(self, owner: ConsumerId, queue: str) -> None:
-        """Deliveries of ``queue`` to ``owner`` begin: see how long they may be unanswered."""
+        """Apply the acknowledgement timeout of ``queue``, if any, to ``owner``."""
         timeout_s = self._vhost.ack_timeout_s(queue)
         if timeout_s is not None:
             self._ack_timeouts.begin(owner, timeout_s)
             self._context.check_ack_timeouts_within(timeout_s)
 
     def recover(self) -> None:
-        """Give everything unanswered back."""
+        """Requeue everything unanswered."""
         groups = self.unacked.pop_all()
         self._check_no_stream(groups)
         for settled in groups:
@@ -311,7 +309,7 @@ class Deliverer:
         self._answered(groups)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
-        """Who is to hold what ``basic.get`` takes from ``queue``."""
+        """Return the consumer id that holds what ``basic.get`` takes from ``queue``."""
         key = (queue, no_ack)
         if key not in self._getters:
             self._getters[key] = self._context.next_consumer()
@@ -350,7 +348,7 @@ class Deliverer:
         return self.unacked.add(owner, positions)
 
     def _settle_through(self, tag: int, transaction: Transaction, answer: Answer) -> None:
-        """Answer all up to ``tag`` in a transaction, or as many as a turn may."""
+        """Answer everything up to ``tag`` in a transaction, or as much as a turn may."""
         if tag and tag not in self.unacked:
             raise unknown_tag(tag)
         tags = self.unacked.tags_through(tag, TRANSACTION_ANSWERS_PER_TURN)
@@ -371,7 +369,7 @@ class Deliverer:
         transaction.settle(groups, pending, answer)
 
     def _check_no_stream(self, groups: Sequence[Settled]) -> None:
-        """What a stream has delivered can be acknowledged and nothing else. Raises 540."""
+        """Raises 540 for deliveries of a stream, which can only be acknowledged."""
         for settled in groups if self._streams else ():
             queue = self._streams.get(consumer_of(settled.consumer))
             if queue is not None:
@@ -380,8 +378,8 @@ class Deliverer:
                 )
 
     def rollback(self, transaction: Transaction) -> None:
-        """The answers of the transaction were never given. Raises :class:`.Pause` when they are too
-        many for a turn; the next call goes on there."""
+        """Restore the deliveries that the transaction answered. Raises :class:`.Pause` when they
+        are too many for a turn; the next call continues."""
         pending = transaction.pending
         while pending:
             if (work_left := self._context.work_left) <= 0:
@@ -391,7 +389,7 @@ class Deliverer:
             self._context.work_left -= count
 
     def settle(self, transaction: Transaction) -> None:
-        """The transaction is committed: what it gave back or rejected goes its way."""
+        """Requeue and reject what the committed transaction answered so."""
         for answer, effect in ((Answer.RELEASE, Release), (Answer.REJECT, Reject)):
             for each in transaction.answers[answer].values():
                 self._given_back += each.messages

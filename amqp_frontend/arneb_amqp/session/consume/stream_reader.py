@@ -1,8 +1,8 @@
-"""A stream reader: chooses what one consumer of a stream is to see, and numbers it.
+"""A stream reader: selects and numbers the messages of one stream consumer.
 
-The rule: pure. The core delivers a stream's messages in order, each once; here those are chosen
-that the consumer asked for and get the header with their offset. Messages that were not asked
-for are answered on the consumer's behalf.
+The rule: pure. The core delivers a stream's messages in order, each once; the reader selects those
+that the consumer asked for and adds the header with their offset. The others are answered on the
+consumer's behalf.
 
 Source: RabbitMQ's documentation of streams, offset tracking and filtering (3.13).
 """
@@ -21,14 +21,14 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import Position
 
 FILTER_VALUE: Final = "x-stream-filter-value"
-"""The header by which a publisher says what its message is for."""
+"""The header in which a publisher sets a message's filter value."""
 
 Messages: TypeAlias = tuple[list[Position], list[bytes], dict[int, int]]
-"""Their positions, the messages, and by index which of their batch they are."""
+"""Positions, messages, and by index the number of a message within its batch."""
 
 
 class StreamReader:
-    """Chooses and stamps the messages for one consumer."""
+    """Selects and stamps the messages for one consumer."""
 
     __slots__ = ("_stamp", "filter")
 
@@ -40,7 +40,7 @@ class StreamReader:
         return f"<StreamReader of {self.filter.queue} from {self.filter.offset_min}>"
 
     def chosen(self, entries: Sequence[bytes], offsets: Sequence[int]) -> list[int] | None:
-        """The indexes of the messages that the consumer sees; None = all of them."""
+        """Return the indexes of the messages that the consumer sees; None = all of them."""
         wanted = self.filter
         if offsets[0] >= wanted.offset_min and wanted.values is None:
             return None
@@ -51,7 +51,7 @@ class StreamReader:
         ]
 
     def stamp(self, entries: Sequence[bytes], offsets: Sequence[int]) -> list[bytes]:
-        """The messages as they are sent."""
+        """Return the messages as they are sent."""
         return self._stamp.stamp(entries, offsets)
 
     def _matches(self, entry: bytes) -> bool:
@@ -68,8 +68,8 @@ class StreamReader:
 def of_stream(
     stream: StreamReader, owner: ConsumerId, run: Deliveries, messages: Messages
 ) -> tuple[list[Position], list[bytes], dict[int, int], Settled | None]:
-    """Of the ``messages`` of a run those that the consumer wants, with their offsets; and what is
-    to be answered on its behalf."""
+    """Return those ``messages`` of a run that the consumer wants, with their offsets, and the
+    answer to the others."""
     positions, entries, parts = messages
     assert run.offsets is not None, "a stream's sink numbers what it passes on"
     first = dict(zip(run.positions, run.offsets, strict=True))

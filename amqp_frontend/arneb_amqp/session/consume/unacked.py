@@ -1,11 +1,10 @@
-"""Deliveries of one channel that wait for the client's answer, by delivery tag.
+"""Unanswered deliveries of one channel, by delivery tag.
 
-The rule of this module: no Python instruction is spent on a single message where the usual
-case allows it. The usual case is one consumer on the channel and whole entries, so there is
-one dict from tag to position, filled and emptied by C-level builtins a run at a time. A
-second dict names the consumer of each tag, but only from the moment when the channel has
-deliveries of a second consumer; a third holds what is rare, the tags that stand for a
-single message inside a batch.
+The rule: no Python instruction is spent on a single message where the usual case allows it. The
+usual case is one consumer on the channel and whole entries, so there is one dict from tag to
+position, filled and emptied by C-level builtins a run at a time. A second dict names the consumer
+of each tag, but only once the channel has deliveries of a second consumer; a third holds the rare
+tags that stand for a single message within a batch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,16 +23,16 @@ from arneb_amqp.session.deliveries import (
 from arneb_core.api.position import Position
 
 _NO_POSITION = Position(0)
-"""No entry stands there, so it can mark a tag that is not there."""
+"""No entry has this position, so it marks a tag that is not there."""
 
 
 WHOLE: Final = -1
-"""Instead of the number of a message in its batch: the delivery is a whole entry."""
+"""In place of a message's number in its batch: the delivery is a whole entry."""
 
 
 def mask_of(parts: Sequence[int]) -> int:
-    """Bit *i* for message *i*. Put together in one go: a number of thousands of bits for each of
-    thousands of messages would be hundreds of MiB."""
+    """Return a mask with bit *i* for message *i*. It is built in one go: a number of thousands of
+    bits for each of thousands of messages would be hundreds of MiB."""
     bits = bytearray(max(parts) // 8 + 1)
     for part in parts:
         bits[part >> 3] |= 1 << (part & 7)
@@ -41,7 +40,7 @@ def mask_of(parts: Sequence[int]) -> int:
 
 
 class Unacked:
-    """Delivery tags handed out and not answered.
+    """Delivery tags given out and not answered.
 
     Invariant: every tag in ``_positions`` is below ``next_tag``, and none is below ``_low``.
     ``_owners`` is None while all of them belong to ``_owner``; else it has the same keys as
@@ -71,12 +70,12 @@ class Unacked:
 
     @property
     def oldest(self) -> int | None:
-        """A tag that is unanswered, the first that was given out unless answers were undone."""
+        """An unanswered tag: the lowest, unless answers were undone."""
         return next(iter(self._positions), None)
 
     def oldest_by_owner(self) -> dict[ConsumerId, int]:
-        """The first tag of each consumer that has any, however often it was attached. Looks at all
-        of them: not for hot paths."""
+        """The first tag of each consumer, its attachments taken together. Looks at every tag: not
+        for hot paths."""
         if self._owners is None:
             return (
                 {consumer_of(self._owner): next(iter(self._positions))} if self._positions else {}
@@ -87,19 +86,20 @@ class Unacked:
         return found
 
     def count(self, owner: ConsumerId) -> int:
-        """Deliveries of one consumer. Looks at each of the channel, if it has several."""
+        """Return the number of deliveries of one consumer. Looks at every tag if there are several
+        consumers."""
         if self._owners is None:
             return len(self._positions) if owner == self._owner else 0
         return countOf(self._owners.values(), owner)
 
     def skip(self, count: int) -> int:
-        """Use up ``count`` tags for deliveries that need no answer; returns the first."""
+        """Use up ``count`` tags for deliveries that need no answer; return the first."""
         first = self.next_tag
         self.next_tag = first + count
         return first
 
     def add(self, owner: ConsumerId, positions: Sequence[Position]) -> int:
-        """Hand out tags for deliveries of whole entries; returns the first."""
+        """Give out tags for deliveries of whole entries; return the first."""
         first = self.next_tag
         self.next_tag = after = first + len(positions)
         if owner != self._owner or self._owners is not None:
@@ -112,16 +112,16 @@ class Unacked:
     def add_parts(
         self, owner: ConsumerId, positions: Sequence[Position], parts: Mapping[int, int]
     ) -> int:
-        """As :meth:`add`; ``parts`` has which message of its batch a delivery is, by the
-        delivery's index in ``positions``, for those that are not a whole entry."""
+        """As :meth:`add`; ``parts`` maps indexes in ``positions`` to message numbers within the
+        batch, for deliveries that are not whole entries."""
         first = self.add(owner, positions)
         self._parts.update({first + index: part for index, part in parts.items()})
         return first
 
     def pop(self, tags: Sequence[int]) -> tuple[list[Settled], int | None]:
-        """The deliveries that the client answered one by one, in order, up to the first tag
-        that it must not answer, which is returned as well. Those after it are lost here:
-        the channel is about to be closed, which gives everything back."""
+        """Remove deliveries answered one by one, in order, up to the first unknown tag, which is
+        returned as well. Those after it are lost here: the channel is about to be closed, which
+        requeues everything."""
         positions = list(map(self._positions.pop, tags, repeat(_NO_POSITION)))
         unknown = None
         if not all(positions):
@@ -133,7 +133,7 @@ class Unacked:
         return self._grouped(tags, positions), unknown
 
     def pop_through(self, tag: int) -> tuple[list[Settled], int | None]:
-        """All up to and including ``tag``, which itself must be there; 0 takes everything."""
+        """Remove everything up to ``tag``, which must be there; 0 means all."""
         if not tag:
             return self.pop_all(), None
         if tag not in self._positions:
@@ -142,19 +142,19 @@ class Unacked:
         if self._owners is not None or self._parts:
             tags = self.tags_through(tag)
         self._low = tag + 1
-        # Tags answered one by one leave gaps. Each is passed over here once and never again.
+        # Tags answered one by one leave gaps. Each gap is skipped here once and never again.
         positions = list(filter(None, map(self._positions.pop, tags, repeat(_NO_POSITION))))
         return self._grouped(tags, positions), None
 
     def pop_all(self) -> list[Settled]:
-        """Everything."""
+        """Remove everything."""
         tags, positions = list(self._positions), list(self._positions.values())
         self._positions.clear()
         self._low = self.next_tag
         return self._grouped(tags, positions) if positions else []
 
     def tags_through(self, tag: int, most: int | None = None) -> list[int]:
-        """The tags that :meth:`pop_through` would take, the lowest ``most`` of them."""
+        """Return the tags that :meth:`pop_through` would take, the lowest ``most`` of them."""
         if not tag:
             return sorted(self._positions)[:most]
         if self._undone:
@@ -169,8 +169,8 @@ class Unacked:
         return found
 
     def part_through(self, tag: int, limit: int) -> int | None:
-        """A tag below ``tag`` up to which there are about ``limit``; None when no more than that
-        are meant, or when answers were undone and the tags are in no order."""
+        """Return a tag below ``tag`` up to which there are about ``limit``; None when there are no
+        more than that, or when answers were undone and tags are out of order."""
         if len(self._positions) <= limit or self._undone:
             return None
         found = next(islice(self._positions, limit, None))
@@ -178,13 +178,13 @@ class Unacked:
 
     @property
     def last(self) -> int:
-        """The last tag that is unanswered; 0 when there is none."""
+        """The highest unanswered tag; 0 when there is none."""
         if self._undone:
             return max(self._positions, default=0)
         return next(reversed(self._positions), 0)
 
     def owners(self) -> set[ConsumerId]:
-        """Whose deliveries there are."""
+        """Return the consumers that have deliveries."""
         if not self._positions:
             return set()
         return {self._owner} if self._owners is None else set(self._owners.values())
@@ -198,7 +198,8 @@ class Unacked:
         return not self._positions
 
     def snapshot(self, tags: Iterable[int]) -> list[Pending]:
-        """What :meth:`restore` needs to undo popping ``tags``; a tag not there ends it."""
+        """Return what :meth:`restore` needs to undo popping ``tags``, up to the first unknown
+        one."""
         pending = []
         for tag in tags:
             if tag not in self._positions:
@@ -208,7 +209,7 @@ class Unacked:
         return pending
 
     def restore(self, pending: Iterable[Pending]) -> None:
-        """Put back what was popped (a transaction's acks, when it is rolled back)."""
+        """Put back popped deliveries (those a rolled-back transaction answered)."""
         self._undone = True
         if self._owners is None:
             self._owners = dict.fromkeys(self._positions, self._owner)

@@ -1,6 +1,6 @@
-"""Unbatching: entries of other protocols as the AMQP messages that are in them.
+"""Unbatching: entries of other protocols as AMQP messages.
 
-The rule: what cannot be read goes out as it was kept, and says so in a header.
+The rule: an unreadable entry goes out as it is stored, with a header that says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,14 +15,14 @@ from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in
 from arneb_core.api.position import Position
 
 UNREADABLE: Final = "arneb-unreadable"
-"""The header of a message that could not be translated; its value is the origin."""
+"""The header of a message that could not be translated; its value is the entry's origin."""
 
 LARGE_BATCH: Final = 32
-"""A batch with more messages is remembered once it was opened: a consumer with a prefetch of one
-gets it message by message, and to open one of 100,000 each time would take a second each."""
+"""A batch with more messages stays cached once opened: a consumer with a prefetch of one gets it
+message by message, and opening one of 100,000 each time would take a second each."""
 
 OPENED_MAX: Final = 2
-"""Of which so many are remembered, for they may be as large as what a batch may unpack to."""
+"""Cached batches: few, because each may be as large as a batch may unpack to."""
 
 
 @lru_cache(OPENED_MAX)
@@ -31,10 +31,10 @@ def _opened(entry: bytes) -> Sequence[Message]:
 
 
 def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
-    """The run as AMQP messages: entries of another origin translated, batches opened.
+    """Return the run as AMQP messages: entries of another origin translated, batches opened.
 
-    Positions and entries by message, and for each that is only a part of its entry which one of
-    the batch it is. Message by message, because every one of them must be encoded anyway.
+    The result is positions and entries by message, and by index the number of each message that is
+    only a part of its entry. One by one, because every message must be encoded anyway.
     """
     positions: list[Position] = []
     entries: list[bytes] = []
@@ -62,8 +62,9 @@ def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes],
 
 
 def _wanted(mask: int, count: int) -> Iterable[int]:
-    """Which of ``count`` messages; a negative mask has them all. One of thousands of bits is looked
-    through in one go: to shift it for each message would take milliseconds each time."""
+    """Return which of ``count`` messages the mask has; a negative one has them all. A mask of
+    thousands of bits is scanned in one go: shifting it for each message would take milliseconds
+    each time."""
     return range(count) if mask < 0 else takewhile(count.__gt__, _ones(bin(mask)[:1:-1]))
 
 
@@ -75,6 +76,6 @@ def _ones(bits: str) -> Iterator[int]:
 
 
 def _unreadable(entry: bytes) -> Message:
-    """What a broker cannot read, because it is encrypted, goes out as it was kept: losing it or
-    holding the queue up for ever would be worse."""
+    """An entry that a broker cannot read, because it is encrypted, goes out as it is stored: losing
+    it or blocking the queue forever would be worse."""
     return Message(entry[HEADER_BYTES:], properties={UNREADABLE: Origin(entry[1]).name.lower()})

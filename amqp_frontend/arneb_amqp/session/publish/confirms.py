@@ -1,9 +1,8 @@
-"""Publisher confirms of one channel: which publishes are still to be answered, and how.
+"""Publisher confirms of one channel: which publishes are unanswered, and how to answer them.
 
-The rule: every publish is answered exactly once, by an ack or by a nack, in the order of
-publishing, and as few answers as possible are sent. Runs of publishes may become durable in
-any order; an answer waits until everything before it has one, because only then can one
-cumulative answer cover them all.
+The rule: every publish is answered exactly once, by an ack or a nack, in publishing order, and with
+as few answers as possible. Runs of publishes may become durable in any order; an answer waits for
+all before it, because only then can one cumulative answer cover them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from itertools import groupby
 
 
 class RunState(Enum):
-    """What has become of a run of publishes."""
+    """The fate of a run of publishes."""
 
     PENDING = "pending"
     STORED = "stored"
@@ -21,8 +20,8 @@ class RunState(Enum):
 
 @dataclass(slots=True)
 class Confirm:
-    """One ``basic.ack`` or ``basic.nack`` to send. Not to be changed; as one is made for every
-    commit, it is not frozen, which would cost more than all else here."""
+    """One ``basic.ack`` or ``basic.nack`` to send. Never modified; not frozen, because one is made
+    for every commit and freezing it would cost more than everything else here."""
 
     tag: int
     multiple: bool
@@ -42,11 +41,11 @@ class Confirms:
         self.last_expected = 0
         self.last_answered = 0
         self.confirmed = 0
-        """Of those that were answered, the ones that are stored."""
+        """The answered publishes that are stored."""
         self._runs: dict[int, RunState] = {}
 
     def expect(self, count: int) -> int:
-        """Note a run of ``count`` publishes; its last tag is its name from now on."""
+        """Note a run of ``count`` publishes; return its last tag, which names it from now on."""
         self.last_expected += count
         self._runs[self.last_expected] = RunState.PENDING
         return self.last_expected
@@ -57,8 +56,8 @@ class Confirms:
         self._runs[last_tag] = RunState.STORED if stored else RunState.LOST
 
     def complete_each(self, last_tag: int, refused: tuple[bool, ...]) -> None:
-        """Note what became of each publish of the run that ends with ``last_tag``: a full queue
-        took some of them."""
+        """Note what became of each publish of the run that ends with ``last_tag``, of which a full
+        queue refused some."""
         assert self._runs[last_tag] is RunState.PENDING, "a run is completed once"
         runs: dict[int, RunState] = {}
         for tag, state in self._runs.items():
@@ -72,9 +71,9 @@ class Confirms:
         self._runs = runs
 
     def due(self) -> list[Confirm]:
-        """The answers that can be sent now; they count as sent."""
+        """Return the answers that can be sent now; they count as sent."""
         runs = self._runs
-        if len(runs) == 1:  # of who waits for each confirm, and that is all he waits for
+        if len(runs) == 1:  # the case of a client that awaits each confirm
             ((last_tag, state),) = runs.items()
             if state is RunState.PENDING:
                 return []
@@ -98,7 +97,7 @@ class Confirms:
         return confirms
 
     def _confirm(self, last_tag: int, state: RunState) -> Confirm:
-        """The answer for all tags up to this one that have none; it counts as sent."""
+        """Return the answer for all unanswered tags up to this one; it counts as sent."""
         count, stored = last_tag - self.last_answered, state is RunState.STORED
         if stored:
             self.confirmed += count

@@ -1,8 +1,8 @@
-"""Delay forms: messages for an exchange that delays which differ in how long, and in their payload.
+"""Delay forms: messages to a delayed exchange that differ only in delay and payload.
 
-The rule: a short cut and never a second opinion. What becomes of a message of a form was worked out
-for one of them, and for a second one with another delay; if nothing but the delay made a
-difference, it is put in between what was found, and everything else goes the long way.
+The rule: a short cut and never a second opinion. The entry was worked out the long way for one
+message of a form, and for the same message with another delay; if only the delay made a difference,
+it is spliced into what was found. Everything else goes the long way.
 """
 
 from collections.abc import Callable
@@ -20,42 +20,42 @@ from arneb_core.api.entry import HEADER_BYTES
 
 VALUE: Final = Struct(">i")
 DELIVER_AT_BYTES: Final = slice(16, 24)
-"""The deliver-at time in the header of an entry."""
+"""The bytes of the delivery time in an entry's header."""
 
 FORMS_MAX: Final = 256
-"""One for each size of payload that is in use at once; then the memory begins again."""
+"""Forms remembered, one for each payload size in use; at the limit all are forgotten."""
 
 
 class DelayForm(NamedTuple):
-    """What messages of one form have in common."""
+    """The parts that messages of one form share."""
 
     tail: bytes
-    """What stands behind the delay, up to the payload's frame,"""
+    """The message between the delay and the payload's frame,"""
     before: bytes
-    """what stands before it when the message is kept,"""
+    """the stored content before the delay,"""
     behind: bytes
-    """and behind it."""
+    """and after it."""
     rest_at: int
-    """From here on a message is kept as it is: behind the delay, if what follows is the same, or
-    else from the payload's frame on, and then ``behind`` stands before that."""
+    """From here on the message is stored as it is: from after the delay, if that part is unchanged,
+    else from the payload's frame on, preceded by ``behind``."""
     pack: Callable[[bytes, int, bytes, int, bytes], bytes]
-    """The beginning of the entry: what stands before the time of delivery, that, what stands
-    between it and the delay, that, and ``behind``."""
+    """Packs the beginning of the entry: the bytes before the delivery time, the time, the bytes
+    between it and the delay, the delay, and ``behind``."""
 
 
 class DelayForms:
-    """The forms of the messages that one channel publishes by one route."""
+    """The forms of the messages that one channel publishes on one route."""
 
     __slots__ = ("_at", "_forms", "_route", "exchanges")
 
     def __init__(self) -> None:
         self._route: CachedRoute | None = None
         self._at = 0
-        """Where the value stands in a message."""
+        """The offset of the delay in a message."""
         self._forms: dict[bytes, DelayForm] = {}
-        """By all that stands before the value."""
+        """By the message's bytes before the delay."""
         self.exchanges: tuple[str, ...] = ()
-        """Who keeps the messages."""
+        """The exchanges that delay the messages."""
 
     def __repr__(self) -> str:
         return f"<DelayForms: {len(self._forms)} for {self.exchanges}>"
@@ -63,8 +63,8 @@ class DelayForms:
     def entries(
         self, route: CachedRoute, bodies: list[bytes], start: int, stop: int, head: bytes
     ) -> list[bytes]:
-        """The entries of messages from ``start`` on, until one is of no known form; ``head`` is
-        what those for ``route`` begin with, save the time of delivery."""
+        """Return the entries of messages from ``start`` to the first of unknown form; ``head`` is
+        what entries of ``route`` begin with, except for the delivery time."""
         entries: list[bytes] = []
         if route is not self._route:
             return entries
@@ -91,7 +91,7 @@ class DelayForms:
     def learn(
         self, route: CachedRoute, result: RouteResult, properties: Properties, body: bytes
     ) -> None:
-        """``body``, which has these properties, was routed the long way, and is kept."""
+        """Learn the form of ``body``, which was routed the long way and is delayed."""
         if result.queues or result.depends_on_more or properties.reply_to == REPLY_TO:
             return
         end = header_end(body)

@@ -1,7 +1,8 @@
-"""The entry of a message that an exchange delays: it is kept until its time has come.
+"""The entry of a message that an exchange delays: it is stored until it is due.
 
-The rule: all that is in it but the delay is as it was published, for it is routed once more; only
-the pseudo-queue of answers is replaced by its name, since nobody knows later whose it was.
+The rule: the message is stored as it was published, except for its delay, because it is routed
+again when due; and the pseudo-queue for direct replies is replaced by its real name, because nobody
+knows later whose it was.
 """
 
 from dataclasses import replace
@@ -23,7 +24,7 @@ def delayed_entry(
     persistent: bool,
     priority: int,
 ) -> bytes:
-    """The entry of the message with ``properties``, which an exchange wants to delay."""
+    """Return the entry of a message that an exchange wants to delay."""
     delay_ms = delay_ms_of(properties.headers or {})
     assert delay_ms is not None, "an exchange said that it keeps the message"
     if properties.reply_to == REPLY_TO:
@@ -35,7 +36,7 @@ def delayed_entry(
 
 
 def content_when_due(properties: Properties, body: bytes) -> bytes:
-    """``body`` with these properties, as it is routed when its time has come."""
+    """Return ``body`` with these properties as it is routed when due."""
     headers = properties.headers or {}
     delay_ms = delay_ms_of(headers)
     if delay_ms is not None:

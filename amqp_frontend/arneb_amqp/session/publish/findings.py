@@ -1,7 +1,7 @@
-"""Findings: what a property list holds that matters when a message is published.
+"""Findings: the parts of a property list that matter to a publish.
 
-The rule: a list that most messages share is looked at once; what is wrong in it is an error of
-RabbitMQ's, in the order in which RabbitMQ looks.
+The rule: a list that successive messages share is inspected once; its faults are RabbitMQ's errors,
+in the order in which RabbitMQ checks.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from arneb_amqp.wire.tables import Field
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What matters in one property list."""
+    """The parts of one property list that matter."""
 
     headers: Mapping[str, Field] | None = None
     copies: tuple[str, ...] = ()
     replacement: bytes | None = None
-    """The list that receivers see, if it is another one."""
+    """The list that receivers see, if it differs."""
     expiration_ms: int | None = None
     is_fleeting: bool = False
-    """Not to be relied on for the next message."""
+    """Whether the next message must be inspected again."""
     priority: int = 0
 
 
@@ -33,8 +33,8 @@ NOTHING: Final = Findings()
 
 
 def look(raw: bytes, rights: Rights, reply_to: ReplyTo) -> Findings:
-    """What matters in a property list of a channel whose answers go where ``reply_to`` says.
-    Raises RabbitMQ's errors for what is wrong there."""
+    """Inspect a property list of a channel with the direct replies of ``reply_to``. Raises
+    RabbitMQ's errors for its faults."""
     if is_plain(raw):
         priority = priority_of(raw)
         return Findings(priority=priority) if priority else NOTHING

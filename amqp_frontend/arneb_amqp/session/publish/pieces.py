@@ -1,9 +1,9 @@
-"""Pieces of a run whose messages go different ways: those next to each other that go the same way.
+"""Pieces of a run of varied routes: neighbouring messages that go to the same queues.
 
-The rule: a message whose way is known, leads to queues and is open to its publisher costs a
-lookup and a concatenation, and no call. Any other is a piece of its own, to be published like one
-that came alone. Part of the hot path: an application's messages have routing keys of their own,
-and then there are no runs by one route.
+The rule: a message whose route is cached, leads to queues and is permitted costs a lookup and a
+concatenation, and no call. Any other is a piece of its own, published like a single message. This
+is on the hot path: applications give their messages different routing keys, and then there are no
+runs on one route.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +17,8 @@ from arneb_amqp.wire.items import PublishRun, VariedRun
 
 @dataclass(slots=True)
 class Piece:
-    """Entries that were published to one exchange and go to the same queues. Not frozen, since
-    one is made for hardly more than a message at times."""
+    """Entries published to one exchange and bound for the same queues. Not frozen, because a piece
+    may be hardly more than one message."""
 
     traffic: ExchangeTraffic
     queues: tuple[str, ...]
@@ -28,7 +28,7 @@ class Piece:
 def pieces(
     run: VariedRun, routes: Mapping[bytes, CachedRoute], start: bytes, rights: Rights
 ) -> Iterator[Piece | PublishRun]:
-    """``run`` in its order. ``start`` is what each entry starts with
+    """Yield the pieces of ``run`` in order. ``start`` is what each entry starts with
     (:func:`~arneb_amqp.routing.routes.entry_start`)."""
     writable, keyed = rights.writable, rights.keyed
     piece: Piece | None = None
@@ -52,7 +52,7 @@ def pieces(
                 yield piece
                 piece = None
             yield PublishRun(run.channel, raw, run.persistent, [body])
-            may_write = route.exchange in writable  # which the publisher may have found out
+            may_write = route.exchange in writable  # the publisher may have checked it
             continue
         if piece is None:
             entries = []

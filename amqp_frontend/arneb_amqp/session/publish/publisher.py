@@ -1,8 +1,8 @@
 """Publishing: from ``basic.publish`` to appends, returns and confirms, on one channel.
 
-The rule of this module: a run of publishes is handled as a run. What is done per message is
-one concatenation; looking up the route, building the header, the append and the confirm are
-done once per run, and consecutive runs to the same queues are merged into one append.
+The rule: a run of publishes is handled as a run. The only work per message is one concatenation;
+the route, the header, the append and the confirm are dealt with once a run, and consecutive runs to
+the same queues are merged into one append.
 """
 
 from collections.abc import Mapping
@@ -46,10 +46,10 @@ from arneb_amqp.wire.tables import Field
 class Publisher:
     """The publishing half of a channel.
 
-    ``confirms`` is there in confirm mode, ``transaction`` in transactional mode, never both.
+    ``confirms`` is set in confirm mode, ``transaction`` in transactional mode, never both.
     Invariants: ``_entries`` is the run being collected, all for ``_queues``, in order, or
-    ``_delayed`` is, all for the exchanges ``_delayed_by``;
-    ``_findings`` are those of the property list ``_looked_at``, which most messages repeat.
+    ``_delayed`` is, all for the exchanges ``_delayed_by``; ``_findings`` are those of the property
+    list ``_looked_at``, which most messages repeat.
     """
 
     __slots__ = (
@@ -84,14 +84,14 @@ class Publisher:
         return f"<Publisher of channel {self._channel}, {len(self._entries)} entries collected>"
 
     def publish_run(self, run: PublishRun | VariedRun) -> None:
-        """Messages that differ in content only, or in their routes as well."""
+        """Publish messages that differ only in content, or in their routes as well."""
         if isinstance(run, VariedRun):
             self._publish_varied(run)
             return
         rights = self._context.rights
         try:
             route = self._vhost.routes.find(run.route)
-        except AmqpError:  # a refusal comes before what is missing
+        except AmqpError:  # a missing right is reported before a missing exchange
             rights.require_publish(split_route(run.route), self._vhost)
             raise
         if route.exchange not in rights.writable and route.raw not in rights.keyed:
@@ -110,20 +110,20 @@ class Publisher:
             raise Pause(replace(run, bodies=run.bodies[count:]))
 
     def publish(self, item: Publish) -> None:
-        """One message with something about it. Raises RabbitMQ's errors."""
+        """Publish one message that must be inspected. Raises RabbitMQ's errors."""
         if item.immediate:
             raise not_implemented("immediate=true", BASIC_PUBLISH)
         rights = self._context.rights
         try:
             route = self._vhost.routes.find(item.route)
-        except AmqpError:  # a refusal comes before what is missing
+        except AmqpError:  # a missing right is reported before a missing exchange
             rights.require_publish(split_route(item.route), self._vhost)
             raise
         if route.exchange not in rights.writable and route.raw not in rights.keyed:
             rights.require_publish(route, self._vhost)
         if item.properties != self._looked_at:
             self._findings = look(item.properties, self._context.rights, self._reply_to)
-            # The name in the pseudo-queue's place may change from one message to the next.
+            # The name that replaces the pseudo-queue may change from one message to the next.
             self._looked_at = b"" if self._findings.is_fleeting else item.properties
         found = self._findings
         body = item.body
@@ -146,8 +146,8 @@ class Publisher:
         self._count(route.traffic, 1, queues)
         is_returned = item.mandatory and all(map(is_reply_queue, queues))
         if is_returned:
-            # To RabbitMQ an answer is routed nowhere, though it delivers it; and so is what is
-            # delayed, though it keeps it.
+            # RabbitMQ returns mandatory messages to reply queues and delayed ones as unroutable,
+            # although it delivers or stores them.
             self.returns.give_back(item.route, body, self.transaction)
         if is_delayed and not queues:
             return
@@ -169,17 +169,17 @@ class Publisher:
             if item.mandatory and not is_returned and self.transaction is not None:
                 self.transaction.require(queues, entry)
         else:
-            entry = b""  # that it was one is all that counts, unless somebody looks on
+            entry = b""  # only counted, unless it is traced
             if self._vhost.is_traced:
                 entry = route.head(self._context.now_ms, persistent=item.persistent) + body
             self._put((), [entry])
 
     def end_run(self) -> None:
-        """Order the append of what has been collected."""
+        """Order the append of the collected run."""
         entries, kept = self._entries, self._delayed
         if not entries and not kept:
             return
-        # A message that is delayed and not delayed is the only one of its run.
+        # A message that is both delayed and delivered is the only one of its run.
         count = len(entries) or len(kept)
         last_tag = 0
         if self.confirms is not None:
@@ -199,8 +199,8 @@ class Publisher:
         self._expiring = False
 
     def close(self) -> None:
-        """The channel ends. What was published counts; the confirms that are due are sent, and
-        none after that."""
+        """End publishing. What was published counts; the confirms that are due are sent, and none
+        after that."""
         self.end_run()
         self.send_confirms()
         self._closed = True
@@ -209,7 +209,7 @@ class Publisher:
             self.transaction = None
 
     def committed(self, last_tag: int, error: AmqpError | None, *, refused: Refused) -> None:
-        """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
+        """Handle the append of the run that ends with ``last_tag``: on disk, or never will be."""
         if self._closed:
             return
         if self.confirms is not None and last_tag and not (error and error.leaves_doubt):
@@ -219,7 +219,8 @@ class Publisher:
                 self.confirms.complete(last_tag, stored=error is None and not refused)
             self._context.confirming(self)
         elif error is not None:
-            # There is no other way to say that messages were lost, or that another node knows.
+            # There is no other way to tell that messages were lost, or that only another node
+            # knows.
             self._context.failed(self._channel, error.caused_by(BASIC_PUBLISH))
 
     def send_confirms(self) -> None:
@@ -241,7 +242,7 @@ class Publisher:
                 if isinstance(piece, PublishRun):
                     self.publish_run(piece)
                     done += 1
-                    # Most likely its route was searched for: many such messages are many turns.
+                    # Its route was probably searched for: many such messages take many turns.
                     self._context.work_left -= ROUTE_WORK
                     if self._context.work_left <= 0 and done < len(run.bodies):
                         raise Pause(run)
@@ -267,7 +268,7 @@ class Publisher:
         expiring: bool = False,
         joins: bool = False,
     ) -> None:
-        """``joins``: it is the message that was just delayed, which other queues get now."""
+        """``joins``: this is the message just delayed, which other queues get now."""
         if self.transaction is not None:
             self.transaction.publish(queues, entries)
         elif joins:
@@ -277,7 +278,7 @@ class Publisher:
             self._entries += entries
             self._expiring = self._expiring or expiring
         elif queues:
-            # Confirm tags follow the order of publishing, so the run before ends here.
+            # Confirm tags follow publishing order, so the previous run ends here.
             self.end_run()
             self._queues, self._entries = queues, entries
             self._context.effects.collecting(self)
@@ -293,8 +294,8 @@ class Publisher:
             self._context.confirming(self)
 
     def _for_now(self, count: int, queues: tuple[str, ...]) -> int:
-        """How many of so many messages can be published in this turn, one at least, and takes their
-        work off it: each may become a dead letter at once, or be copied."""
+        """Return how many of ``count`` messages this turn may publish, at least one, and charge
+        their work to it: each may become a dead letter at once."""
         work = copy_work(self._vhost, queues)
         if self.transaction is not None or not work:
             return count
@@ -305,7 +306,7 @@ class Publisher:
     def _put_delayed(
         self, exchanges: tuple[str, ...], entries: list[bytes], *, alone: bool
     ) -> None:
-        """``exchanges`` keep the messages."""
+        """Collect messages that ``exchanges`` delay."""
         if self.transaction is not None:
             for entry in entries:
                 self.transaction.delay(exchanges, entry)
@@ -336,7 +337,7 @@ class Publisher:
                 self._context.work_left -= len(entries)
                 continue
             body = bodies[at]
-            if (raw := properties_of(body)) == known:  # it goes where the one before went
+            if (raw := properties_of(body)) == known:  # it goes where the previous one went
                 self._context.work_left -= 1 + len(result.queues)
             elif found := by_headers.find(route.raw, raw):
                 self._context.work_left -= NAMED_WORK + len(found.queues)
@@ -383,12 +384,12 @@ class Publisher:
         return search.result
 
     def _count(self, traffic: ExchangeTraffic, count: int, queues: tuple[str, ...]) -> None:
-        """So many messages were published, each to these."""
+        """Count ``count`` messages, each published to ``queues``."""
         self.published += count
         traffic.published_in += count
         traffic.published_out += count * len(queues)
 
     def _drop(self, count: int) -> None:
-        """So many messages went to no queue, and nobody minds."""
+        """Count messages that went to no queue and need no return."""
         self.dropped += count
         self._traffic.dropped += count

@@ -1,8 +1,8 @@
 """Returns: mandatory messages on their way back to whoever published them.
 
-The rule: what goes nowhere comes back at once, and in a transaction at its commit. So does then
-what has lost all its queues meanwhile, for RabbitMQ 3.10 asks again at the commit whether one is
-there.
+The rule: an unroutable message is returned at once, or in a transaction at its commit. So is one
+that has lost all its queues by then, because RabbitMQ 3.10 checks at the commit whether one is
+still there.
 """
 
 from typing import Final
@@ -16,11 +16,11 @@ from arneb_amqp.wire.route import content_start
 from arneb_core.api.entry import HEADER_BYTES
 
 RETURN_WORK: Final = 3
-"""What it costs to encode one, in microseconds, and so in units of a turn."""
+"""The cost of encoding one, in microseconds, the unit of a turn's work."""
 
 
 class Returns:
-    """Those of one channel."""
+    """The returns of one channel."""
 
     __slots__ = ("_channel", "_context", "_vhost", "count")
 
@@ -29,13 +29,13 @@ class Returns:
         self._vhost = vhost
         self._channel = channel
         self.count = 0
-        """So many there were, those that a transaction keeps included."""
+        """Messages returned, including those that a transaction still holds."""
 
     def __repr__(self) -> str:
         return f"<Returns of channel {self._channel}, {self.count}>"
 
     def give_back(self, route: bytes, body: bytes, transaction: Transaction | None) -> None:
-        """Return a message that goes nowhere; in a transaction, when that is committed."""
+        """Return an unroutable message; in a transaction, when it is committed."""
         chunks = self._encoded(route, body)
         if transaction is not None:
             transaction.give_back(chunks)
@@ -43,8 +43,8 @@ class Returns:
             self._context.output.send_chunks(chunks)
 
     def send(self, transaction: Transaction) -> None:
-        """Queue what a transaction that is being committed gives back. Raises :class:`.Pause` when
-        that is too much for a turn; the next call goes on there."""
+        """Queue the returns of a transaction being committed. Raises :class:`.Pause` when they are
+        too many for a turn; the next call continues."""
         while transaction.mandatory:
             if self._context.work_left <= 0:
                 raise Pause
