@@ -16,7 +16,7 @@ class Access:
     class Request(Command):
         """Ask for access to a realm."""
 
-        # In the order of the wire, which pamqp and our codec take from here.
+        # In wire order, which pamqp and our codec take from here.
         __slots__: ClassVar[list[str]] = [  # noqa: RUF023
             "realm",
             "exclusive",
@@ -53,7 +53,7 @@ class Access:
             self.read = read
 
     class RequestOk(Command):
-        """Here is your ticket."""
+        """Grant a ticket."""
 
         __slots__: ClassVar[list[str]] = ["ticket"]
         frame_id: ClassVar[int] = 11

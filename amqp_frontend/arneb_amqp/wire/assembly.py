@@ -1,7 +1,7 @@
-"""The assembler: frames in, one at a time, items out; it knows which channel waits for what.
+"""The assembler: frames in, one at a time, items out; it tracks the content due on each channel.
 
-The rule: this is the slow path and the reference. The hot reader hands it every frame that is
-not part of a run, and whatever the hot reader accepts must be what this module would have made.
+The rule: this is the slow path and the reference. The hot reader passes it every frame that is not
+part of a run, and everything the hot reader accepts must equal what this module would have made.
 """
 
 from typing import Final
@@ -48,10 +48,10 @@ METHOD_PAYLOAD_BYTES_MIN: Final = 4
 
 
 class _Partial:
-    """A method whose content is still under way on its channel.
+    """A method whose content is incomplete.
 
-    First ``properties`` is None, until the content header is there; then ``missing`` octets of
-    body are still to come. ``refused``: the message is too large, the rest is thrown away.
+    ``properties`` is None until the content header comes; then ``missing`` octets of body are still
+    due. ``refused``: the message is too large, and the rest is discarded.
     """
 
     __slots__ = ("body", "judgement", "method", "missing", "properties", "refused")
@@ -76,7 +76,7 @@ class Assembler:
     """Puts methods and their contents together.
 
     Invariants: ``waiting`` holds exactly the channels on which content is due, never channel 0;
-    ``held_bytes`` is what those contents occupy and never exceeds ``partial_bytes_max``.
+    ``held_bytes`` is the size of those contents and never exceeds ``partial_bytes_max``.
     """
 
     __slots__ = ("_judge", "_message_bytes_max", "_partial_bytes_max", "held_bytes", "waiting")
@@ -94,11 +94,11 @@ class Assembler:
         return f"<Assembler {len(self.waiting)} partial messages, {self.held_bytes} bytes>"
 
     def take(self, frame: Frame) -> Item | None:
-        """The item that ``frame`` completes, if any.
+        """Return the item that ``frame`` completes, if any.
 
-        Raises :class:`~arneb_amqp.errors.ConnectionException` for a frame that cannot be
-        decoded (501, 502, 540) or is out of order (505). A message that is too large is no
-        exception but an item, since the connection goes on.
+        Raises :class:`~arneb_amqp.errors.ConnectionException` for a frame that cannot be decoded
+        (501, 502, 540) or is out of order (505). A message that is too large yields an item and no
+        exception, because the connection goes on.
         """
         kind, channel, payload = frame
         if not _is_known(kind, payload):
@@ -119,7 +119,7 @@ class Assembler:
         return self._body(kind, channel, payload, partial)
 
     def forget(self) -> None:
-        """Drop all content under way: the connection is closing."""
+        """Drop all incomplete content: the connection is closing."""
         self.waiting.clear()
         self.held_bytes = 0
 
@@ -143,7 +143,7 @@ class Assembler:
         if kind != FRAME_HEADER:
             raise unexpected_frame(f"{expected}, got non content header frame instead", ids)
         class_id, weight, size = CONTENT_START.unpack_from(payload)
-        if weight:  # RabbitMQ takes such a header for no header at all.
+        if weight:  # RabbitMQ treats such a header as no header at all.
             raise unexpected_frame(f"{expected}, got non content header frame instead", ids)
         if class_id != ids[0]:
             raise unexpected_frame(f"{expected}, got one for class {class_id} instead", ids)
@@ -214,7 +214,7 @@ _PAYLOAD_BYTES_MIN: Final = {
 
 
 def _is_known(kind: int, payload: bytes) -> bool:
-    """A frame of a type that exists, with the least that such a frame must hold."""
+    """Whether the frame's type exists and its payload is long enough for that type."""
     if kind == FRAME_HEARTBEAT:
         return not payload
     least = _PAYLOAD_BYTES_MIN.get(kind)

@@ -1,4 +1,4 @@
-"""The numbers of AMQP 0-9-1 framing, and the limits that Arneb puts on a peer."""
+"""The numbers of AMQP 0-9-1 framing, and the limits that Arneb imposes on a peer."""
 
 from struct import Struct
 from typing import Final, NewType
@@ -11,7 +11,7 @@ DeliveryTag = NewType("DeliveryTag", int)
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 PROTOCOL_HEADER_0_9: Final = b"AMQP\x01\x01\x00\x09"
-"""What 0-9 clients send; RabbitMQ takes it for 0-9-1."""
+"""Sent by 0-9 clients; RabbitMQ treats it as 0-9-1."""
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
@@ -25,7 +25,7 @@ FRAME_START: Final = Struct(">BHI")
 """Type, channel, payload size."""
 FRAME_START_BYTES: Final = FRAME_START.size
 FRAME_OVERHEAD_BYTES: Final = FRAME_START_BYTES + 1
-"""What a frame adds to its payload."""
+"""The bytes that a frame adds to its payload."""
 
 CONTENT_START: Final = Struct(">HHQ")
 """Class, weight, body size: the fixed part of a content header's payload."""
@@ -41,21 +41,21 @@ BASIC_ACK: Final = (CLASS_BASIC, 80)
 FRAME_BYTES_MIN: Final = 4096
 """4.2.3: every peer must take frames of this size; also the limit until tuning is done."""
 FRAME_BYTES_MAX_DEFAULT: Final = 131_072
-"""What RabbitMQ offers."""
+"""RabbitMQ's offer."""
 FRAME_BYTES_UNLIMITED: Final = 1 << 32
-"""What frame-max 0 means: as large as a size field can say."""
+"""The meaning of frame-max 0: as large as a size field can say."""
 CHANNEL_MAX_DEFAULT: Final = 2047
 HEARTBEAT_S_DEFAULT: Final = 60
 
 MESSAGE_BYTES_MAX_DEFAULT: Final = 128 * 1024 * 1024
-"""RabbitMQ 3's limit, which its clients and their tests count on; 4 has 16 MiB."""
+"""RabbitMQ 3's limit, on which clients and their tests rely; RabbitMQ 4 has 16 MiB."""
 
 PARTIAL_BYTES_MAX_DEFAULT: Final = 2 * MESSAGE_BYTES_MAX_DEFAULT
-"""Bodies under way on all channels of one connection together. RabbitMQ has no such bound, so
-one peer could make it hold 2047 messages of 128 MiB; two largest messages are plenty."""
+"""Incomplete bodies on all channels of one connection together. RabbitMQ has no such bound, so one
+peer could make it hold 2047 messages of 128 MiB; two of the largest messages are plenty."""
 
 TABLE_DEPTH_MAX: Final = 64
-"""Tables and arrays inside one another. RabbitMQ recurses as deep as a frame allows."""
+"""Nesting of tables and arrays. RabbitMQ recurses as deep as a frame allows."""
 
 COPY_DEPTH: Final = 2
 """A copy for who traces has the headers of its message inside so many tables more."""

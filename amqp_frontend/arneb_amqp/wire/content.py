@@ -1,7 +1,7 @@
-"""A body as entries keep it: the frames of a message's content, from one publisher's channel.
+"""A body as entries store it: the content frames of a message, from its publisher's channel.
 
-``0xCE`` (the end of the method frame that stood before it), the content header frame, and one
-content body frame unless the message is empty. The rule: only this module knows the offsets.
+``0xCE`` (the end of the preceding method frame), the content header frame, and one content body
+frame unless the message is empty. The rule: only this module knows the offsets.
 """
 
 from struct import Struct, error
@@ -22,7 +22,7 @@ from arneb_amqp.wire.constants import (
 )
 
 HEADER_PAYLOAD_AT: Final = 1 + FRAME_START_BYTES
-"""Where the content header's payload begins, counted from the leading 0xCE."""
+"""The offset of the content header's payload, counted from the leading 0xCE."""
 
 PROPERTIES_AT: Final = HEADER_PAYLOAD_AT + CONTENT_START_BYTES
 
@@ -31,24 +31,24 @@ _FRAME_SIZE_AT: Final = 1 + FRAME_START_BYTES - _FRAME_SIZE.size
 
 
 def properties_of(body: bytes, start: int = 0) -> bytes:
-    """The property list of the content that begins at ``start``."""
+    """Return the property list of the content at ``start``."""
     return body[start + PROPERTIES_AT : header_end(body, start)]
 
 
 def payload_of(body: bytes, start: int = 0) -> bytes:
-    """The message's bytes. The content must end where ``body`` ends."""
+    """Return the message's bytes. The content must end where ``body`` ends."""
     return body[header_end(body, start) + 1 + FRAME_START_BYTES : -1]
 
 
 def payload_size(body: bytes, start: int = 0) -> int:
-    """How many bytes :func:`payload_of` gives, without making them: the content header says so."""
+    """Return the size of :func:`payload_of` from the content header, without copying."""
     size: int = CONTENT_START.unpack_from(body, start + HEADER_PAYLOAD_AT)[2]
     return size
 
 
 def split_content(entry: bytes, start: int) -> tuple[bytes, bytes] | None:
-    """The property list and the message's bytes of the content that fills ``entry[start:]``; None
-    if that is none (:func:`is_body`)."""
+    """Return the property list and the message's bytes of the content that fills ``entry[start:]``;
+    None if it is not a body (:func:`is_body`)."""
     if not is_body(entry, start):
         return None
     end = header_end(entry, start)
@@ -56,7 +56,7 @@ def split_content(entry: bytes, start: int) -> tuple[bytes, bytes] | None:
 
 
 def compose(channel: ChannelId, properties: bytes, payload: bytes | bytearray) -> bytes:
-    """A body from its parts."""
+    """Build a body from its parts."""
     header = (
         FRAME_START.pack(FRAME_HEADER, channel, CONTENT_START_BYTES + len(properties))
         + CONTENT_START.pack(CLASS_BASIC, 0, len(payload))
@@ -69,8 +69,8 @@ def compose(channel: ChannelId, properties: bytes, payload: bytes | bytearray) -
 
 
 def with_properties(body: bytes, properties: bytes, start: int = 0, head: bytes = b"") -> bytes:
-    """``head`` and the content that begins at ``start`` with another property list, its payload
-    untouched."""
+    """Return ``head`` and the content at ``start`` with another property list and an unchanged
+    payload."""
     size = _FRAME_SIZE.pack(CONTENT_START_BYTES + len(properties))
     return b"".join(
         (
@@ -85,7 +85,7 @@ def with_properties(body: bytes, properties: bytes, start: int = 0, head: bytes 
 
 
 def is_body(body: bytes, start: int = 0) -> bool:
-    """Whether ``body[start:]`` is a body as described above; its property list is not looked at."""
+    """Whether ``body[start:]`` is a body as described above; its property list is not checked."""
     try:
         kind, channel, size = FRAME_START.unpack_from(body, start + 1)
         class_id, _, payload_bytes = CONTENT_START.unpack_from(body, start + HEADER_PAYLOAD_AT)
@@ -105,6 +105,6 @@ def is_body(body: bytes, start: int = 0) -> bool:
 
 
 def header_end(body: bytes, start: int = 0) -> int:
-    """Where the end octet of the content header frame stands."""
+    """Return the offset of the content header frame's end octet."""
     (size,) = _FRAME_SIZE.unpack_from(body, start + _FRAME_SIZE_AT)
     return start + HEADER_PAYLOAD_AT + int(size)

@@ -1,7 +1,7 @@
-"""A property list cut around some header fields, to read or replace these without decoding it.
+"""A property list cut around some header fields, to read or replace them without decoding it.
 
-The rule: what is left alone comes out as decoding and encoding it would write it, octet by octet. A
-list of which that is not certain is not cut.
+The rule: the untouched parts equal, octet for octet, what decoding and encoding them would produce.
+A list for which that is not certain is not cut.
 """
 
 from collections.abc import Container
@@ -13,7 +13,7 @@ from arneb_amqp.wire.tables import FIXED_BYTES, FieldType
 
 _FLAG_WORD: Final = Struct(">H")
 _MORE_FLAGS: Final = 0x0003
-"""They mean nothing, and are not written."""
+"""The two lowest bits, which mean nothing and are not written."""
 
 _CONTENT_TYPE: Final = int(PropertyFlag.CONTENT_TYPE)
 _CONTENT_ENCODING: Final = int(PropertyFlag.CONTENT_ENCODING)
@@ -26,7 +26,8 @@ _EXPIRATION: Final = int(PropertyFlag.EXPIRATION)
 
 _BOOL: Final = FieldType.BOOL.value[0]
 _FIXED_BYTES: Final = {letter: size for letter, size in FIXED_BYTES.items() if letter not in b"ftL"}
-"""Floats that are no numbers may come out as others, truth values and a synonym as other octets."""
+"""Sizes of the fixed-size types that re-encoding leaves unchanged; it may change single-precision
+NaNs, truth values and the synonym ``L``."""
 _STRINGS: Final = FieldType.LONGSTR.value + FieldType.BINARY.value
 _SIZED: Final = _STRINGS + FieldType.ARRAY.value + FieldType.TABLE.value
 
@@ -38,19 +39,19 @@ class Cut(NamedTuple):
 
     flags: int
     before: bytes
-    """What stands before the headers."""
+    """The list before the headers."""
     fields: bytes
     spans: tuple[tuple[int, int], ...]
-    """Where in ``fields`` those stand that were asked for."""
+    """The spans of the requested fields within ``fields``."""
     marks: tuple[bytes, ...]
-    """The expiration, if there is one, and those fields."""
+    """The expiration, if any, and the requested fields."""
     after: bytes
-    """What stands behind the headers, without the expiration."""
+    """The list after the headers, without the expiration."""
 
 
 def cut(data: bytes, names: Container[bytes]) -> Cut | None:
-    """The parts of the well-formed list ``data``; ``names`` have their length octets. None if it
-    should be decoded instead."""
+    """Cut the well-formed list ``data``; ``names`` have their length octets. None if it should be
+    decoded instead."""
     flags = flags_of(data) & ~_MORE_FLAGS
     try:
         at = _headers_at(data, flags)
@@ -77,8 +78,8 @@ def cut(data: bytes, names: Container[bytes]) -> Cut | None:
 
 
 def named_fields(data: bytes, names: Container[bytes]) -> bytes | None:
-    """The header fields of these names in the well-formed list ``data``, as they stand there, one
-    behind the other. None if it should be decoded instead."""
+    """Return the encoded header fields of these names in the well-formed list ``data``,
+    concatenated. None if it should be decoded instead."""
     flags = flags_of(data)
     if not flags & _HEADERS:
         return b""
@@ -102,8 +103,8 @@ def named_fields(data: bytes, names: Container[bytes]) -> bytes | None:
 
 
 def _headers_at(data: bytes, flags: int) -> int:
-    """Where the headers of a list with these ``flags`` begin, or would. Raises :class:`IndexError`
-    if it is cut off before."""
+    """Return the offset of the headers in a list with these ``flags``, or where they would be.
+    Raises :class:`IndexError` if the list ends before that."""
     at = 2
     if flags & _CONTENT_TYPE:
         at += 1 + data[at]
@@ -113,7 +114,7 @@ def _headers_at(data: bytes, flags: int) -> int:
 
 
 def _spans(fields: bytes, names: Container[bytes]) -> tuple[tuple[int, int], ...] | None:
-    """Where the fields of these names stand; None if the others do not come out as they are."""
+    """Return the spans of these fields; None if encoding might change the others."""
     at, stop = 0, len(fields)
     spans: list[tuple[int, int]] = []
     seen: set[bytes] = set()
@@ -121,7 +122,7 @@ def _spans(fields: bytes, names: Container[bytes]) -> tuple[tuple[int, int], ...
         value_at = at + 1 + fields[at]
         name = fields[at:value_at]
         if name in seen:
-            return None  # the first one counts, and the others go
+            return None  # decoding keeps the first and drops the others
         seen.add(name)
         letter = fields[value_at]
         is_marked = name in names
@@ -141,15 +142,15 @@ def _spans(fields: bytes, names: Container[bytes]) -> tuple[tuple[int, int], ...
 
 
 class Replacement(NamedTuple):
-    """What becomes of lists that have the same marks."""
+    """The replacement for lists that have the same marks."""
 
     fields: tuple[bytes, ...]
-    """Instead of those at the spans, one for each."""
+    """The new fields, one for each span."""
     added: bytes
-    """Behind all fields."""
+    """Appended after all fields."""
 
     def of(self, parts: Cut) -> bytes:
-        """The list of which ``parts`` were cut, with other fields and without its expiration."""
+        """Return the list of ``parts`` with the new fields and without its expiration."""
         fields = parts.fields
         if parts.spans:
             pieces: list[bytes] = []

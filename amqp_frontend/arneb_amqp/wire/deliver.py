@@ -1,15 +1,15 @@
-"""The hot writer: entries to frames of ``basic.deliver``, ``basic.get-ok``, ``basic.return``.
+"""The hot writer: entries to ``basic.deliver``, ``basic.get-ok`` and ``basic.return`` frames.
 
-The rule: an entry already is the tail of a delivery. What stands before it, the start of the
-method frame up to the consumer tag, depends on the consumer and on the length of exchange and
-routing key only (the entry header's hint), so it is made once; between the two go the delivery
-tag and the redelivered bit. Content frames carry the publisher's channel number and perhaps a
-body frame larger than this peer takes: only then is an entry taken apart.
+The rule: an entry already is the tail of a delivery. The start of the method frame, up to the
+consumer tag, depends only on the consumer and the length of exchange and routing key (the entry
+header's hint), so it is made once; the delivery tag and the redelivered bit go between the two.
+Content frames carry the publisher's channel number and perhaps a body frame larger than this peer
+takes: only then is an entry taken apart.
 
-A run whose entries all have one route, from one channel number, costs no Python instruction
-per message: C slices, packs and interleaves whole lists. Per 256-byte message that is 0.5 us,
-0.8 us when the channel number must be replaced. Nor does a run of mixed routes that needs no other
-channel number (0.7 us); entry by entry it is 1 to 2 us.
+A run whose entries share one route and one channel number costs no Python instruction per message:
+C slices, packs and interleaves whole lists. A 256-byte message takes 0.5 us, or 0.8 us when the
+channel number must be replaced. A run of mixed routes that keeps its channel number costs none
+either (0.7 us); entry by entry it is 1 to 2 us.
 """
 
 from array import array
@@ -39,7 +39,7 @@ from arneb_amqp.wire.route import shortstr
 from arneb_core.api.entry import HEADER_BYTES
 
 HINT_AT: Final = 36
-"""Where an entry's header keeps the length of its route."""
+"""The offset of the route's length in an entry's header."""
 
 HINT_END: Final = HINT_AT + 2
 _HINT_OF: Final = itemgetter(slice(HINT_AT, HINT_END))
@@ -56,7 +56,7 @@ _GET_OK: Final = 71
 _RETURN: Final = 50
 
 _RUN_MIN: Final = 8
-"""From how many messages on the work on whole lists pays."""
+"""The shortest run for which working on whole lists pays."""
 
 
 class DeliverEncoder:
@@ -81,7 +81,7 @@ class DeliverEncoder:
         entries: Sequence[bytes],
         redelivered: bool | Sequence[bool] = False,
     ) -> list[bytes]:
-        """``basic.deliver`` and content of every entry, with tags from ``first_tag`` on, as
+        """Return ``basic.deliver`` and content of every entry, tagged from ``first_tag`` on, as
         chunks for one ``b"".join``."""
         count = len(entries)
         bits = (
@@ -92,7 +92,7 @@ class DeliverEncoder:
         if count < _RUN_MIN or max(map(len, entries)) > self._frame_bytes_max:
             return self._encode_each(first_tag, entries, bits)
         prefix, route_end = self._prefix(entries[0][HINT_AT:HINT_END])
-        # All that matters before the properties: hint, route, 0xCE, type, channel, header size.
+        # Everything relevant before the properties: hint, route, 0xCE, type, channel, header size.
         shared = set(map(itemgetter(slice(HINT_AT, route_end + 8)), entries))
         start = shared.pop()
         if shared:
@@ -105,7 +105,7 @@ class DeliverEncoder:
             return chunks
         header_end = route_end + 8 + int.from_bytes(start[-4:], "big")
         if min(map(len, entries)) == header_end + 1:
-            return self._encode_each(first_tag, entries, bits)  # A message is empty.
+            return self._encode_each(first_tag, entries, bits)  # One message is empty.
         chunks = [prefix] * (7 * count)
         chunks[1::7] = _pack_tags(first_tag, count)
         chunks[2::7] = bits
@@ -118,14 +118,14 @@ class DeliverEncoder:
     def _encode_mixed(
         self, first_tag: int, entries: Sequence[bytes], bits: list[bytes]
     ) -> list[bytes]:
-        """The same for a run of mixed routes, none of them too large."""
+        """The same for a run of mixed routes, with no entry too large."""
         hints = list(map(_HINT_OF, entries))
         known = self._prefixes
         for hint in set(hints).difference(known):
             self._prefix(hint)
         prefixes, route_ends = zip(*map(known.__getitem__, hints), strict=True)
         if not all(map(bytes.startswith, entries, repeat(self._head), route_ends)):
-            return self._encode_each(first_tag, entries, bits)  # of other channel numbers
+            return self._encode_each(first_tag, entries, bits)  # other channel numbers
         count = len(entries)
         chunks: list[bytes] = [b""] * (4 * count)
         chunks[::4] = prefixes
@@ -137,7 +137,7 @@ class DeliverEncoder:
     def _encode_each(
         self, first_tag: int, entries: Sequence[bytes], bits: list[bytes]
     ) -> list[bytes]:
-        """The same for a run that is short, or of mixed channels and sizes."""
+        """The same for a run that is short or has mixed channels and sizes."""
         chunks: list[bytes] = []
         head, entry_bytes_max = self._head, self._frame_bytes_max
         known = self._prefixes.get
@@ -161,8 +161,8 @@ class DeliverEncoder:
         return chunks
 
     def _prefix(self, hint: bytes) -> tuple[bytes, int]:
-        """The method frame from its start to the consumer tag, for a route of that many octets,
-        and where in the entry the route ends."""
+        """Return the method frame up to the consumer tag, for a route of that length, and the end
+        of the route within the entry."""
         route_bytes = int.from_bytes(hint, "big")
         size = 4 + len(self._consumer_tag) + 9 + route_bytes
         start = _METHOD_START.pack(FRAME_METHOD, self._channel, size, CLASS_BASIC, _DELIVER)
@@ -179,7 +179,7 @@ def encode_get_ok(
     message_count: int,
     frame_bytes_max: int,
 ) -> list[bytes]:
-    """``basic.get-ok`` with the content of ``entry``, as chunks to join."""
+    """Return ``basic.get-ok`` with the content of ``entry``, as chunks to join."""
     route_end = HEADER_BYTES + int.from_bytes(entry[HINT_AT:HINT_END], "big")
     size = 4 + 9 + route_end - HEADER_BYTES + 4
     return [
@@ -200,7 +200,7 @@ def encode_return(
     body: bytes,
     frame_bytes_max: int,
 ) -> list[bytes]:
-    """``basic.return`` with the content of a publish (route and body), as chunks to join."""
+    """Return ``basic.return`` with the content of a publish (route and body), as chunks to join."""
     text = shortstr(reply_text)
     size = 4 + 2 + len(text) + len(route)
     return [
@@ -213,10 +213,10 @@ def encode_return(
 
 
 def readdress(body: bytes, start: int, channel: ChannelId, frame_bytes_max: int) -> list[bytes]:
-    """The content that begins at ``start``, with frames for another channel and peer.
+    """Return the content at ``start``, framed for another channel and peer.
 
-    4.2.3: frames may not be larger than negotiated; RabbitMQ splits bodies only, as a content
-    header cannot be split.
+    4.2.3: frames may not be larger than negotiated; like RabbitMQ, only bodies are split, because a
+    content header cannot be.
     """
     _, _, header_bytes = FRAME_START.unpack_from(body, start + 1)
     header_at = start + 1 + FRAME_START_BYTES
@@ -231,7 +231,7 @@ def readdress(body: bytes, start: int, channel: ChannelId, frame_bytes_max: int)
 
 
 def _pack_tags(first: int, count: int) -> list[bytes]:
-    """``count`` delivery tags from ``first`` on, eight octets each, without a loop."""
+    """Pack ``count`` delivery tags from ``first`` on, eight octets each, without a loop."""
     rows = -(-count // _TAGS_PER_ROW)
     tags = array("Q", range(first, first + rows * _TAGS_PER_ROW))
     if byteorder == "little":

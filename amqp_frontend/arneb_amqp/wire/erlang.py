@@ -1,4 +1,4 @@
-"""How RabbitMQ writes values into its error texts: Erlang terms.
+"""Values as RabbitMQ's error texts show them: Erlang terms.
 
 Clients and their test suites match on these texts, so ours read the same.
 """
@@ -27,24 +27,23 @@ _ESCAPES = {
 _PLAIN_ATOM: Final = re.compile("[a-z][a-zA-Z0-9_@]*")
 
 EXACT_MAX: Final = 1 << 53
-"""From here on not every integer is a float, and plain digits would claim more than is known."""
+"""Above this not every integer is a float, and plain digits would suggest false precision."""
 
 
 def render_octets(data: bytes) -> str:
-    """``<<1,2,3>>``: a binary as numbers, whatever it holds (Erlang's ``~w``)."""
+    """Render a binary as numbers, ``<<1,2,3>>``, whatever it holds (Erlang's ``~w``)."""
     return f"<<{','.join(map(str, data))}>>"
 
 
 def render_binary(data: bytes) -> str:
-    """``<<"text">>``, or numbers when it is not printable (Erlang's ``~p``)."""
+    """Render a binary as ``<<"text">>``, or as numbers if it is not printable (Erlang's ``~p``)."""
     if not data or not _PRINTABLE.issuperset(data):
         return render_octets(data)
     return f"<<{_quoted(data)}>>"
 
 
 def render_string(text: str) -> str:
-    """``"text"``, or a list of numbers when it is not printable: Erlang's strings are lists, and
-    here of octets."""
+    """Render ``"text"``, or a list of octets if it is not printable: Erlang's strings are lists."""
     data = text.encode("utf-8", "surrogateescape")
     if not _PRINTABLE.issuperset(data):
         return f"[{','.join(map(str, data))}]"
@@ -52,7 +51,7 @@ def render_string(text: str) -> str:
 
 
 def render_atom(name: str) -> str:
-    """``direct``, but ``'x-consistent-hash'``."""
+    """Render an atom: ``direct``, but ``'x-consistent-hash'``."""
     return name if _PLAIN_ATOM.fullmatch(name) else f"'{name}'"
 
 
@@ -62,7 +61,7 @@ def _quoted(data: bytes) -> str:
 
 
 def render_value(value: FieldValue) -> str:
-    """A field's value as ``~p`` shows it."""
+    """Render a field's value as ``~p`` does."""
     match value:
         case None:
             return "undefined"
@@ -83,7 +82,7 @@ def render_value(value: FieldValue) -> str:
 
 
 def render_rows(fields: Mapping[str, Field]) -> list[str]:
-    """The rows of a table, ``{<<"name">>,type,value}`` each."""
+    """Render the rows of a table, each as ``{<<"name">>,type,value}``."""
     return [
         f"{{{render_binary(name.encode('utf-8', 'surrogateescape'))},"
         f"{field.type.erlang_name},{render_value(field.value)}}}"
@@ -92,9 +91,10 @@ def render_rows(fields: Mapping[str, Field]) -> list[str]:
 
 
 def render_float(value: float) -> str:
-    """The shortest digits that mean ``value``, with an exponent where that is shorter still."""
+    """Render the shortest digits that denote ``value``, with an exponent if that is shorter
+    still."""
     if not isfinite(value):
-        return repr(value)  # Erlang has no such floats, and so no text for them.
+        return repr(value)  # Erlang has no such floats, hence no text for them.
     sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int), "it is finite"
     text = "".join(map(str, digits)).lstrip("0") or "0"

@@ -1,4 +1,4 @@
-"""Frames: where one ends and the next begins, and the checks that every frame must pass."""
+"""Frames: their boundaries, and the checks that every frame must pass."""
 
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.erlang import render_binary
 
 SNIPPET_BYTES: Final = 16
-"""How much of a payload an error text shows."""
+"""Octets of a payload shown in an error text."""
 
 
 class Frame(NamedTuple):
@@ -27,21 +27,21 @@ class Frame(NamedTuple):
 
     @property
     def bytes_on_wire(self) -> int:
-        """Its size with start and end."""
+        """Its size including start and end octet."""
         return len(self.payload) + FRAME_OVERHEAD_BYTES
 
 
 class FramingLost(ConnectionException):
-    """Where the next frame begins is unknown: after the answer, only closing is left."""
+    """The start of the next frame is unknown: after the answer, only closing is left."""
 
 
 class BadProtocolHeader(Exception):
-    """The peer does not speak AMQP 0-9-1. 4.2.2: answer with :data:`PROTOCOL_HEADER`, the
-    version that is spoken here, and close the socket."""
+    """The peer does not speak AMQP 0-9-1. 4.2.2: answer with :data:`PROTOCOL_HEADER`, the version
+    spoken here, and close the socket."""
 
 
 class ProtocolHeaderReader:
-    """Waits for the eight octets with which a client opens a connection."""
+    """Collects the eight octets with which a client opens a connection."""
 
     __slots__ = ("_held",)
 
@@ -52,10 +52,9 @@ class ProtocolHeaderReader:
         return f"<ProtocolHeaderReader {self._held!r}>"
 
     def receive(self, data: bytes | bytearray) -> bytes | None:
-        """Take bytes: None while more are needed, then whatever follows the right header.
+        """Take bytes; return None while more are needed, then whatever follows the header.
 
-        Raises :class:`BadProtocolHeader` as soon as eight octets are there and wrong, as
-        RabbitMQ does.
+        Raises :class:`BadProtocolHeader` once eight octets are there and wrong, as RabbitMQ does.
         """
         self._held += data
         if len(self._held) < len(PROTOCOL_HEADER):
@@ -66,10 +65,10 @@ class ProtocolHeaderReader:
 
 
 def cut_frame(data: bytes, at: int, payload_bytes_max: int) -> Frame | int:
-    """The frame at ``at``, or how many bytes from there are needed to see more of it.
+    """Return the frame at ``at``, or the bytes needed from there to see more of it.
 
-    Raises :class:`FramingLost` (501) for a payload that is too large, as soon as its size is
-    known, and for a wrong end octet.
+    Raises :class:`FramingLost` (501) for a wrong end octet, and for a payload that is too large, as
+    soon as its size is known.
     """
     available = len(data) - at
     if available < FRAME_START_BYTES:

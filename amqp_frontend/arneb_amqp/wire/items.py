@@ -1,8 +1,7 @@
-"""What the reader makes of a connection's bytes: items, in the order of the wire.
+"""Items: a connection's bytes as the reader decodes them, in wire order.
 
-Plain slotted values: not frozen, for to make a frozen one costs four times as much, and some are
-made for every message. The runs hold lists because whoever takes them works through them with
-C-level builtins.
+Plain slotted values, not frozen: making a frozen one costs four times as much, and some are made
+for every message. Runs hold lists because their users process them with C-level builtins.
 """
 
 from dataclasses import dataclass
@@ -17,14 +16,14 @@ from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 
 @dataclass(slots=True)
 class PublishRun:
-    """Consecutive ``basic.publish`` on one channel that differ in content only.
+    """Consecutive ``basic.publish`` on one channel that differ only in content.
 
-    ``route`` is the exchange and the routing key, both as short strings, as they stand in the
-    method (:func:`arneb_amqp.wire.route.split_route` takes it apart). Neither ``mandatory``
-    nor ``immediate`` is set, and no message has an interesting property (see
-    :mod:`arneb_amqp.wire.properties`). Each of ``bodies`` is ``0xCE``, the content header
-    frame and, if the message is not empty, one content body frame: ``header40 + route +
-    body`` is the entry. All messages are ``persistent`` or none is.
+    ``route`` is the exchange and the routing key, both as short strings, as in the method
+    (:func:`arneb_amqp.wire.route.split_route` splits it). Neither ``mandatory`` nor ``immediate``
+    is set, and no message has an interesting property (see :mod:`arneb_amqp.wire.property_judge`).
+    Each of ``bodies`` is ``0xCE``, the content header frame and, if the message is not empty, one
+    content body frame: ``header40 + route + body`` is the entry. All messages are ``persistent`` or
+    none is.
     """
 
     channel: ChannelId
@@ -37,7 +36,7 @@ class PublishRun:
 class VariedRun:
     """Consecutive ``basic.publish`` on one channel that differ in their routes as well.
 
-    As :class:`PublishRun`, but each of ``bodies`` has a route of its own, at the same place of
+    As :class:`PublishRun`, but each of ``bodies`` has its own route, at the same index of
     ``routes``.
     """
 
@@ -49,10 +48,10 @@ class VariedRun:
 
 @dataclass(slots=True)
 class Publish:
-    """One ``basic.publish`` that must be looked at: a bit is set or a property is interesting.
+    """One ``basic.publish`` that must be inspected: a bit is set or a property is interesting.
 
-    ``properties`` is the property list of the content header, from the flags on, and well
-    formed; :func:`arneb_amqp.wire.properties.decode_properties` reads it. ``body`` as in
+    ``properties`` is the content header's well-formed property list, from the flags on;
+    :func:`arneb_amqp.wire.properties.decode_properties` reads it. ``body`` is as in
     :class:`PublishRun`.
     """
 
@@ -75,7 +74,7 @@ class AckRun:
 
 @dataclass(slots=True)
 class Ack:
-    """One ``basic.ack`` with ``multiple``: this tag and all before it; tag 0 is all."""
+    """One ``basic.ack`` with ``multiple``: this tag and all before it; tag 0 means all."""
 
     channel: ChannelId
     tag: DeliveryTag
@@ -92,7 +91,7 @@ class Content:
 
 @dataclass(slots=True)
 class Method:
-    """Any other method; ``content`` is there when it carries one and is not on channel 0."""
+    """Any other method; ``content`` is set if it carries one and is not on channel 0."""
 
     channel: ChannelId
     method: Command
@@ -100,7 +99,7 @@ class Method:
 
 
 class Heartbeat(Enum):
-    """The peer is alive; a single value, since there is nothing else to say."""
+    """The peer is alive; a single value, because a heartbeat carries nothing else."""
 
     HEARTBEAT = "heartbeat"
 
@@ -112,10 +111,10 @@ HEARTBEAT: Final = Heartbeat.HEARTBEAT
 class Broken:
     """The peer broke a rule on ``channel``; everything before it counts.
 
-    A :class:`~arneb_amqp.errors.ChannelException` costs that channel and reading goes on.
-    After a :class:`~arneb_amqp.errors.ConnectionException` the reader yields only methods on
-    channel 0, as needed to finish closing. With ``framing_lost`` not even that: where frames
-    begin is unknown, so send the close and end the connection.
+    A :class:`~arneb_amqp.errors.ChannelException` closes that channel and reading goes on. After a
+    :class:`~arneb_amqp.errors.ConnectionException` the reader yields only methods on channel 0, as
+    needed to finish closing. With ``framing_lost`` not even that: frame boundaries are unknown, so
+    send the close and end the connection.
     """
 
     channel: ChannelId

@@ -1,7 +1,7 @@
-"""JSON and field tables: how values of one are said in the other, as RabbitMQ's HTTP API says them.
+"""JSON and field tables, converted into each other as RabbitMQ's HTTP API does.
 
-The rule: what comes from JSON has the types that RabbitMQ gives it (texts are long strings, whole
-numbers 64 bits wide); what goes there loses its type and is easy to read.
+The rule: values from JSON get the types that RabbitMQ gives them (texts become long strings, whole
+numbers 64-bit integers); values to JSON lose their type and are easy to read.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ from arneb_amqp.wire.tables import (
 
 
 def table_to_json(fields: Table) -> dict[str, Any]:
-    """A table as a JSON object."""
+    """Return a table as a JSON object."""
     return {text_to_json(name): _to_json(each) for name, each in fields.items()}
 
 
 def text_to_json(text: str | bytes) -> str:
-    """Text that may hold octets that are none, which are replaced."""
+    """Return text as valid Unicode, undecodable octets replaced."""
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
     return raw.decode("utf-8", "replace")
 
 
 def table_from_json(value: Mapping[str, Any]) -> dict[str, Field]:
-    """The inverse. Raises :class:`ValueError` for what no table can hold."""
+    """Return a JSON object as a table. Raises :class:`ValueError` for what no table can hold."""
     found = {name: _from_json(each) for name, each in value.items()}
     try:
         encode_table(found)

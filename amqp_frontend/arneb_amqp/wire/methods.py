@@ -1,8 +1,8 @@
 """Method frames: payload bytes to command objects and back.
 
-The rule: the classes are pamqp's, the codec is ours. pamqp refuses what RabbitMQ takes (a
-ticket other than 0, names outside its patterns), takes what RabbitMQ refuses (missing and
-trailing octets) and reads delivery tags as signed, so only its tables of fields are used.
+The rule: the classes are pamqp's, the codec is ours. pamqp refuses what RabbitMQ accepts (a ticket
+other than 0, names outside its patterns), accepts what RabbitMQ refuses (missing and trailing
+octets) and reads delivery tags as signed, so only its field tables are used.
 
 Attributes of a decoded command: short strings are ``str``, long strings ``bytes``, tables
 :data:`~arneb_amqp.wire.tables.Table`.
@@ -47,8 +47,8 @@ _WITH_CONTENT: Final = frozenset(
 
 
 def _fields(kind: type[Command]) -> tuple[tuple[str, str], ...]:
-    """Name and type of each field. RabbitMQ checks that text is UTF-8 in all methods but those
-    that carry content: any octets make a routing key."""
+    """Return the name and type of each field. RabbitMQ checks that text is UTF-8 except in methods
+    that carry content: a routing key may be any octets."""
     types = ((name, kind.amqp_type(name)) for name in kind.attributes())
     if kind.index in _WITH_CONTENT:
         return tuple((name, "octets" if type_ == "shortstr" else type_) for name, type_ in types)
@@ -69,11 +69,11 @@ _ACK_PAYLOAD_BYTES: Final = 13
 
 
 class _Undecodable(Exception):
-    """The fields do not fill the payload exactly, or one of them is cut short."""
+    """The fields do not fill the payload exactly, or one is cut short."""
 
 
 def method_ids(method: Command | type[Command]) -> tuple[int, int]:
-    """Class id and method id, as close methods name the method at fault."""
+    """Return class id and method id, as close methods name the method at fault."""
     return method.index >> 16, method.index & 0xFFFF
 
 
@@ -83,7 +83,7 @@ def has_content(method: Command | type[Command]) -> bool:
 
 
 def decode_method(payload: bytes) -> Command:
-    """The command in a method frame's ``payload`` (at least 4 octets).
+    """Return the command in a method frame's ``payload`` (at least 4 octets).
 
     Raises :class:`~arneb_amqp.errors.ConnectionException`: 501 when the fields cannot be
     decoded, 502 for a malformed table, 540 for a method that AMQP 0-9-1 does not have.
@@ -103,7 +103,7 @@ def decode_method(payload: bytes) -> Command:
 
 
 def encode_method(channel: ChannelId, method: Command) -> bytes:
-    """The whole frame of ``method``.
+    """Return the whole frame of ``method``.
 
     Raises :class:`ValueError` when a value does not fit its field.
     """
@@ -112,19 +112,19 @@ def encode_method(channel: ChannelId, method: Command) -> bytes:
 
 
 def describe_method(method: Command) -> str:
-    """The method's frame, as error texts show it."""
+    """Describe the method's frame as error texts do."""
     return describe_frame(FRAME_METHOD, _INDEX.pack(method.index) + _fields_of(method))
 
 
 def encode_ack(channel: ChannelId, tag: DeliveryTag, multiple: bool = False) -> bytes:
-    """A ``basic.ack`` frame: one call confirms a whole run when ``multiple``."""
+    """Return a ``basic.ack`` frame; with ``multiple`` it confirms a whole run."""
     return _ACK.pack(
         FRAME_METHOD, channel, _ACK_PAYLOAD_BYTES, commands.Basic.Ack.index, tag, multiple, 0xCE
     )
 
 
 def encode_nack(channel: ChannelId, tag: DeliveryTag, multiple: bool = False) -> bytes:
-    """A ``basic.nack`` frame, as a broker sends it: the message is not taken."""
+    """Return a ``basic.nack`` frame as a broker sends it: the message was not taken."""
     return _ACK.pack(
         FRAME_METHOD, channel, _ACK_PAYLOAD_BYTES, commands.Basic.Nack.index, tag, multiple, 0xCE
     )

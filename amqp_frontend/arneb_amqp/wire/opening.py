@@ -1,8 +1,7 @@
-"""Opening bytes: where what a client says to open its connection ends, and what follows it.
+"""Opening bytes: the end of a client's opening methods, and what follows it.
 
-The rule: only frame heads are looked at, and where a frame ends is not judged; a session reads the
-same bytes and refuses what is wrong in them. What follows is kept as it came, for whoever goes on
-with the client.
+The rule: only frame heads are read, and frame ends are not checked: a session reads the same bytes
+and refuses what is wrong. What follows is kept unchanged for whoever goes on with the client.
 """
 
 from typing import Final
@@ -17,14 +16,14 @@ from arneb_amqp.wire.constants import (
 )
 
 OPEN_METHOD: Final = b"\x00\x0a\x00\x28"
-"""The class and the method of ``connection.open``, as a payload begins with them."""
+"""Class and method of ``connection.open``, with which a payload begins."""
 
 
 class OpeningBytes:
-    """What has come of a client so far.
+    """A client's input so far.
 
-    Invariant: ``_held`` begins where a frame does, or the protocol header, until ``is_open``; then
-    it is what follows ``connection.open``.
+    Invariant: until ``is_open``, ``_held`` begins at a frame or at the protocol header; then it is
+    what follows ``connection.open``.
     """
 
     __slots__ = ("_has_header", "_held", "is_open")
@@ -33,18 +32,18 @@ class OpeningBytes:
         self._held = b""
         self._has_header = False
         self.is_open = False
-        """All of ``connection.open`` has come."""
+        """Whether ``connection.open`` is complete."""
 
     def __repr__(self) -> str:
         return f"<OpeningBytes {'open' if self.is_open else 'not open'}, {len(self._held)} bytes>"
 
     @property
     def rest(self) -> bytes:
-        """What has come behind ``connection.open``."""
+        """The input after ``connection.open``."""
         return self._held if self.is_open else b""
 
     def receive(self, data: bytes | bytearray) -> None:
-        """Take what has come."""
+        """Take input."""
         self._held += data
         if not self._has_header:
             if len(self._held) < len(PROTOCOL_HEADER):

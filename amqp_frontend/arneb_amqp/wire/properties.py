@@ -1,7 +1,7 @@
-"""The property list of a content header: what stands in it.
+"""The property list of a content header and its encoding.
 
-The rule: only code that needs single properties decodes them. Whether anybody does is for
-:mod:`arneb_amqp.wire.property_judge` to say.
+The rule: only code that needs single properties decodes them; :mod:`arneb_amqp.wire.property_judge`
+decides whether any must be decoded.
 
 A *property list* is a content header's payload from the flags on.
 """
@@ -20,7 +20,7 @@ from arneb_amqp.wire.tables import Field, decode_table, encode_table
 
 
 class PropertyFlag(IntFlag):
-    """The flag of each property, in the order in which they stand in the list."""
+    """The flag of each property, in list order."""
 
     CONTENT_TYPE = 0x8000
     CONTENT_ENCODING = 0x4000
@@ -44,7 +44,7 @@ DELIVERY_MODE_PERSISTENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties of a message; None = not there. The timestamp is seconds since the epoch."""
+    """The properties of a message; None = absent. The timestamp is in seconds since the epoch."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -66,18 +66,18 @@ _FLAGS: Final = tuple((flag.value, flag.name.lower()) for flag in PropertyFlag i
 _OCTETS: Final = frozenset({"delivery_mode", "priority"})
 _FLAG_WORD: Final = Struct(">H")
 TABLE_SIZE: Final = Struct(">I")
-"""Of the headers, before their table."""
+"""The size field in front of the header table."""
 TIMESTAMP: Final = Struct(">Q")
 
 
 @lru_cache(1024)
 def names_in(flags: int) -> tuple[str, ...]:
-    """The properties that are in a list with these flags, in their order."""
+    """Return the properties in a list with these flags, in order."""
     return tuple(name for flag, name in _FLAGS if flags & flag)
 
 
 def table_end(data: bytes, at: int) -> int:
-    """Where the headers end whose size stands at ``at``."""
+    """Return the end of the headers whose size field is at ``at``."""
     end: int = at + TABLE_SIZE.size + TABLE_SIZE.unpack_from(data, at)[0]
     if end > len(data):
         raise malformed(data)
@@ -85,19 +85,19 @@ def table_end(data: bytes, at: int) -> int:
 
 
 def flags_of(data: bytes) -> int:
-    """The two lowest bits mean nothing: more flags, which the last one announces, are not read, for
-    the basic class has no more."""
+    """Return the flag word. Its two lowest bits mean nothing: further flag words, which the last
+    bit announces, are not read, because the basic class has none."""
     return data[0] << 8 | data[1]
 
 
 def malformed(data: bytes) -> ConnectionException:
-    """The error for a list that is none."""
+    """Return the error for a malformed list."""
     return syntax_error(f"malformed property list of {len(data)} octets, flags {data[:2].hex()}")
 
 
 def decode_properties(data: bytes) -> Properties:
-    """The properties in the list ``data``; bytes of a short string that are no UTF-8 survive as
-    lone surrogates. Not for what a peer sends, before :func:`.check_table` has seen it.
+    """Return the properties in the list ``data``; bytes of a short string that are not UTF-8
+    survive as lone surrogates.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
     """
@@ -114,7 +114,7 @@ def decode_properties(data: bytes) -> Properties:
 
 
 def priority_of(data: bytes) -> int:
-    """The priority in a well-formed list, 0 when it has none; reads no further than that."""
+    """Return the priority in a well-formed list, 0 if absent, reading no further than it."""
     flags, at = flags_of(data), 2
     if not flags & PropertyFlag.PRIORITY:
         return 0
@@ -127,9 +127,9 @@ def priority_of(data: bytes) -> int:
 
 
 def without_headers(data: bytes) -> tuple[bytes, bytes]:
-    """The list ``data`` without its header table, and that table's fields, empty if it has none.
+    """Return the list ``data`` without its header table, and that table's fields, empty if absent.
 
-    Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when what is read is malformed.
+    Raises :class:`~arneb_amqp.errors.ConnectionException` (502) if the part it reads is malformed.
     """
     flags, at = flags_of(data), 2
     if not flags & PropertyFlag.HEADERS:
@@ -160,7 +160,7 @@ def _read(name: str, data: bytes, at: int) -> tuple[object, int]:
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """The property list. Raises :class:`ValueError` when a value does not fit its field."""
+    """Return the property list. Raises :class:`ValueError` when a value does not fit its field."""
     flags, parts = 0, [b""]
     for flag, name in _FLAGS:
         value = getattr(properties, name)

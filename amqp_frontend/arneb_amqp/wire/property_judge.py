@@ -1,7 +1,7 @@
-"""Judging property lists: which messages must be looked at, and which are well formed.
+"""Judging property lists: which are well formed, and whose messages must be inspected.
 
-The rule: nothing here is called for a message whose property list equals the last one's; the
-reader compares bytes. :class:`PropertyJudge` looks at a list that is new.
+The rule: nothing here is called for a message whose property list equals the previous one; the
+reader compares bytes. :class:`PropertyJudge` checks new lists.
 """
 
 from collections.abc import Callable
@@ -25,33 +25,33 @@ from arneb_amqp.wire.tables import check_table, decode_table
 INTERESTING: Final = (
     PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.PRIORITY | PropertyFlag.REPLY_TO
 )
-"""The default mask of the reader: publishes with one of these flags come singly. So do, whatever
-the mask, those with a header named CC or BCC and those whose delivery mode is neither 1 nor 2."""
+"""The reader's default mask: publishes with one of these flags come singly. So do, whatever the
+mask, those with a header named CC or BCC and those whose delivery mode is neither 1 nor 2."""
 
 PERSISTENT: Final = 1
 """Bit of a judgement: delivery mode 2."""
 SINGLE: Final = 2
-"""Bit of a judgement: whoever takes the message must look at its properties."""
+"""Bit of a judgement: the message's properties must be inspected."""
 
 _KNOWN_MODES: Final = (None, DELIVERY_MODE_TRANSIENT, DELIVERY_MODE_PERSISTENT)
 
 
 SKELETONS_MAX: Final = 256
 _FREE_MAX: Final = 2 * 64
-"""Skeletons with more fields than this take too much memory."""
+"""Edges of the free parts of a skeleton; with more, it would take too much memory."""
 
 COPIES: Final = frozenset({"CC", "BCC"})
-"""The headers that name more routing keys."""
+"""The headers that name additional routing keys."""
 
 
 class PropertyJudge:
-    """Checks property lists and says what the reader does with their messages.
+    """Checks property lists and judges how the reader must treat their messages.
 
-    Lists of one client mostly differ in the text of an id or a header only. So the judge
-    remembers by length a *skeleton* of what it has judged: the flags, all lengths, the names
-    and types of headers, and the delivery mode. A list with the same skeleton is as well
-    formed, and means the same here. A skeleton costs more than it saves unless it is met
-    again, so the judge makes no more of them than it has met, and a few to begin with.
+    Lists of one client mostly differ only in the text of an id or a header. So for each length the
+    judge remembers a *skeleton* of a list it has judged: the flags, all lengths, the names and
+    types of headers, and the delivery mode. A list with the same skeleton is equally well formed
+    and has the same judgement. A skeleton costs more than it saves unless it is met again, so the
+    judge makes no more skeletons than it has met again, plus a few to begin with.
     """
 
     __slots__ = ("_credit", "_mask", "_skeletons")
@@ -65,7 +65,8 @@ class PropertyJudge:
         return f"<PropertyJudge {len(self._skeletons)} skeletons>"
 
     def judge(self, data: bytes) -> int:
-        """A combination of :data:`PERSISTENT` and :data:`SINGLE` for the property list ``data``.
+        """Return a combination of :data:`PERSISTENT` and :data:`SINGLE` for the property list
+        ``data``.
 
         Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
         """
@@ -97,11 +98,11 @@ class _Findings(NamedTuple):
     delivery_mode: int | None
     has_cc: bool
     free: list[int]
-    """Start and end of all that does not matter, in order."""
+    """Start and end, in order, of every part that does not affect the judgement."""
 
 
 def _walk(data: bytes) -> _Findings:
-    """Check ``data``, and find out what there is to judge."""
+    """Check ``data`` and collect what the judgement depends on."""
     mode: int | None = None
     has_cc = False
     free: list[int] = []

@@ -1,10 +1,10 @@
 """Reading publishes: many messages that hardly differ, at a few operations each.
 
-The rule: a method frame is looked up, not taken apart, and a message whose frame is that of the one
-before it is not even looked up. What messages have in common is one run: those by one route a
-:class:`~arneb_amqp.wire.items.PublishRun`, and those by several a
-:class:`~arneb_amqp.wire.items.VariedRun`. Wherever a frame is not as expected this stops in front
-of it. Part of the hot path: see :mod:`arneb_amqp.wire.fast`.
+The rule: a method frame is looked up, not parsed, and a frame equal to the previous one is not even
+looked up. Messages that have enough in common form one run: on one route a
+:class:`~arneb_amqp.wire.items.PublishRun`, on several a :class:`~arneb_amqp.wire.items.VariedRun`.
+At any unexpected frame the reader stops before it. Part of the hot path: see
+:mod:`arneb_amqp.wire.fast`.
 """
 
 from collections.abc import Collection
@@ -36,22 +36,22 @@ PUBLISH_METHOD: Final = b"\x00\x3c\x00\x28"
 _HEADER_BYTES_MIN: Final = CONTENT_START_BYTES + 2
 
 ITEMS_MAX: Final = 200
-"""Items, and frames taken one by one, after which the reader stops for others to have their turn:
-some 2 ms. A run is one item, and what fits one receive is less than that."""
+"""Items, and frames taken one by one, after which the reader ends the turn: some 2 ms. A run is one
+item, and one receive holds fewer."""
 
 LOOKUPS_MAX: Final = 1000
-"""Method frames looked up at once, after which it is others' turn as well: some 2 ms."""
+"""Method frames looked up before the turn ends: some 2 ms."""
 
 _KNOWN_MAX: Final = 1024
 """Method frames remembered: more than a sane client has, and few enough that a client which makes
-them up costs time and not memory."""
+them up costs time but not memory."""
 
 
 class PublishReader:
-    """Takes publishes out of a connection's bytes.
+    """Reads publishes from a connection's bytes.
 
-    ``payload_bytes_max`` is the limit of a frame's payload. ``waiting`` are the channels on which
-    a message is under way, as the assembler keeps them.
+    ``payload_bytes_max`` is the limit of a frame's payload. ``waiting`` has the channels with an
+    incomplete message, as the assembler keeps them.
     """
 
     __slots__ = (
@@ -77,32 +77,32 @@ class PublishReader:
         self._judgement = 0
         self.payload_bytes_max = 0
         self.need_bytes = 0
-        """What the publish needs that is cut off where the last call ended; 0: none is."""
+        """Bytes needed by the publish at which the last call ended, cut off; 0: none is cut off."""
         self.is_full = False
-        """The last call ended because others are to have their turn."""
+        """Whether the last call ended because its turn did."""
 
     def __repr__(self) -> str:
         return f"<PublishReader {len(self._methods)} methods known>"
 
     def take(self, raw: bytes, at: int, items: list[Item]) -> int:
-        """Take publishes from ``at`` on, up to one that must be taken frame by frame, or that is
-        cut off; where they end.
+        """Take publishes from ``at`` on, up to one that is cut off or must be taken frame by frame;
+        return their end.
 
-        Nothing is taken for a channel in ``waiting``, on which a message is under way.
+        Nothing is taken for a channel in ``waiting``, which has an incomplete message.
         """
         self.need_bytes, self.is_full = 0, False
         judged, judgement = self._judged, self._judgement
         methods, waiting, judge = self._methods, self._waiting, self._judge.judge
         raw_bytes, payload_bytes_max = len(raw), self.payload_bytes_max
         size_max = min(payload_bytes_max, self._message_bytes_max)
-        # Where bodies go, whose messages these are, and how they were judged; -1: nowhere yet.
+        # The open run, its method frame and its judgement; -1: no run is open.
         routes: list[bytes] | None = None
         bodies: list[bytes] = []
         run_known: KnownPublish | None = None
         run_judgement, run_channel = -1, 0
         last_size, rows_from = -1, at
         last_known: KnownPublish | None = None
-        guessing = True  # that a message has the method frame of the one before it
+        guessing = True  # the next message has the same method frame
         lookups_left = LOOKUPS_MAX
         layout: Layout | None = None
         try:
@@ -120,7 +120,7 @@ class PublishReader:
                 if raw_bytes < header_at + FRAME_START_BYTES:
                     self.need_bytes = header_at + FRAME_START_BYTES - at
                     return at
-                # A size of more than two octets is not that of the layout's start.
+                # A size of more than two octets does not match the layout's start.
                 header_bytes = raw[header_at + 5] << 8 | raw[header_at + 6]
                 if not _HEADER_BYTES_MIN <= header_bytes <= payload_bytes_max:
                     return at
@@ -145,7 +145,7 @@ class PublishReader:
                             break
                         if size or start != right_start or link[0] != FRAME_END:
                             return at
-                        # An empty message has no body frame: behind its header begins another.
+                        # An empty message has no body frame: another frame follows its header.
                         end = at + row_bytes - FRAME_OVERHEAD_BYTES
                     if properties != judged:
                         judgement = judge(properties)
@@ -191,7 +191,7 @@ class PublishReader:
                         if at - before < ROWS_FIRST * stride:
                             rows_from = at + ROWS_PAUSE * stride
         except AmqpError:
-            return at  # Frame by frame, the same properties will be refused in words.
+            return at  # Frame by frame, the same properties will be refused with an error text.
         except (error, IndexError):
             if layout is not None:
                 self.need_bytes = missing_bytes(raw, at, layout, size_max)
@@ -200,7 +200,8 @@ class PublishReader:
             self._judged, self._judgement = judged, judgement
 
     def _learn(self, method: bytes) -> KnownPublish | None:
-        """The frame ``method`` as a known one, None unless it is a right ``basic.publish``."""
+        """Return the frame ``method`` as a known one; None unless it is a valid
+        ``basic.publish``."""
         if method[FRAME_START_BYTES : FRAME_START_BYTES + 4] != PUBLISH_METHOD:
             return None
         known = check_publish(method)
@@ -220,8 +221,8 @@ def _single(known: KnownPublish, judgement: int, properties: bytes, body: bytes)
 def open_publishes(
     items: list[Item], channel: ChannelId, route: bytes, persistent: bool
 ) -> tuple[list[bytes] | None, list[bytes]]:
-    """The routes and the bodies of the run that ends ``items``, begun if the last item is another
-    one. None: all its messages have this route."""
+    """Return the routes and the bodies of the run that ends ``items``; begin a run if the last item
+    is another one. None in place of routes: all its messages have this route."""
     last = items[-1] if items else None
     match last:
         case VariedRun(same_channel, kept, routes, bodies):

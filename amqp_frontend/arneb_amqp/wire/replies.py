@@ -1,4 +1,4 @@
-"""Commands that the broker sends, made without pamqp's ideas of what a name may hold.
+"""Commands that the broker sends, made without pamqp's checks of names.
 
 pamqp's constructors refuse names outside its patterns, which RabbitMQ accepts.
 """
@@ -14,7 +14,7 @@ Kind = TypeVar("Kind", bound=Command)
 
 
 def make(kind: type[Kind], **fields: object) -> Kind:
-    """A command with these fields; every field of its kind must be given."""
+    """Return a command with these fields; every field of its kind must be given."""
     command = kind.__new__(kind)
     assert set(fields) == set(kind.attributes()), f"fields of {kind.name}"
     for name, value in fields.items():
@@ -23,7 +23,7 @@ def make(kind: type[Kind], **fields: object) -> Kind:
 
 
 def close_channel(error: AmqpError) -> commands.Channel.Close:
-    """``channel.close`` that tells ``error``."""
+    """Return the ``channel.close`` for ``error``."""
     class_id, method_id = error.method or NO_METHOD
     return make(
         commands.Channel.Close,
@@ -35,7 +35,7 @@ def close_channel(error: AmqpError) -> commands.Channel.Close:
 
 
 def close_connection(error: AmqpError) -> commands.Connection.Close:
-    """``connection.close`` that tells ``error``."""
+    """Return the ``connection.close`` for ``error``."""
     class_id, method_id = error.method or NO_METHOD
     return make(
         commands.Connection.Close,

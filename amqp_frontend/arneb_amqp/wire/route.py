@@ -1,7 +1,7 @@
-"""A route: exchange and routing key as the two short strings that stand in a method.
+"""A route: exchange and routing key as the two short strings of a method.
 
-The rule: on the hot path a route stays bytes, the key of the caches; it is taken apart once
-for each entry of such a cache.
+The rule: on the hot path a route stays bytes, the key of the caches; it is split once for each
+cache entry.
 """
 
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from arneb_core.api.entry import HEADER_BYTES, HINT, HINT_OFFSET
 
 
 class Route(NamedTuple):
-    """Both names as text; bytes that are no UTF-8 survive as lone surrogates."""
+    """Both names as text; bytes that are not UTF-8 survive as lone surrogates."""
 
     exchange: str
     routing_key: str
 
 
 def split_route(route: bytes) -> Route:
-    """Exchange and routing key of ``route``."""
+    """Split ``route`` into exchange and routing key."""
     cut = 1 + route[0]
     return Route(
         route[1:cut].decode("utf-8", "surrogateescape"),
@@ -26,8 +26,7 @@ def split_route(route: bytes) -> Route:
 
 
 def content_start(entry: bytes) -> int:
-    """Where the route of an entry of AMQP's ends, which stands behind its header, and the content
-    begins."""
+    """Return the offset of the content in an AMQP entry: header and route precede it."""
     hint: int = HINT.unpack_from(entry, HINT_OFFSET)[0]
     return HEADER_BYTES + hint
 
@@ -40,17 +39,18 @@ def is_route(data: bytes) -> bool:
 
 
 def routing_key_of(route: bytes) -> bytes:
-    """The routing key alone, as it came."""
+    """Return the routing key alone, as received."""
     return route[route[0] + 2 :]
 
 
 def join_route(exchange: str, routing_key: str) -> bytes:
-    """The two short strings. Raises :class:`ValueError` when one is longer than 255 bytes."""
+    """Return the two short strings. Raises :class:`ValueError` when one is longer than 255
+    bytes."""
     return shortstr(exchange) + shortstr(routing_key)
 
 
 def shortstr(text: str) -> bytes:
-    """A short string with its length octet."""
+    """Return a short string with its length octet."""
     raw = text.encode("utf-8", "surrogateescape")
     if len(raw) > 255:
         raise ValueError(f"expected a short string of at most 255 bytes, got {len(raw)}")

@@ -1,8 +1,8 @@
-"""Rows: publishes that differ in content only, read through precompiled layouts.
+"""Rows: publishes that differ only in content, read through precompiled layouts.
 
-The rule: a method frame is checked once and remembered; from then on messages with that very
-frame are rows of a table, of which C compares the fixed columns and cuts out the rest. Part of
-the hot path: see :mod:`arneb_amqp.wire.fast`.
+The rule: a method frame is checked once and remembered; from then on messages with the same frame
+are rows of a table, of which C compares the fixed columns and cuts out the rest. Part of the hot
+path: see :mod:`arneb_amqp.wire.fast`.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,19 +24,19 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.route import is_route
 
 ROUTE_AT: Final = FRAME_START_BYTES + 6
-"""Behind class, method and ticket of a ``basic.publish``."""
+"""The offset of the route: after class, method and ticket of a ``basic.publish``."""
 
 _METHOD_KNOWN_BYTES: Final = FRAME_START_BYTES + 4
-"""With class and method: a frame is known to be a ``basic.publish`` by then."""
+"""A frame up to class and method, which make it known as a ``basic.publish``."""
 
 _PUBLISH_BYTES_MIN: Final = ROUTE_AT + 4
-"""With an empty exchange name and an empty routing key."""
+"""With an empty exchange name and routing key."""
 
 _BODY_SIZE: Final = Struct(">Q")
 _BASIC_NO_WEIGHT: Final = b"\x00\x3c\x00\x00"
 
 LAYOUTS_MAX: Final = 16
-"""Layouts remembered for each method frame, one for each size of content header."""
+"""Layouts remembered for each method frame, one per content header size."""
 
 ROWS_FIRST: Final = 8
 _ROWS_MAX: Final = 1024
@@ -47,21 +47,21 @@ _Rows: TypeAlias = Callable[[memoryview], Iterator[tuple[Any, ...]]]
 
 
 class Layout(NamedTuple):
-    """How to read a publish up to its body, when method frame and header size are known.
+    """How to read a publish up to its body, given its method frame and header size.
 
-    ``unpack`` gives a row: method frame and start of the content header; body size;
-    properties; end of the header frame, type and channel of the body frame; its size.
+    ``unpack`` returns a row: method frame and start of the content header; body size; properties;
+    end of the header frame, type and channel of the body frame; its size.
     """
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]
     row_bytes: int
-    """What ``unpack`` reads; the body follows."""
+    """Bytes that ``unpack`` reads; the body follows."""
     start: bytes
-    """The first member of every right row."""
+    """The first member of every valid row."""
 
 
 class KnownPublish:
-    """A ``basic.publish`` method frame that has been checked, taken apart."""
+    """A ``basic.publish`` method frame, checked and parsed."""
 
     __slots__ = (
         "channel",
@@ -81,16 +81,16 @@ class KnownPublish:
         self.mandatory = bool(method[-2] & 1)
         self.immediate = bool(method[-2] & 2)
         self.is_single = self.mandatory or self.immediate
-        """Each such message must be looked at."""
+        """Whether its messages must be inspected one by one."""
         self.link = b"\xce\x03" + method[1:3]
-        """The fourth member of every right row."""
+        """The fourth member of every valid row."""
         self.layouts: dict[int, Layout] = {}
 
     def __repr__(self) -> str:
         return f"<KnownPublish on channel {self.channel}, {len(self.layouts)} layouts>"
 
     def layout(self, header_bytes: int) -> Layout:
-        """The layout for a content header of that size."""
+        """Return the layout for a content header of that size."""
         layout = self.layouts.get(header_bytes)
         if layout is None:
             if len(self.layouts) >= LAYOUTS_MAX:
@@ -104,9 +104,9 @@ class KnownPublish:
 
 
 def check_publish(method: bytes) -> KnownPublish | None:
-    """The frame ``method`` as a known one, None unless it is a right ``basic.publish``.
+    """Return the frame ``method`` as a known one; None unless it is a valid ``basic.publish``.
 
-    The caller has seen class and method id.
+    The caller has checked class and method id.
     """
     if len(method) < _PUBLISH_BYTES_MIN or method[-1] != FRAME_END:
         return None
@@ -118,20 +118,20 @@ def check_publish(method: bytes) -> KnownPublish | None:
 
 
 def missing_bytes(raw: bytes, at: int, layout: Layout, size_max: int) -> int:
-    """How many bytes from ``at`` the publish that is cut off there needs; 0 when it must be
-    taken frame by frame.
+    """Return how many bytes from ``at`` the publish cut off there needs; 0 when it must be taken
+    frame by frame.
 
-    Bytes may only be waited for that the peer is bound to send before it can expect an answer:
-    the rest of a frame, or the start of the next one when a body must follow. If there is a
-    whole row, the caller has found nothing wrong with it.
+    Only bytes that the peer is bound to send before it can expect an answer may be waited for: the
+    rest of a frame, or the start of the next one when a body must follow. If there is a whole row,
+    the caller has found nothing wrong with it.
     """
     there = len(raw) - at
     if there < _METHOD_KNOWN_BYTES or not raw.startswith(layout.start[:there], at):
-        # As long as it may be another method, it may be a shorter one, with an answer.
+        # It may still be another, shorter method that expects an answer.
         return 0
     header_known = len(layout.start) - len(_BASIC_NO_WEIGHT)
     if there < header_known:
-        # The header's size is that of the message before, which this one need not have.
+        # The header's size is the previous message's, which this one need not have.
         return header_known
     if there < len(layout.start) + _BODY_SIZE.size:
         return layout.row_bytes - FRAME_START_BYTES
@@ -146,10 +146,11 @@ def missing_bytes(raw: bytes, at: int, layout: Layout, size_max: int) -> int:
 def take_rows(
     raw: bytes, at: int, stride: int, fixed_bytes: int, body_at: int, bodies: list[bytes]
 ) -> int:
-    """Take messages that equal the one before ``at`` in everything but the body's octets.
+    """Take messages that equal the one before ``at`` in everything but the body's octets; return
+    their end.
 
-    They are rows of ``stride`` octets: C compares their first ``fixed_bytes`` and their last
-    octet with that message's, and cuts out what stands from ``body_at`` on.
+    They are rows of ``stride`` octets: C compares their first ``fixed_bytes`` and their last octet
+    with that message's, and cuts out everything from ``body_at`` on.
     """
     expected = raw[at - stride : at - stride + fixed_bytes], b"\xce"
     columns, cut = _row_structs(stride, fixed_bytes, body_at)
@@ -170,6 +171,6 @@ def take_rows(
 
 @lru_cache(1024)
 def _row_structs(stride: int, fixed_bytes: int, body_at: int) -> tuple[_Rows, _Rows]:
-    """What cuts rows into the columns to compare, and what cuts out the bodies."""
+    """Return the cutters of the columns to compare and of the bodies."""
     columns = Struct(f"{fixed_bytes}s{stride - fixed_bytes - 1}xc")
     return columns.iter_unpack, Struct(f"{body_at}x{stride - body_at}s").iter_unpack

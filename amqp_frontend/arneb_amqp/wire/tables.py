@@ -1,9 +1,9 @@
 """Field tables: typed values by name, decoded strictly and encoded back to the same types.
 
-The rule: the type letter is part of the value. pamqp turns fields into plain Python values,
-which loses what error texts and lossless translation need (a ``short`` and a ``signedint`` are
-both ``int``, a time in the far future is taken for milliseconds, short data is accepted), so
-tables have a codec of their own. Letters and names of types are RabbitMQ's.
+The rule: the type letter is part of the value. pamqp turns fields into plain Python values, which
+loses what error texts and lossless translation need (a ``short`` and a ``signedint`` are both
+``int``, a time in the far future is read as milliseconds, short data is accepted), so tables have a
+codec of their own. Letters and names of types are RabbitMQ's.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Field(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A string as text; bytes that are no UTF-8 survive as lone surrogates."""
+        """A string as text; bytes that are not UTF-8 survive as lone surrogates."""
         assert isinstance(self.value, bytes), f"expected a string, got {self.type.erlang_name}"
         return self.value.decode("utf-8", "surrogateescape")
 
     @property
     def is_integer(self) -> bool:
-        """Of one of the integer types, which RabbitMQ takes for one another."""
+        """Whether it has one of the integer types, which RabbitMQ treats as interchangeable."""
         return self.type in INTEGER_TYPES
 
 
@@ -118,15 +118,14 @@ FIXED_BYTES: Final = {
     FieldType.DECIMAL.value[0]: _DECIMAL.size,
     FieldType.VOID.value[0]: 0,
 }
-"""Of the values of a type, by its letter; all others say how large they are."""
+"""Sizes of fixed-size values, by type letter; all other values have a size field."""
 _SIZED: Final = frozenset(_TYPES) - frozenset(FIXED_BYTES)
 
 
 def decode_table(
     data: bytes, start: int = 0, end: int | None = None, *, deeper: int = 0
 ) -> dict[str, Field]:
-    """The table whose fields fill ``data[start:end]`` (its own size field is not among them), and
-    which may be so much ``deeper`` than those that peers send.
+    """Decode the table whose fields fill ``data[start:end]``, which excludes its size field.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when they do not fill it
     exactly or a field is malformed.
@@ -141,8 +140,8 @@ def decode_table(
 def check_table(data: bytes, start: int, end: int, free: list[int]) -> None:
     """Check the fields in ``data[start:end]`` as :func:`decode_table` does, building nothing.
 
-    Appended to ``free`` are the start and the end of every value, in order: octets there may
-    be any others, and the table would be as well formed, with the same names and types. A table or
+    The start and end of every value are appended to ``free``, in order: octets there may be
+    replaced by any others without changing the names, the types or the well-formedness. A table or
     an array has an empty span before those of its fields.
     """
     try:
@@ -152,7 +151,7 @@ def check_table(data: bytes, start: int, end: int, free: list[int]) -> None:
 
 
 def encode_table(table: Mapping[str, Field]) -> bytes:
-    """The fields of ``table`` without the size in front.
+    """Encode the fields of ``table``, without the size in front.
 
     Raises :class:`ValueError` when a value does not fit its type.
     """
@@ -173,7 +172,7 @@ def _too_deep() -> ConnectionException:
 
 
 def _size(data: bytes, at: int, stop: int) -> int:
-    """The end of what the size field at ``at`` announces."""
+    """Return the end of the value whose size field is at ``at``."""
     (size,) = _SIZE.unpack_from(data, at)
     end: int = at + 4 + size
     if end > stop:
@@ -232,7 +231,7 @@ def _array(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, ...]:
 
 
 def _field(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, int]:
-    """The field whose type letter stands at ``at``, and where the next one begins."""
+    """Return the field whose type letter is at ``at``, and where the next one begins."""
     kind = _TYPES.get(data[at])
     if kind is None:
         raise _malformed(f"expected a field type at octet {at}, got {data[at]}")
@@ -311,47 +310,47 @@ def _put_sized(parts: list[bytes], put: Callable[[list[bytes]], None]) -> None:
     parts += (_SIZE.pack(sum(map(len, inner))), *inner)
 
 
-# Makers of fields, for our own tables.
+# Constructors of fields, for our own tables.
 
 
 def longstr(text: str | bytes) -> Field:
-    """A string field."""
+    """Make a string field."""
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     return Field(FieldType.LONGSTR, raw)
 
 
 def boolean(value: bool) -> Field:
-    """A truth value."""
+    """Make a truth value."""
     return Field(FieldType.BOOL, value)
 
 
 def long(value: int) -> Field:
-    """A signed 64-bit integer."""
+    """Make a signed 64-bit integer."""
     return Field(FieldType.LONG, value)
 
 
 def signedint(value: int) -> Field:
-    """A signed 32-bit integer."""
+    """Make a signed 32-bit integer."""
     return Field(FieldType.SIGNEDINT, value)
 
 
 def timestamp(seconds: int) -> Field:
-    """Seconds since the epoch."""
+    """Make a timestamp from seconds since the epoch."""
     return Field(FieldType.TIMESTAMP, seconds)
 
 
 def array(fields: Sequence[Field]) -> Field:
-    """A list of fields."""
+    """Make an array of fields."""
     return Field(FieldType.ARRAY, tuple(fields))
 
 
 def table(fields: Mapping[str, Field]) -> Field:
-    """A table inside a table."""
+    """Make a nested table."""
     return Field(FieldType.TABLE, fields)
 
 
 def lookup_text(fields: Mapping[str, Field], name: str) -> str | None:
-    """The string field of that name as text; None when absent or of another type."""
+    """Return the string field of that name as text; None when absent or of another type."""
     field = fields.get(name)
     return field.text if field is not None and field.type is FieldType.LONGSTR else None
 
@@ -363,6 +362,6 @@ def lookup_bool(fields: Mapping[str, Field], name: str) -> bool:
 
 
 def lookup_table(fields: Mapping[str, Field], name: str) -> Mapping[str, Field]:
-    """The table of that name; empty when absent or of another type."""
+    """Return the table of that name; empty when absent or of another type."""
     field = fields.get(name)
     return field.value if field is not None and isinstance(field.value, Mapping) else {}
