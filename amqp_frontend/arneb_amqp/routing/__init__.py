@@ -1,1 +1,1 @@
-"""Exchanges and bindings as data: which queues a message goes to. Pure."""
+"""Exchanges and bindings as data: the queues a message goes to. Pure."""

@@ -1,4 +1,4 @@
-"""Checks of single properties that RabbitMQ makes when a message is published."""
+"""Checks of single properties, as RabbitMQ makes them on a publish."""
 
 from dataclasses import replace
 from typing import Final
@@ -12,38 +12,38 @@ _TO_BE_READ: Final = (
     PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.REPLY_TO | PropertyFlag.HEADERS
 )
 _EXPIRATION: Final = int(PropertyFlag.EXPIRATION)
-"""A plain number: this is asked for each message."""
+"""A plain number, because it is used for each message."""
 
 COPY_HEADERS: Final = ("CC", "BCC")
 EXPIRATION_MS_MAX: Final = 315_360_000_000
 
 
 def is_plain(properties: bytes) -> bool:
-    """No property in the list means anything to a broker when the message is published."""
+    """Whether no property in the list matters to the broker when the message is published."""
     return not int.from_bytes(properties[:2], "big") & _TO_BE_READ
 
 
 def is_plain_when_due(properties: bytes) -> bool:
-    """No property in the list, unless an exchange reads headers, means anything to a broker that
-    routes a message which it delayed. False also when there only may be such a one."""
+    """Whether no property in the list matters to a broker that routes a message when its delay has
+    passed, unless an exchange reads headers. May be False without need."""
     flags = int.from_bytes(properties[:2], "big")
     return not flags & _EXPIRATION and b"CC" not in properties
 
 
 def refuse_default(exchange: str) -> None:
-    """Raises 403 for the exchange without a name, which is nobody's to change."""
+    """Raises 403 for the default exchange, which nobody may change."""
     if exchange == DEFAULT_EXCHANGE:
         raise access_refused("operation not permitted on the default exchange")
 
 
 def refuse_reserved(kind: str, name: str) -> None:
-    """Raises 403 for names that only the broker may give."""
+    """Raises 403 for names that only the broker may assign."""
     if name.startswith(RESERVED_PREFIX):
         raise access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def check_expiration(expiration: str | None) -> int | None:
-    """The number of ms, None when it is absent. Raises RabbitMQ's 406 for anything else."""
+    """Return the expiration in ms, None if absent. Raises RabbitMQ's 406 for anything else."""
     if expiration is None:
         return None
     sign, digits = _split_number(expiration)
@@ -73,7 +73,7 @@ def _split_number(text: str) -> tuple[str, str]:
 
 
 def carbon_copies(properties: Properties) -> tuple[tuple[str, ...], Properties]:
-    """The further routing keys that the headers CC and BCC name, and the properties to keep:
+    """Return the additional routing keys in the headers CC and BCC, and the properties to store:
     receivers do not see BCC. Raises RabbitMQ's 406 when a header is not a list."""
     headers = properties.headers or {}
     keys = [key for name in COPY_HEADERS if name in headers for key in _keys(name, headers[name])]
@@ -84,7 +84,7 @@ def carbon_copies(properties: Properties) -> tuple[tuple[str, ...], Properties]:
 
 
 def _keys(name: str, field: Field) -> list[str]:
-    """As in RabbitMQ, what is in the list and is no string is passed over."""
+    """Return the strings of a list; other members are skipped, as in RabbitMQ."""
     if field.type is not FieldType.ARRAY or not isinstance(field.value, tuple):
         kind = field.type.erlang_name
         raise precondition_failed(

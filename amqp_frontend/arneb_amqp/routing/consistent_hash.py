@@ -1,8 +1,8 @@
-"""The consistent hash exchange: messages with the same key go to the same one of its bindings.
+"""The consistent hash exchange: messages with the same key go to the same binding.
 
-A binding's routing key is its weight. What is hashed is the message's routing key, or with
-the argument ``hash-header`` that header, or with ``hash-property`` one of three properties. The
-rule: when a binding comes, only its share of the keys moves, and all of that to it.
+A binding's routing key is its weight. The message's routing key is hashed, or with the argument
+``hash-header`` that header, or with ``hash-property`` one of three properties. The rule: a new
+binding takes over its share of the keys, and no other key moves.
 
 Sources: the README and ``rabbit_exchange_type_consistent_hash`` of RabbitMQ's plugin (errors,
 weights as numbers of buckets); Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash
@@ -25,15 +25,15 @@ HASH_PROPERTY: Final = "hash-property"
 PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
 PROPERTY_PREFIX: Final = "\0property/"
-"""Before the names under which an exchange sees properties among the headers; whatever a client
-sends under such a name is overlaid."""
+"""The prefix under which an exchange sees properties among the headers; it overrides whatever a
+client sends under such a name."""
 
 LCG: Final = 2862933555777941757
 MASK_64: Final = (1 << 64) - 1
 
 
 def seen_by_exchanges(properties: Properties) -> Mapping[str, Field]:
-    """The headers, and the properties that an exchange may hash."""
+    """Return the headers and the properties that an exchange may hash."""
     seen = dict(properties.headers or {})
     for name in PROPERTIES:
         value = getattr(properties, name)
@@ -44,15 +44,15 @@ def seen_by_exchanges(properties: Properties) -> Mapping[str, Field]:
 
 
 class ConsistentHashIndex:
-    """Bindings in the order of their coming, each with so many buckets as it weighs.
+    """Bindings in order of arrival, each with as many buckets as its weight.
 
-    They stand in places that are numbered from 1; a binding that goes leaves its place empty, until
-    half of the places are. The buckets are counted in a binary indexed tree (Fenwick, "A New Data
-    Structure for Cumulative Frequency Tables", 1994), so that a binding that comes or goes, and a
-    message, cost the logarithm of their number.
+    They occupy places numbered from 1; a removed binding leaves its place empty until half of the
+    places are. The buckets are counted in a binary indexed tree (Fenwick, "A New Data Structure for
+    Cumulative Frequency Tables", 1994), so adding or removing a binding and matching a message take
+    logarithmic time.
 
     Invariants: ``_tree[i]`` is the weight of the ``i & -i`` places up to *i*; an empty place weighs
-    nothing; ``_weight`` is the weight of all.
+    nothing; ``_weight`` is the total weight.
     """
 
     def __init__(self, hashed_header: str | None) -> None:
@@ -99,7 +99,7 @@ class ConsistentHashIndex:
         yield binding.target
 
     def _place_of(self, bucket: int) -> int:
-        """The place that has this one of all buckets."""
+        """Return the place that has this bucket."""
         place, step = 0, 1 << (len(self._tree).bit_length() - 1)
         while step:
             following = place + step
@@ -110,7 +110,7 @@ class ConsistentHashIndex:
         return place + 1
 
     def _close_up(self) -> None:
-        """Give the empty places to those behind them."""
+        """Remove the empty places."""
         kept = list(self._places)
         self._places, self._bindings, self._tree, self._weight = {}, [None], [0], 0
         for binding in kept:
@@ -131,11 +131,11 @@ class ConsistentHash:
     name = "x-consistent-hash"
 
     def reads_headers(self, exchange: Exchange) -> bool:
-        """Only if one of them, or a property, is hashed in place of the routing key."""
+        """Whether a header or a property is hashed in place of the routing key."""
         return _hashed_header(exchange) is not None
 
     def check(self, exchange: Exchange) -> None:
-        """Raise 406 for arguments that exclude each other or mean nothing."""
+        """Raise 406 for arguments that are invalid or exclude each other."""
         wanted = exchange.arguments.get(HASH_PROPERTY)
         if wanted is None:
             return
@@ -156,12 +156,12 @@ class ConsistentHash:
             raise precondition_failed("The binding key must be greater than 0")
 
     def index(self, exchange: Exchange) -> ConsistentHashIndex:
-        """An empty index."""
+        """Return an empty index."""
         return ConsistentHashIndex(_hashed_header(exchange))
 
 
 def _hashed_header(exchange: Exchange) -> str | None:
-    """The header whose value is hashed, or the property as it is seen among them."""
+    """Return the name of the hashed header, or of the property as seen among the headers."""
     named = lookup_text(exchange.arguments, HASH_PROPERTY)
     if named is not None:
         return PROPERTY_PREFIX + named
@@ -169,8 +169,8 @@ def _hashed_header(exchange: Exchange) -> str | None:
 
 
 def jump(key: int, buckets: int) -> int:
-    """The bucket of ``key``, the same for every number of buckets until it moves to a new one."""
-    # The hash has 32 bits; spread, so that the generator starts far apart for close keys.
+    """Return the bucket of ``key``; as ``buckets`` grows, a key stays or moves to a new bucket."""
+    # The 32-bit hash is spread so that the generator's states for close keys are far apart.
     state = key * 0x9E3779B97F4A7C15 & MASK_64
     bucket, following = -1, 0
     while following < buckets:

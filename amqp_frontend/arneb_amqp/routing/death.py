@@ -1,9 +1,9 @@
-"""A death: what the headers of a message say once it has been dead-lettered.
+"""A death: the headers of a message that has been dead-lettered.
 
-The rule: pure, message in and message out. The headers are RabbitMQ's: ``x-death`` has one
-table for each queue and reason, the latest first, and counts; ``x-first-death-*`` are set
-once and ``x-last-death-*`` each time. What a client sends as ``x-death`` is believed: those who
-publish a dead letter again, headers and all, count how often it was tried by it.
+The rule: pure, message in and message out. The headers are RabbitMQ's: ``x-death`` has one counted
+table for each queue and reason, the latest first; ``x-first-death-*`` are set once and
+``x-last-death-*`` each time. A client's own ``x-death`` is trusted: clients that publish a dead
+letter again, headers and all, count their attempts with it.
 
 Sources: RabbitMQ's documentation of dead letter exchanges, ``rabbit_dead_letter`` (3.10) and
 ``mc`` (3.13, from 3.13.3 on; 4.0 believes no client), and what 3.10.8 was seen to send.
@@ -21,7 +21,7 @@ from arneb_core.api.limits import Departure
 
 DEATHS: Final = "x-death"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
-"""The argument that names where a queue's dead letters go."""
+"""The queue argument that names its dead letter exchange."""
 CARBON_COPY: Final = "CC"
 
 FIRST: Final = "x-first-death-"
@@ -29,7 +29,7 @@ LAST: Final = "x-last-death-"
 FIRST_DEATH_QUEUE: Final = f"{FIRST}queue"
 
 COUNT_MAX: Final = (1 << 63) - 1
-"""A client may send any number; more does not fit into the field."""
+"""The largest value of the field: a client may send any number."""
 
 _REASON: Final = "reason"
 _QUEUE: Final = "queue"
@@ -46,7 +46,7 @@ CHANGED: Final = frozenset(
     {DEATHS, CARBON_COPY}
     | {f"{when}{what}" for when in (FIRST, LAST) for what in ("exchange", _QUEUE, _REASON)}
 )
-"""The headers that a death looks at or writes; it leaves all others as they are."""
+"""The headers that a death reads or writes; all others stay unchanged."""
 
 _REJECTED: Final = longstr(REASONS[Departure.REJECTED])
 
@@ -66,13 +66,13 @@ class DeadLetter:
     """The queues in which it has died since somebody rejected it."""
 
     def closes_circle(self, queue: str) -> bool:
-        """The message has been in ``queue`` before and has come back by itself: nobody rejected
-        it on the way. Then it would go round for ever."""
+        """Whether the message has already died in ``queue`` and nobody has rejected it since: then
+        it would circulate forever."""
         return longstr(queue).value in self.passed
 
 
 def without_deaths(headers: Mapping[str, Field]) -> dict[str, Field]:
-    """The headers of a message that is to live again: as they were before it died."""
+    """Return the headers without those that deaths have added."""
     return {
         name: field
         for name, field in headers.items()
@@ -89,9 +89,9 @@ def dead_letter_of(
     now_s: int,
     routing_key: str | None,
 ) -> DeadLetter:
-    """The message as it is published to the dead letter exchange.
+    """Return the message as it is published to the dead letter exchange.
 
-    ``routing_key``: the queue's own; None keeps those of the message.
+    ``routing_key`` is the queue's own; None keeps the message's.
     """
     headers = dict(properties.headers or {})
     copies = _texts(headers.get(CARBON_COPY))
@@ -137,8 +137,8 @@ def dead_letter_of(
 
 
 def _deaths(history: Sequence[Field]) -> list[Death]:
-    """One for each queue and reason, with a count. What names neither says nothing; brokers before
-    RabbitMQ 3.5 wrote a table for each death, without a count."""
+    """Return one death for each queue and reason, with a count. Tables without either are dropped;
+    brokers before RabbitMQ 3.5 wrote a table for each death, without a count."""
     grouped: dict[tuple[str, str], list[Death]] = {}
     for each in history:
         if not isinstance(each.value, Mapping):

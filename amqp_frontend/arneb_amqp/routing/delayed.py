@@ -1,7 +1,7 @@
-"""The delayed message exchange: it keeps a message for so long as its header ``x-delay`` says, and
-then routes it as an exchange of another type, which its argument ``x-delayed-type`` names.
+"""The delayed message exchange: it delays a message by its header ``x-delay``, then routes it like
+the exchange type that its argument ``x-delayed-type`` names.
 
-The rule: here stands only what is to be delayed and for how long. Source: the README and
+The rule: this module knows only what is delayed and for how long. Source: the README and
 ``rabbit_exchange_type_delayed_message`` of RabbitMQ's plugin.
 """
 
@@ -15,17 +15,17 @@ from arneb_amqp.wire.tables import Field, FieldType, lookup_text
 
 DELAYED_MESSAGE: Final = "x-delayed-message"
 DELAYED_TYPE: Final = "x-delayed-type"
-"""The argument that names how a message is routed when its time has come."""
+"""The argument that names the type by which a due message is routed."""
 
 DELAY: Final = "x-delay"
-"""The header: milliseconds."""
+"""The header with the delay in milliseconds."""
 
 DELAY_FIELD: Final = bytes((len(DELAY),)) + DELAY.encode() + b"I"
-"""The header as a signed int, without its value: what most client libraries send."""
+"""The header with a signed int, excluding its value: what most client libraries send."""
 DELAY_BYTES: Final = 4
 
 DELAY_MS_MAX: Final = (1 << 32) - 1
-"""RabbitMQ's bound, which is that of Erlang's timers; what is more is no delay."""
+"""RabbitMQ's bound, which is that of Erlang's timers; larger values do not delay."""
 
 SIGNEDINT_MIN: Final = -(1 << 31)
 
@@ -42,11 +42,11 @@ class DelayedMessage:
         return f"<DelayedMessage over {len(self._types)} types>"
 
     def reads_headers(self, exchange: Exchange) -> bool:
-        """One of them says for how long."""
+        """Return True: a header says for how long."""
         return True
 
     def check(self, exchange: Exchange) -> None:
-        """It must name another type, and that type's own checks hold."""
+        """Check that it names another type and passes that type's own checks."""
         named = exchange.arguments.get(DELAYED_TYPE)
         name = lookup_text(exchange.arguments, DELAYED_TYPE)
         if named is None or named.type is not FieldType.LONGSTR or name is None:
@@ -62,19 +62,20 @@ class DelayedMessage:
         self._types[name].check(exchange)
 
     def check_binding(self, binding: Binding) -> None:
-        """That is for the other type to say; see :meth:`routes_as`."""
+        """Do nothing: the other type checks bindings, see :meth:`routes_as`."""
 
     def index(self, exchange: Exchange) -> BindingIndex:
-        """An empty index of the other type."""
+        """Return an empty index of the other type."""
         return self.routes_as(exchange).index(exchange)
 
     def routes_as(self, exchange: Exchange) -> ExchangeType:
-        """The other type of ``exchange``."""
+        """Return the type by which ``exchange`` routes due messages."""
         return self._types[lookup_text(exchange.arguments, DELAYED_TYPE) or ""]
 
 
 def delay_ms_of(headers: Mapping[str, Field]) -> int | None:
-    """How long a delayed message exchange keeps a message with these headers; None = not."""
+    """Return how long a delayed message exchange delays a message with these headers; None =
+    not."""
     field = headers.get(DELAY)
     if field is None:
         return None
@@ -84,7 +85,7 @@ def delay_ms_of(headers: Mapping[str, Field]) -> int | None:
     elif field.type is FieldType.LONGSTR:
         text = field.text
         digits = text[1:] if text[:1] in ("+", "-") else text
-        # Erlang reads no blanks, no underscores, and digits of ASCII only.
+        # Erlang accepts no blanks, no underscores, and only ASCII digits.
         delay_ms = int(text) if digits.isascii() and digits.isdigit() and len(text) < 20 else None
     elif isinstance(field.value, float) and abs(field.value) < DELAY_MS_MAX + 1:
         delay_ms = int(field.value)
@@ -92,7 +93,7 @@ def delay_ms_of(headers: Mapping[str, Field]) -> int | None:
 
 
 def delayed(headers: Mapping[str, Field], delay_ms: int) -> dict[str, Field]:
-    """The headers of a message that was kept for ``delay_ms``: the delay is negative, so that
-    receivers can tell and no other such exchange keeps it again."""
+    """Return the headers of a message that was delayed by ``delay_ms``: the negative delay tells
+    receivers, and keeps other such exchanges from delaying it again."""
     kind = FieldType.SIGNEDINT if -delay_ms >= SIGNEDINT_MIN else FieldType.LONG
     return {**headers, DELAY: Field(kind, -delay_ms)}

@@ -1,4 +1,4 @@
-"""The direct exchange: a message goes where a binding has exactly its routing key."""
+"""The direct exchange: a message goes to bindings with exactly its routing key."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,5 +36,5 @@ class Direct(AnyArguments):
     name = "direct"
 
     def index(self, exchange: Exchange) -> DirectIndex:
-        """An empty index."""
+        """Return an empty index."""
         return DirectIndex()

@@ -8,18 +8,18 @@ from typing import Final, TypeAlias
 from arneb_amqp.wire.tables import Field, encode_table, lookup_text
 
 DEFAULT_EXCHANGE: Final = ""
-"""Routes to the queue that is named like the routing key; cannot be declared or bound."""
+"""Routes to the queue named by the routing key; cannot be declared or bound."""
 
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
-"""The argument that names where an exchange sends what it cannot route."""
+"""The argument that names the exchange for messages that cannot be routed."""
 
 
 RESERVED_PREFIX: Final = "amq."
-"""What the names of queues and exchanges begin with that only the broker gives."""
+"""The prefix of names of queues and exchanges that only the broker assigns."""
 
 
 class DestinationKind(Enum):
-    """What a binding leads to."""
+    """The kind of a binding's destination."""
 
     QUEUE = "queue"
     EXCHANGE = "exchange"
@@ -42,13 +42,13 @@ class Exchange:
 
     @property
     def alternate(self) -> str | None:
-        """Where messages go that this exchange cannot route."""
+        """The exchange for messages that this one cannot route."""
         return lookup_text(self.arguments, ALTERNATE_EXCHANGE)
 
 
 @dataclass(frozen=True)
 class Binding:
-    """From ``source`` (an exchange) to ``destination`` (a queue or an exchange).
+    """A binding from ``source`` (an exchange) to ``destination`` (a queue or an exchange).
 
     Two bindings are the same when all five fields are, whatever the order of the arguments.
     """
@@ -59,7 +59,7 @@ class Binding:
     arguments: Mapping[str, Field] = field(default_factory=dict, compare=False)
     kind: DestinationKind = DestinationKind.QUEUE
     arguments_key: bytes = field(init=False, repr=False)
-    """The arguments in a form that can be compared and hashed."""
+    """The arguments in comparable and hashable form."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Binding:
         object.__setattr__(self, "_hash", hash(named))
 
     def __hash__(self) -> int:
-        # A binding that goes is looked for in half a dozen tables.
+        # Removing a binding looks it up in half a dozen tables.
         return self._hash
 
     @property

@@ -1,7 +1,7 @@
-"""What every type of exchange offers the router: checks, and an index of bindings.
+"""Exchange types as the router sees them: checks, and an index of bindings.
 
-The rule: a type knows nothing of other exchanges, queues or vhosts. The router asks one index
-at a time and follows what it answers.
+The rule: a type knows nothing of other exchanges, queues or vhosts. The router asks one index at a
+time and follows its answers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ Headers = Mapping[str, Field]
 
 
 class BindingIndex(Protocol):
-    """The bindings of one exchange, arranged so that matches are found fast.
+    """The bindings of one exchange, arranged for fast matching.
 
     The router adds a binding once and removes only what it added.
     """
@@ -24,9 +24,8 @@ class BindingIndex(Protocol):
     def remove(self, binding: Binding) -> None: ...
 
     def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterable[Target | None]:
-        """The destinations of a message with these routing keys, repetitions allowed; between two
-        of them None, as often as what was done to find the next one costs some 20 us. Void once
-        the index is changed."""
+        """Yield the destinations of a message with these routing keys, possibly repeated, and None
+        after each further 20 us or so of work. Void once the index changes."""
         ...
 
 
@@ -37,7 +36,8 @@ class ExchangeType(Protocol):
     def name(self) -> str: ...
 
     def reads_headers(self, exchange: Exchange) -> bool:
-        """Its routes depend on more than the routing key, so they must not be cached by it."""
+        """Whether its routes depend on more than the routing key, so that they must not be cached
+        by it."""
         ...
 
     def check(self, exchange: Exchange) -> None:
@@ -49,7 +49,7 @@ class ExchangeType(Protocol):
         ...
 
     def index(self, exchange: Exchange) -> BindingIndex:
-        """An empty index for ``exchange``."""
+        """Return an empty index for ``exchange``."""
         ...
 
 
@@ -57,11 +57,11 @@ class AnyArguments:
     """Base of the types that accept every exchange and binding."""
 
     def reads_headers(self, exchange: Exchange) -> bool:
-        """The routing key says all."""
+        """Return False: only the routing key matters."""
         return False
 
     def check(self, exchange: Exchange) -> None:
-        """All arguments are fine."""
+        """Accept all arguments."""
 
     def check_binding(self, binding: Binding) -> None:
-        """All bindings are fine."""
+        """Accept all bindings."""

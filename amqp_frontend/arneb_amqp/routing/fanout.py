@@ -7,7 +7,7 @@ from arneb_amqp.routing.exchange_type import AnyArguments, Headers
 
 
 class FanoutIndex:
-    """Bindings, in the order in which they came."""
+    """Bindings, in order of arrival."""
 
     def __init__(self) -> None:
         self._bindings: dict[Binding, None] = {}
@@ -32,5 +32,5 @@ class Fanout(AnyArguments):
     name = "fanout"
 
     def index(self, exchange: Exchange) -> FanoutIndex:
-        """An empty index."""
+        """Return an empty index."""
         return FanoutIndex()

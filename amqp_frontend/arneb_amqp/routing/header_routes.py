@@ -1,8 +1,9 @@
-"""Header routes: where messages of one route go, remembered by the headers that some binding names.
+"""Header routes: destinations of messages, remembered by route and by the headers that some binding
+names.
 
-The rule: nothing but the route and those headers decides, so messages that have the same octets
-there go the same way, whatever else differs. Where something else may decide (a property, a delay,
-a hash, very many bindings), nothing is remembered.
+The rule: only the route and those headers decide, so messages with the same octets there go the
+same way. Where anything else may decide (a property, a delay, a hash, very many bindings), nothing
+is remembered.
 """
 
 from typing import Final
@@ -15,22 +16,22 @@ from arneb_amqp.wire.cutting import named_fields
 from arneb_amqp.wire.route import shortstr, split_route
 
 BINDINGS_MAX: Final = 500
-"""So many are looked at to learn which headers they name: some 0.5 ms whenever the topology has
-changed. With more of them the plain way is taken."""
+"""Bindings inspected to learn which headers they name: some 0.5 ms after each change of the
+topology. With more bindings nothing is remembered."""
 
 RESULTS_MAX: Final = 10_000
 TARGETS_MAX: Final = 100_000
-"""A header may be unique to each message, so what is remembered is emptied when it is this much."""
+"""Bounds of the cache, which is emptied when full: a header may be unique to each message."""
 
 FIELDS_BYTES_MAX: Final = 1024
-"""Of the headers that decide, in a message whose way is remembered: together with
-:data:`RESULTS_MAX` they may take 10 MiB. A longer one is as good as unique."""
+"""Size of the deciding headers of a remembered message: together with :data:`RESULTS_MAX` they may
+take 10 MiB. A longer one is as good as unique."""
 
 _BY_KEY: Final = frozenset({"direct", "fanout", "topic"})
 
 
 class HeaderRoutes:
-    """Those of one vhost, for as long as its topology does not change.
+    """The header routes of one vhost, until its topology changes.
 
     Invariant: ``_targets`` is the number of queues in ``_found``.
     """
@@ -47,12 +48,12 @@ class HeaderRoutes:
         return f"<HeaderRoutes, {len(self._found)} to {self._targets} queues>"
 
     def find(self, route: bytes, properties: bytes) -> RouteResult | None:
-        """Where a message with this property list goes, if another like it went there."""
+        """Return where an earlier message with the same deciding headers went, if any."""
         fields = self._fields(route, properties)
         return None if fields is None else self._found.get((route, fields))
 
     def learn(self, route: bytes, properties: bytes, result: RouteResult) -> None:
-        """A message with this property list goes there."""
+        """Remember where a message with this property list went."""
         fields = self._fields(route, properties)
         if fields is None:
             return
@@ -65,7 +66,7 @@ class HeaderRoutes:
             self._targets += targets
 
     def forget(self) -> None:
-        """The topology has changed."""
+        """Forget everything: the topology has changed."""
         self._names.clear()
         self._found.clear()
         self._targets = 0
@@ -80,8 +81,8 @@ class HeaderRoutes:
 
 
 def names_read(router: Router, exchange: str) -> frozenset[bytes] | None:
-    """The headers, as short strings, that decide where messages go that come to ``exchange``; None
-    if something else may decide, or too many bindings would have to be asked."""
+    """Return the headers, as short strings, that decide where messages to ``exchange`` go; None if
+    anything else may decide, or too many bindings are involved."""
     names: set[bytes] = set()
     bindings_left = BINDINGS_MAX
     waiting, seen = [exchange], {exchange}

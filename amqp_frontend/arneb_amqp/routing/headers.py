@@ -1,9 +1,9 @@
 """The headers exchange: a binding's arguments are compared with a message's headers.
 
-``x-match`` says how many must fit: ``all`` (the default) or ``any``, both blind to names that
-begin with ``x-``; ``all-with-x`` and ``any-with-x`` look at those too. A void argument asks
-only that the header is there. Types do not matter, values do: RabbitMQ compares Erlang terms,
-in which a ``short`` 5 equals a ``long`` 5 and a ``double`` 5.0.
+``x-match`` says how many must match: ``all`` (the default) or ``any``, both ignoring names that
+begin with ``x-``; ``all-with-x`` and ``any-with-x`` include those. A void argument only requires
+the header to be there. Types do not matter, values do: RabbitMQ compares Erlang terms, in which a
+``short`` 5 equals a ``long`` 5 and a ``double`` 5.0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +21,14 @@ IGNORED_PREFIX: Final = "x-"
 _HOW_MANY: Final = (b"all", b"any", b"all-with-x", b"any-with-x")
 
 COMPARISONS_PER_PAUSE: Final = 256
-"""Headers compared between two pauses of a match."""
+"""Headers compared between two pauses while matching."""
 
 _Wanted: TypeAlias = tuple[tuple[str, Field], ...]
 _Key: TypeAlias = tuple[object, ...]
 
 
 class _Pattern:
-    """What bindings with the same arguments ask for."""
+    """The pattern of all bindings with the same arguments."""
 
     __slots__ = ("all", "bindings", "keys", "wanted")
 
@@ -37,18 +37,18 @@ class _Pattern:
         self.all = all_
         self.bindings: dict[Binding, None] = {}
         self.keys: list[_Key] = []
-        """Where it stands in the index."""
+        """Its keys in the index."""
 
     def __repr__(self) -> str:
         return f"<_Pattern of {len(self.bindings)} bindings>"
 
 
 class HeadersIndex:
-    """Patterns by what a message must have for them to be looked at.
+    """Patterns by the headers that a message must have to be compared with them.
 
-    A pattern that wants all of its headers stands under one of them, the one under which the
-    fewest others stand; a pattern that wants any stands under each. So a message is compared with
-    patterns that fit it in one header at least, and with those that want nothing.
+    A pattern that wants all of its headers is indexed by one of them, the one with the fewest
+    patterns; a pattern that wants any is indexed by each. So a message is compared only with
+    patterns of which at least one header matches, and with those that want nothing.
 
     Invariants: every pattern has a binding; ``_by_key`` has no empty entries.
     """
@@ -133,7 +133,7 @@ _NOTHING: Final[Mapping[_Pattern, Field]] = {}
 
 
 def _pattern_of(arguments: Mapping[str, Field]) -> tuple[bool, _Wanted]:
-    """Whether all must fit, and what must."""
+    """Return whether all must match, and the wanted headers."""
     match = arguments.get(X_MATCH)
     mode = match.value if match is not None and isinstance(match.value, bytes) else b"all"
     with_x = mode.endswith(b"-with-x")
@@ -146,13 +146,13 @@ def _pattern_of(arguments: Mapping[str, Field]) -> tuple[bool, _Wanted]:
 
 
 def wanted_by(binding: Binding) -> Iterator[str]:
-    """The headers that it looks at."""
+    """Return the headers that the binding reads."""
     return (name for name, _ in _pattern_of(binding.arguments)[1])
 
 
 def _key_of(name: str, field: Field) -> _Key:
-    """The same for all values that fit one another; for tables, which cannot be hashed, the same
-    for all."""
+    """Return a key that is the same for all values that match each other; tables, which cannot be
+    hashed, share one key."""
     try:
         hash(field.value)
     except TypeError:
@@ -161,7 +161,7 @@ def _key_of(name: str, field: Field) -> _Key:
 
 
 def _first_misfit(wanted: _Wanted, headers: Headers) -> int:
-    """How many of ``wanted`` fit before the first that does not."""
+    """Return how many of ``wanted`` match before the first that does not."""
     for at, (name, field) in enumerate(wanted):
         if not _fits(field, headers.get(name)):
             return at
@@ -173,7 +173,7 @@ def _fits(wanted: Field, got: Field | None) -> bool:
         return False
     if wanted.type is FieldType.VOID:
         return True
-    # Python takes True for 1, Erlang does not.
+    # To Python True equals 1, to Erlang it does not.
     both_or_neither = isinstance(wanted.value, bool) == isinstance(got.value, bool)
     return both_or_neither and wanted.value == got.value
 
@@ -184,14 +184,14 @@ class HeadersType:
     name = "headers"
 
     def reads_headers(self, exchange: Exchange) -> bool:
-        """They are all that counts."""
+        """Return True: only headers matter."""
         return True
 
     def check(self, exchange: Exchange) -> None:
-        """All arguments are fine."""
+        """Accept all arguments."""
 
     def check_binding(self, binding: Binding) -> None:
-        """Raise 406 for an ``x-match`` that means nothing."""
+        """Raise 406 for an invalid ``x-match``."""
         match = binding.arguments.get(X_MATCH)
         if match is None:
             return
@@ -207,5 +207,5 @@ class HeadersType:
             )
 
     def index(self, exchange: Exchange) -> HeadersIndex:
-        """An empty index."""
+        """Return an empty index."""
         return HeadersIndex()

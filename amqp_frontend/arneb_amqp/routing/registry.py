@@ -1,4 +1,4 @@
-"""The types of exchange that there are, by name. More types are more entries here."""
+"""The exchange types by name."""
 
 from collections.abc import Mapping
 from typing import Final

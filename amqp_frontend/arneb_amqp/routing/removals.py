@@ -1,8 +1,8 @@
-"""Removals: what goes along with a queue, an exchange or a binding, worked out before it goes.
+"""Removals: what is removed along with a queue, an exchange or a binding, planned beforehand.
 
-The rule: nothing is changed here. Exchanges that delete themselves go with their last binding, and
-that may go with another exchange; :class:`.Router` removes exactly what was planned if nobody
-changes anything in between.
+The rule: nothing is changed here. Auto-delete exchanges go with their last binding, which may go
+with another exchange; :class:`.Router` removes exactly what was planned if nothing changes in
+between.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ Plan = Generator[None, None, Removed]
 
 
 def queue_removal(router: Router, name: str) -> Plan:
-    """What :meth:`.Router.removing_queue` removes."""
+    """Plan what :meth:`.Router.removing_queue` removes."""
     return _plan(router, list(router.bindings_to(name, DestinationKind.QUEUE)))
 
 
 def exchange_removal(router: Router, name: str) -> Plan:
-    """What :meth:`.Router.deleting` removes."""
+    """Plan what :meth:`.Router.deleting` removes."""
     exchange = router.exchanges.get(name)
     if exchange is None:
         return _plan(router, ())
@@ -30,7 +30,7 @@ def exchange_removal(router: Router, name: str) -> Plan:
 
 
 def binding_removal(router: Router, binding: Binding) -> Plan:
-    """What :meth:`.Router.unbinding` removes."""
+    """Plan what :meth:`.Router.unbinding` removes."""
     return _plan(router, [binding] if binding in router.bindings_from(binding.source) else ())
 
 
@@ -39,7 +39,7 @@ def _plan(router: Router, bindings: Iterable[Binding], exchange: Exchange | None
     removed = dict.fromkeys(bindings)
     waiting = list(removed)
     left: Counter[str] = Counter()
-    for number, binding in enumerate(waiting, 1):  # which grows meanwhile
+    for number, binding in enumerate(waiting, 1):  # the list grows meanwhile
         if number % STEP_BINDINGS == 0:
             yield
         source = router.exchange(binding.source)

@@ -1,9 +1,9 @@
-"""Direct reply-to: the names through which a client gets answers to what it publishes.
+"""Direct reply-to: the names through which a client receives replies to its messages.
 
-The rule: consuming from :data:`REPLY_TO` gives a channel a name of its own, for as long as the
-consumer is there; it takes the pseudo-queue's place in ``reply_to`` of what the channel publishes,
-and whoever publishes to that name through the default exchange answers this channel. The name
-is hard to guess, and nobody else can consume from it, purge or delete it.
+The rule: consuming from :data:`REPLY_TO` gives a channel a name of its own for the life of the
+consumer. The name replaces the pseudo-queue's in ``reply_to`` of the channel's messages, and a
+message published to it through the default exchange reaches this channel. It is hard to guess, and
+nobody else can consume from it, purge or delete it.
 
 Source: RabbitMQ's documentation of direct reply-to; ``rabbit_channel`` for the errors.
 """
@@ -17,18 +17,18 @@ PREFIX: Final = REPLY_TO + "."
 
 
 def is_reply_queue(name: str) -> bool:
-    """It is a name that some channel was given."""
+    """Whether the name is one assigned to a channel."""
     return name.startswith(PREFIX)
 
 
 class ReplyTo:
-    """The answers of one channel."""
+    """The direct replies of one channel."""
 
     __slots__ = ("name", "tag")
 
     def __init__(self) -> None:
         self.name: str | None = None
-        """What others publish to; None while nobody consumes."""
+        """The name others publish to; None while there is no consumer."""
         self.tag: str | None = None
 
     def __repr__(self) -> str:
@@ -42,12 +42,12 @@ class ReplyTo:
             raise precondition_failed("reply consumer cannot acknowledge")
 
     def begin(self, token: str, tag: str) -> str:
-        """The name for the consumer ``tag``."""
+        """Return the name for the consumer ``tag``."""
         self.name, self.tag = PREFIX + token, tag
         return self.name
 
     def ended(self, tag: str) -> None:
-        """A consumer of the channel is gone, perhaps this one."""
+        """Note that a consumer of the channel is gone, perhaps this one."""
         if tag == self.tag:
             self.name = self.tag = None
 

@@ -1,8 +1,7 @@
-"""The exchanges and bindings of one vhost, and the routes that they make.
+"""The router: the exchanges and bindings of one vhost, and the routes that result.
 
-The rule: pure data. Whether an operation is allowed, durable or equivalent to an earlier one
-is for the caller to say; the router keeps the topology consistent and answers where a message
-goes.
+The rule: pure data. The caller decides whether an operation is allowed, durable or equivalent to an
+earlier one; the router keeps the topology consistent and answers where a message goes.
 """
 
 from collections.abc import (
@@ -41,18 +40,18 @@ PREDECLARED: Final = (
     Exchange("amq.match", "headers", durable=True),
     Exchange("amq.rabbitmq.trace", "topic", durable=True, internal=True),
 )
-"""What every vhost has; 3.1.3 and RabbitMQ's trace."""
+"""The exchanges of every vhost: 3.1.3, and RabbitMQ's trace."""
 
 STEPS_AT_ONCE_MAX: Final = 100
-"""Steps of a search that nobody waits for, as of a dead letter: 0.2 s of everybody's time, in which
-400,000 destinations are found. Only hostile bindings come near it."""
+"""Steps of a search that must end in one turn, such as a dead letter's: 0.2 s of everybody's time,
+in which 400,000 destinations are found. Only hostile bindings come near it."""
 
 STEP_WORK: Final = 2048
-"""The work of one step of a search: destinations found, each of which costs half a microsecond
-to a microsecond."""
+"""Work of one step of a search, in destinations found, each of which costs half a microsecond to a
+microsecond."""
 
 PAUSE_WORK: Final = 32
-"""What a pause of an index stands for, in destinations."""
+"""Work that a pause of an index stands for, in destinations."""
 
 STEP_BINDINGS: Final = 200
 """Bindings removed in one step."""
@@ -65,12 +64,11 @@ _NO_HEADERS: Final[Mapping[str, Field]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class RouteResult:
-    """Where a message goes: names of queues, each once, sorted.
+    """Where a message goes: unique queue names, sorted.
 
-    ``depends_on_headers``: an exchange on the way looked at the headers, so the result must
-    not be cached by route; ``depends_on_more``: at others than ``x-delay``.
-    ``delayed_by``: exchanges on the way that keep the message until its time has come, and route
-    it then; sorted.
+    ``depends_on_headers``: an exchange on the way read the headers, so the result must not be
+    cached by route; ``depends_on_more``: it read others than ``x-delay``. ``delayed_by``: exchanges
+    on the way that delay the message and route it when it is due; sorted.
     """
 
     queues: tuple[str, ...]
@@ -81,7 +79,7 @@ class RouteResult:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What went: the exchange asked for, auto-delete exchanges that lost their last binding,
+    """What was removed: the exchange asked for, auto-delete exchanges that lost their last binding,
     and all bindings from and to them."""
 
     exchanges: tuple[Exchange, ...] = ()
@@ -102,10 +100,10 @@ class _Removal:
 class Router:
     """The topology of one vhost; it begins with the predeclared exchanges.
 
-    Invariants: a binding stands in ``_from``, in ``_to`` and in its source's index, or nowhere;
-    its source exchange exists, and its destination does if that is an exchange.
-    ``generation`` grows with every change that can change a route: cached routes of an older
-    generation are void. A queue is known to the router from :meth:`add_queue` on.
+    Invariants: a binding is in ``_from``, in ``_to`` and in its source's index, or in none; its
+    source exchange exists, and its destination does if that is an exchange. ``generation`` grows
+    with every change that can change a route: cached routes of an older generation are void. The
+    router knows a queue from :meth:`add_queue` on.
     """
 
     def __init__(
@@ -121,7 +119,7 @@ class Router:
         self._from: dict[str, dict[Binding, None]] = {}
         self._to: dict[Target, dict[Binding, None]] = {}
         self._alternates: dict[str, str] = {}
-        """By exchanges that name none themselves: what a policy names for them."""
+        """Alternate exchanges named by policies, by exchange."""
         for exchange in PREDECLARED:
             self.declare(exchange)
 
@@ -138,14 +136,15 @@ class Router:
         return MappingProxyType(self._exchanges)
 
     def exchange(self, name: str) -> Exchange:
-        """The exchange of that name. Raises 404 ``no exchange 'x' in vhost '/'``."""
+        """Return the exchange of that name. Raises 404 ``no exchange 'x' in vhost '/'``."""
         exchange = self._exchanges.get(name)
         if exchange is None:
             raise not_found(f"no {exchange_in_words(name, self.vhost)}")
         return exchange
 
     def check_type(self, name: str) -> ExchangeType:
-        """The exchange type of that name. Raises 503 when there is none, as RabbitMQ 3 does."""
+        """Return the exchange type of that name. Raises 503 when there is none, as RabbitMQ 3
+        does."""
         kind = self._types.get(name)
         if kind is None:
             raise command_invalid(f"unknown exchange type '{name}'")
@@ -166,8 +165,8 @@ class Router:
         self.generation += 1
 
     def give_alternate(self, exchange: str, alternate: str | None) -> None:
-        """Have a policy name where ``exchange`` sends what it cannot route; its own argument counts
-        before that."""
+        """Set the alternate exchange that a policy names; the exchange's own argument takes
+        precedence."""
         if exchange in self._exchanges and self._alternates.get(exchange) != alternate:
             self._alternates.pop(exchange, None)
             if alternate is not None:
@@ -175,34 +174,34 @@ class Router:
             self.generation += 1
 
     def alternate_of(self, exchange: Exchange) -> str | None:
-        """Where it sends what it cannot route."""
+        """Return its alternate exchange."""
         named = exchange.alternate
         return self._alternates.get(exchange.name) if named is None else named
 
     def queues_changed(self) -> None:
-        """Queues take what comes for them in another way: what is known of routes is void."""
+        """Void cached routes: queues now take their messages differently."""
         self.generation += 1
 
     def delete(self, name: str) -> Removed:
-        """Remove an exchange with its bindings; nothing when it is not there."""
+        """Remove an exchange with its bindings, if it exists."""
         return finished(self.deleting(name))
 
     def deleting(self, name: str) -> Generator[None, None, Removed]:
-        """:meth:`delete` in steps of some 2 ms. From the first one on nothing is routed by the
-        exchange; nobody else may change anything until the last."""
+        """:meth:`delete` in steps of some 2 ms. From the first step on the exchange routes nothing;
+        nobody else may change anything until the last."""
         removal = _Removal()
         yield from self._delete(name, removal)
         return removal.done()
 
     def add_queue(self, name: str) -> None:
-        """From now on the default exchange routes to this queue, and bindings may lead there."""
+        """Let the default exchange route to this queue, and bindings lead there."""
         if name not in self._queues:
             self._queues.add(name)
             self.generation += 1
 
     def removing_queue(self, name: str) -> Generator[None, None, Removed]:
-        """Forget a queue and the bindings that lead to it, in steps, as :meth:`deleting`; until
-        the last one some bindings may still lead there."""
+        """Forget a queue and the bindings to it, in steps, as :meth:`deleting`; until the last step
+        some bindings may still lead there."""
         removal = _Removal()
         if name in self._queues:
             self._queues.remove(name)
@@ -213,9 +212,9 @@ class Router:
     def bind(self, binding: Binding) -> bool:
         """Add a binding; False when it is there already.
 
-        Raises 404 when the source, or a destination exchange, is missing (queues are the
-        caller's to check), and the type's own error when it refuses the binding. The default
-        exchange, which cannot be bound, is the caller's to refuse.
+        Raises 404 when the source or a destination exchange is missing, and the type's own error
+        when it refuses the binding. The caller checks queues and refuses the default exchange,
+        which cannot be bound.
         """
         source = self.exchange(binding.source)
         if binding.kind is DestinationKind.EXCHANGE:
@@ -234,12 +233,12 @@ class Router:
         return True
 
     def take_back(self, binding: Binding) -> None:
-        """Undo :meth:`bind`. Nothing goes along: a source that deletes itself was there before."""
+        """Undo :meth:`bind`. Nothing else is removed: an auto-delete source existed before."""
         self._unbind(binding, _Removal())
 
     def unbinding(self, binding: Binding) -> Generator[None, None, Removed]:
-        """Remove a binding, and with it an auto-delete source that has no other, in steps, as
-        :meth:`deleting`; nothing when it is not there."""
+        """Remove a binding, if it exists, and an auto-delete source without another, in steps, as
+        :meth:`deleting`."""
         removal = _Removal()
         if binding in self._from.get(binding.source, ()):
             self._unbind(binding, removal)
@@ -261,7 +260,7 @@ class Router:
         headers: Mapping[str, Field] | None = None,
         extra_keys: Iterable[str] = (),
     ) -> RouteResult:
-        """Where a message goes, found in one turn; ``extra_keys`` are those of CC and BCC.
+        """Return where a message goes, found in one turn; ``extra_keys`` are those of CC and BCC.
 
         Raises 404 when there is no such exchange, and 406 after :data:`STEPS_AT_ONCE_MAX`.
         """
@@ -275,7 +274,7 @@ class Router:
         headers: Mapping[str, Field] | None = None,
         extra_keys: Iterable[str] = (),
     ) -> Generator[None, None, RouteResult]:
-        """:meth:`route` in steps of some 2 ms at the most; void once ``generation`` has changed."""
+        """:meth:`route` in steps of at most some 2 ms; void once ``generation`` has changed."""
         keys = [routing_key, *extra_keys]
         queues: set[str] = set()
         delayed_by: list[str] = []
@@ -317,7 +316,7 @@ class Router:
     def _targets(
         self, exchange: Exchange, keys: Sequence[str], headers: Mapping[str, Field]
     ) -> Iterable[Target | None]:
-        """Where the bindings of one exchange send a message."""
+        """Return where the bindings of one exchange send a message."""
         if exchange.name == DEFAULT_EXCHANGE:
             return [(DestinationKind.QUEUE, key) for key in keys if key in self._queues]
         return self._indexes[exchange.name].match(keys, headers)
@@ -329,7 +328,7 @@ class Router:
         removal.exchanges.append(exchange)
         self.traffic.end(name)
         self.generation += 1
-        # With the exchange all that only its own messages need goes in one piece.
+        # What only the exchange's own messages need goes in one piece with it.
         del self._indexes[name]
         self._alternates.pop(name, None)
         for number, binding in enumerate(self._from.pop(name, ()), 1):
@@ -356,7 +355,8 @@ class Router:
         self.generation += 1
 
     def _delete_if_done(self, name: str, removal: _Removal) -> Iterator[None]:
-        """An auto-delete exchange goes with its last binding (RabbitMQ's reading of the spec)."""
+        """Delete an auto-delete exchange that has lost its last binding (RabbitMQ's reading of the
+        spec)."""
         exchange = self._exchanges.get(name)
         if exchange is not None and exchange.auto_delete and name not in self._from:
             yield from self._delete(name, removal)
@@ -376,7 +376,7 @@ def _bounded(
 
 
 def finished(steps: Generator[None, None, _Found]) -> _Found:
-    """What comes of ``steps`` when they are all taken, here and now."""
+    """Run ``steps`` to the end at once and return their result."""
     while True:
         try:
             next(steps)
@@ -386,7 +386,7 @@ def finished(steps: Generator[None, None, _Found]) -> _Found:
 
 
 def _discard(index: dict[_Key, dict[Binding, None]], key: _Key, binding: Binding) -> None:
-    """Take ``binding`` out of ``index``, which keeps no empty entries."""
+    """Remove ``binding`` from ``index``, which keeps no empty entries."""
     del index[key][binding]
     if not index[key]:
         del index[key]

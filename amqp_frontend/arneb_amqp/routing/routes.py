@@ -1,9 +1,8 @@
-"""Routes: where publishes go, remembered by the bytes that name exchange and routing key.
+"""Routes: where publishes go, cached by the bytes of exchange and routing key.
 
-The rule of this module: what depends on the route alone is worked out once per route and
-kept until the topology changes: the queues, the hash of the key, the constant part of the
-entry's header. A publish costs one lookup by bytes, and a run of publishes costs one too.
-The cache is shared by all connections of a vhost.
+The rule: everything that depends on the route alone is worked out once and kept until the topology
+changes: the queues, the hash of the key, the constant part of the entry's header. A publish costs
+one lookup by bytes, and so does a run of publishes. All connections of a vhost share the cache.
 """
 
 from collections.abc import Mapping
@@ -32,19 +31,21 @@ _TRANSIENT: Final = int(EntryFlag.TRANSIENT)
 """Plain numbers: an enum costs more to pack than the rest of a header."""
 
 ROUTES_MAX: Final = 20_000
-"""Routing keys may be unique to each message, so the cache is emptied when it is this large."""
+"""Cached routes; the cache is emptied at this size, because routing keys may be unique to each
+message."""
 
 ROUTE_TARGETS_MAX: Final = 200_000
-"""Queues in all routes of the cache, which is emptied with so many too: 20,000 keys that lead to
+"""Queues in all cached routes; the cache is emptied at this number, too: 20,000 keys that lead to
 10,000 queues each would take 1.6 GB."""
 
 SEARCHES_MAX: Final = 10_000
-"""Searches kept for whoever began them. The oldest goes first: its client may have left."""
+"""Searches kept for the publishers that began them. The oldest goes first: its client may have
+left."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedRoute:
-    """What all publishes of one route have in common."""
+    """The parts that all publishes of one route share."""
 
     exchange: str
     routing_key: str
@@ -53,10 +54,10 @@ class CachedRoute:
     depends_on_headers: bool
     key_hash: int
     traffic: ExchangeTraffic
-    """Where publishes by this route are counted."""
+    """The counters of publishes on this route."""
     rest: bytes = field(init=False)
-    """What stands behind the time of publishing in each entry with no other time: the rest of its
-    header, and the route."""
+    """The part of an entry after the publish time if it has no other time: the rest of its header,
+    and the route."""
 
     def __post_init__(self) -> None:
         rest = HEADER_REST.pack(0, 0, self.key_hash, len(self.raw), 0) + self.raw
@@ -71,7 +72,7 @@ class CachedRoute:
         priority: int = 0,
         deliver_at_ms: int = 0,
     ) -> bytes:
-        """The beginning of an entry: header and route; the message's own part follows."""
+        """Return the beginning of an entry: header and route; the message's own part follows."""
         flags = 0 if persistent else _TRANSIENT
         if priority:
             flags |= priority << PRIORITY_SHIFT
@@ -83,7 +84,7 @@ class CachedRoute:
 
 
 def entry_start(now_ms: int, *, persistent: bool) -> bytes:
-    """What comes before :attr:`CachedRoute.rest` in the entry of a message published now."""
+    """Return what precedes :attr:`CachedRoute.rest` in the entry of a message published now."""
     return HEADER_START.pack(ENTRY_FORMAT, _AMQP, 0 if persistent else _TRANSIENT, 1, now_ms)
 
 
@@ -100,14 +101,14 @@ class Routes:
         self._targets = 0
         self._searches: dict[bytes, Search] = {}
         self.by_headers = HeaderRoutes(router)
-        """Valid behind a :meth:`find`, as long as nobody else runs."""
+        """Valid after a :meth:`find`, until another task runs."""
 
     def __repr__(self) -> str:
         return f"<Routes, {len(self._routes)} to {self._targets} queues>"
 
     def find(self, raw: bytes) -> CachedRoute:
-        """The route named by ``raw``. Raises 404 for an exchange that is not there and 403 for
-        one that must not be published to, and :class:`.StillSearching` when it takes long."""
+        """Return the route named by ``raw``. Raises 404 for a missing exchange, 403 for an internal
+        one, and :class:`.StillSearching` when it takes long."""
         if self._generation != self.router.generation:
             self._generation = self.router.generation
             self._forget()
@@ -117,7 +118,7 @@ class Routes:
         return self._resolve(raw) if route is None else route
 
     def known(self) -> Mapping[bytes, CachedRoute]:
-        """The routes that need no search, as long as nobody else runs."""
+        """Return the routes that need no search; valid until another task runs."""
         return self._routes if self._generation == self.router.generation else {}
 
     def _resolve(self, raw: bytes) -> CachedRoute:
@@ -130,7 +131,7 @@ class Routes:
         if search is None or not search.answers(name, routing_key, None, ()):
             search = Search(self.router, name, routing_key)
             if not search.step():
-                # Whoever publishes next by this route finds it, or searches too.
+                # The next publisher on this route finds it, or searches, too.
                 if len(self._searches) >= SEARCHES_MAX:
                     del self._searches[next(iter(self._searches))]
                 self._searches[raw] = search
@@ -141,7 +142,7 @@ class Routes:
             key_hash(routing_key_of(raw)), self.router.traffic.exchanges[name],
         )  # fmt: skip
         if name == DEFAULT_EXCHANGE and not result.queues:
-            # A Pulsar client may make a topic of that name at any time, unseen by the router.
+            # A Pulsar client may create a topic of that name at any time, unseen by the router.
             return route
         targets = len(result.queues)
         if len(self._routes) >= ROUTES_MAX or self._targets + targets > ROUTE_TARGETS_MAX:

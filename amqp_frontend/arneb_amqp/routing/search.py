@@ -1,8 +1,7 @@
-"""A search: where one message goes, found in steps, with time for others between them.
+"""A search: finds where one message goes, in steps between which others have their turn.
 
-The rule: the topology may change between two steps, and then the search begins anew, for what it
-has found so far may be wrong. However long it takes, and however often it begins anew, there is an
-end to it.
+The rule: if the topology changes between two steps, the search begins anew, because its findings
+may be wrong. It ends after a bounded number of steps, restarts included.
 """
 
 from collections.abc import Generator, Iterable, Mapping
@@ -13,14 +12,14 @@ from arneb_amqp.routing.router import Router, RouteResult
 from arneb_amqp.wire.tables import Field
 
 STEPS_MAX: Final = 5_000
-"""Steps of some 2 ms: a message that is not routed by then would take ten seconds of everybody's
-time. Only thousands of hard bindings and hundreds of routing keys in ``CC`` come near it."""
+"""Steps of some 2 ms: a message not routed by then has taken ten seconds of everybody's time. Only
+thousands of hard bindings and hundreds of routing keys in ``CC`` come near it."""
 
 
 class Search:
     """The search for the queues of one message.
 
-    Invariant: ``result`` is there once :meth:`step` has said so.
+    Invariant: ``result`` is set once :meth:`step` has returned True.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class Search:
         self._steps: Generator[None, None, RouteResult] | None = None
         self._result: RouteResult | None = None
         self.steps = 0
-        """How many were taken."""
+        """The number of steps taken."""
 
     def __repr__(self) -> str:
         return f"<Search in {self._asked[0]!r}, {self.steps} steps>"
@@ -49,7 +48,7 @@ class Search:
         return self._result
 
     def step(self) -> bool:
-        """Go on for a moment; True when it is found.
+        """Take a step; True when the result is found.
 
         Raises 404 when there is no such exchange, and 406 when it takes too long.
         """
@@ -74,7 +73,7 @@ class Search:
         headers: Mapping[str, Field] | None,
         extra_keys: tuple[str, ...],
     ) -> bool:
-        """It is over, was for the same message, and nothing has changed since."""
+        """Whether it is over, was for the same message, and is still valid."""
         return (
             self._result is not None
             and self._generation == self._router.generation
@@ -83,7 +82,7 @@ class Search:
 
 
 class StillSearching(Exception):
-    """It is not known yet where a message goes; ask again when ``search`` is over."""
+    """The message's destinations are not known yet; ask again when ``search`` is over."""
 
     def __init__(self, search: Search) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""What one consumer of a stream is to see: from which message on, and with which filter values.
+"""The stream filter: which messages one consumer of a stream sees.
 
-The rule: pure data; a stream's messages go to each of its consumers, and this says which ones.
+The rule: pure data; a stream's messages go to each of its consumers, and the filter selects.
 
 Source: RabbitMQ's documentation of streams, offset tracking and filtering (3.13).
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter:
-    """What a consumer of a stream asked for. ``queue``: as in error texts. ``offset_min``: from
-    which message on. ``values``: None = whatever filter value a message has; else one of these,
-    or none at all if ``match_unfiltered``."""
+    """A stream consumer's selection. ``queue``: as in error texts. ``offset_min``: the first
+    message. ``values``: None = any filter value; else one of these, or none if
+    ``match_unfiltered``."""
 
     queue: str
     offset_min: int = 0

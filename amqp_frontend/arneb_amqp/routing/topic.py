@@ -1,10 +1,11 @@
 """The topic exchange: binding keys are patterns, ``*`` for one word and ``#`` for any number.
 
-Simple patterns stand in a trie, one node a word, and matching walks all fitting nodes at once, word
-by word; trying one path after the other, as RabbitMQ does, is exponential in the number of ``#``.
-The rule: a pattern is simple only if however many of its kind there are, few of them can fit the
-beginning of one key; all others are packed (:mod:`.packed`). So the cost of a key is bounded by its
-words times a small number of nodes, and one step for each block of hard patterns.
+Simple patterns are in a trie, one node a word, and matching walks all matching nodes at once, word
+by word; trying one path after another, as RabbitMQ does, is exponential in the number of ``#``.
+
+The rule: a pattern is simple only if, however many of its kind exist, few of them can match the
+beginning of one key; all others are packed (:mod:`.packed`). So the cost of a key is bounded by
+its words times a small number of nodes, plus one step for each block of hard patterns.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,14 +17,15 @@ from arneb_amqp.routing.exchange_type import AnyArguments, Headers
 from arneb_amqp.routing.packed import ANY_WORDS, ONE_WORD, PackedPatterns
 
 SIMPLE_WORDS_MAX: Final = 8
-"""Of a pattern without ``#``, or with one at its end: at most 2 ** 8 such fit the same words."""
+"""Words of a simple pattern without ``#``, or with one at its end: at most 2 ** 8 such match the
+same words."""
 
 SIMPLE_WORDS_ANYWHERE_MAX: Final = 4
-"""Of a pattern with ``#`` anywhere: some 120 of them fit any words, each for as long as there are
-words."""
+"""Words of a simple pattern with ``#`` anywhere: some 120 of them match any words, each for as long
+as there are words."""
 
 VISITS_PER_PAUSE: Final = 64
-"""Nodes visited between two pauses of a match."""
+"""Nodes visited between two pauses while matching."""
 
 
 class _Node:
@@ -35,7 +37,7 @@ class _Node:
         self.children: dict[str, _Node] = {}
         self.bindings: dict[Binding, None] = {}
         self.repeats = repeats
-        """The word is ``#``: this node fits any further word as well."""
+        """The word is ``#``: this node matches any further word as well."""
 
     def __repr__(self) -> str:
         return f"<_Node {len(self.children)} children, {len(self.bindings)} bindings>"
@@ -103,7 +105,7 @@ class TopicIndex:
 
 
 def _following(nodes: Iterable[_Node], word: str, settled: dict[_Node, None]) -> Collection[_Node]:
-    """The nodes that fit one word more."""
+    """Return the nodes that match one more word."""
     following: list[_Node] = []
     for node in nodes:
         if node.repeats:
@@ -116,8 +118,8 @@ def _following(nodes: Iterable[_Node], word: str, settled: dict[_Node, None]) ->
 
 
 def _with_empty_matches(nodes: Iterable[_Node], settled: dict[_Node, None]) -> Collection[_Node]:
-    """``nodes``, each once, and the ``#`` behind them, which fit no word at all. Those that fit
-    whatever follows, for they end with their ``#``, are put among the ``settled`` instead."""
+    """Return ``nodes``, each once, and the ``#`` nodes after them, which match no word, too. Nodes
+    that end with their ``#``, and so match whatever follows, are put into ``settled`` instead."""
     found: dict[_Node, None] = {}
     for node in nodes:
         while node not in found:
@@ -130,13 +132,13 @@ def _with_empty_matches(nodes: Iterable[_Node], settled: dict[_Node, None]) -> C
 
 
 def words_of(key: str) -> list[str]:
-    """The words of a key. The empty key has none; ``.`` has two, both empty."""
+    """Return the words of a key. The empty key has none; ``.`` has two, both empty."""
     return key.split(".") if key else []
 
 
 def normal(words: Sequence[str]) -> list[str]:
-    """The pattern that fits the same keys and has of each run of ``*`` and ``#`` the ``*`` first,
-    then one ``#``."""
+    """Return the equivalent pattern in which each run of ``*`` and ``#`` has the ``*`` first, then
+    one ``#``."""
     found: list[str] = []
     any_words = False
     for word in words:
@@ -153,7 +155,7 @@ def normal(words: Sequence[str]) -> list[str]:
 
 
 def is_simple(words: Sequence[str]) -> bool:
-    """Whether a normal pattern belongs into the trie."""
+    """Whether a normal pattern belongs in the trie."""
     count = len(words)
     if count <= SIMPLE_WORDS_ANYWHERE_MAX:
         return True
@@ -168,5 +170,5 @@ class Topic(AnyArguments):
     name = "topic"
 
     def index(self, exchange: Exchange) -> TopicIndex:
-        """An empty index."""
+        """Return an empty index."""
         return TopicIndex()
