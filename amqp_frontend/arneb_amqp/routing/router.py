@@ -237,8 +237,8 @@ class Router:
         self._unbind(binding, _Removal())
 
     def unbinding(self, binding: Binding) -> Generator[None, None, Removed]:
-        """Remove a binding, if it exists, and an auto-delete source without another, in steps, as
-        :meth:`deleting`."""
+        """Remove a binding, if it exists, and an auto-delete source that this leaves without
+        bindings, in steps, as :meth:`deleting`."""
         removal = _Removal()
         if binding in self._from.get(binding.source, ()):
             self._unbind(binding, removal)

@@ -1,8 +1,8 @@
-"""Admitted clients: those whose handshake was had elsewhere, and who go on here.
+"""Admitted clients: those that shook hands at another node and are served here.
 
-The rule: from the vhost on they are clients as any other, with the same limits, rights and places
-in every list, where they stand with the address that they came from. How their bytes come here,
-and through whom, is not known.
+The rule: from the vhost on they are clients like any other, with the same limits, rights and places
+in every list, where they appear with their original address. How their bytes arrive, and through
+whom, is not known here.
 """
 
 import socket
@@ -19,7 +19,7 @@ from arneb_core.api.tls_records import TlsRecords
 
 
 class AdmittedConnection(Connection):
-    """One of them."""
+    """An admitted client."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class AdmittedConnection(Connection):
         admission: Admission,
         unread: bytes,
     ) -> None:
-        """``unread``: what has come of it behind the handshake."""
+        """``unread`` is its input after the handshake."""
         super().__init__(server, id_, remote, sock, records)
         self._admission = admission
         self._unread = unread
@@ -57,7 +57,7 @@ Admit = Callable[[Admission, Remote, socket.socket, TlsRecords | None, bytes], A
 
 
 class Admitting:
-    """The way in for admitted clients, open while a server serves."""
+    """The entry point for admitted clients, open while a server serves."""
 
     def __init__(self) -> None:
         self._admit: Admit | None = None
@@ -67,15 +67,15 @@ class Admitting:
 
     @property
     def is_open(self) -> bool:
-        """Somebody serves them."""
+        """Whether a server serves them."""
         return self._admit is not None
 
     def open(self, admit: Admit) -> None:
-        """From now on they are served so."""
+        """Serve admitted clients by ``admit`` from now on."""
         self._admit = admit
 
     def close(self) -> None:
-        """Nobody serves them any more."""
+        """Stop serving admitted clients."""
         self._admit = None
 
     async def admit(
@@ -86,8 +86,8 @@ class Admitting:
         records: TlsRecords | None = None,
         unread: bytes = b"",
     ) -> None:
-        """Serve a client until it goes; the socket is closed then. Raises :class:`NotServed`, and
-        the socket is the caller's."""
+        """Serve a client until it leaves, and close the socket. Raises :class:`NotServed`; then the
+        socket is still the caller's."""
         if self._admit is None:
             raise NotServed("expected a broker that serves AMQP, it is starting or stopping")
         await self._admit(admission, remote, sock, records, unread)

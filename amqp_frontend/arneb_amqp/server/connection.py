@@ -1,8 +1,8 @@
 """One connection: a socket and a session, kept going by one task.
 
-The rule: whatever happens is told to the session, then its effects are carried out, then its output
-is written. Bytes are handled by the connection's task; the rest happens in other tasks' turns and
-only marks what must be written, so that one write carries everything a turn has brought.
+The rule: every event is told to the session, then its effects are carried out, then its output is
+written. The connection's task handles bytes; everything else happens in other tasks' turns and only
+marks what must be written, so one write carries everything from a turn.
 """
 
 import logging
@@ -36,18 +36,18 @@ from arneb_core.api.tls_records import TlsRecords
 LOGGER: Final = logging.getLogger(__name__)
 
 LINGER_S: Final = 2.0
-"""How long bytes of a peer are still read after the last ones were sent to it: closing a socket
-with unread input makes the kernel throw away what the peer has not read. A client that has said
-goodbye has as long to close the socket before we do, and one that is dead to take a farewell."""
+"""How long a peer's bytes are still read after the last write: closing a socket with unread input
+makes the kernel discard what the peer has not read. A client that has said goodbye has the same
+time to close the socket first, and a client that is gone to take a farewell."""
 
 CLEANUP_S: Final = 5.0
-"""How long the end of a connection waits for the store, or for millions of messages to be given
-back, before its socket is closed; and all in all when the broker stops."""
+"""How long the end of a connection waits for the store, or for millions of messages to be requeued,
+before its socket is closed; and the limit for all of it when the broker stops."""
 
 
 class Connection:
-    """One client. Invariants: ``_is_leased`` while what is to be written has what only who leads
-    may say; ``_behind_deliveries`` while the core is to call :meth:`_dispatched`."""
+    """One client. Invariants: ``_is_leased`` while pending output includes something that only the
+    leader may say; ``_behind_deliveries`` while the core is due to call :meth:`_dispatched`."""
 
     def __init__(
         self, server: ServerContext, id_: ConnectionId, peer: Remote,
@@ -77,7 +77,7 @@ class Connection:
         self._ahead = ReadAhead(server.core, self.session.effects)
         self._is_leased = False
         self._behind_deliveries = self._answer_follows = False
-        self._in_turn = False  # at whose end all is written that was gathered
+        self._in_turn = False  # all output is written at its end
         self._delivered: trio.Event | None = None
         self._disconnecting = self._peer_first = False
         self._lingering = trio.CancelScope()
@@ -86,7 +86,7 @@ class Connection:
         return f"<Connection {self._id} {self.session!r} {self.link!r}>"
 
     async def run(self) -> None:
-        """Serve the client until one side ends it; then leave nothing behind."""
+        """Serve the client until either side ends, then clean up everything."""
         timers = self._server.timers
         timers.add(self)
         resource_alarms = self._server.resource_alarms
@@ -95,7 +95,7 @@ class Connection:
         try:
             await self._converse()
         except Exception as error:
-            # A fault of ours. The peer is told, and nobody else is touched.
+            # A defect of ours. The peer is told, and nobody else is affected.
             LOGGER.error("closing connection %d after an internal error", self._id, exc_info=error)
             self.session.fail(internal_error())
             self.flush()
@@ -108,8 +108,8 @@ class Connection:
             self.link.close()
             self._lingering.cancel()
             if scope.cancelled_caught:
-                # Consumers that stayed would keep their messages from everybody for ever. So for
-                # as long as it takes, unless the broker stops.
+                # Consumers left behind would keep their messages forever. So finish, however long
+                # it takes, unless the broker stops.
                 await self._clean_up()
             await self._runner.come_apart()
 
@@ -121,7 +121,7 @@ class Connection:
             LOGGER.error("internal error while cleaning up connection %d", self._id, exc_info=error)
 
     def tell(self, event: Event) -> None:
-        """Something has happened outside: the broker stops, somebody may do less than before."""
+        """Take an event from outside: the broker stops, or permissions have changed."""
         try:
             self.session.handle(event, *instants())
             self._runner.run()
@@ -129,13 +129,13 @@ class Connection:
             self.break_down(error)
         self.flush()
 
-    # What the core and the timers tell. This happens in the turns of other tasks, the core's
-    # among them, so that nothing may be raised here: a fault costs this connection and no more.
+    # Calls from the core and the timers. They happen in other tasks' turns, the core's among them,
+    # so they must not raise: a defect costs only this connection.
 
     def committed(
         self, token: Token, failure: AmqpError | None, *, refused: Refused = False
     ) -> None:
-        """An append is on disk, or never will be."""
+        """Handle an append that is on disk, or never will be."""
         try:
             effects = self.session.effects
             if failure is None:
@@ -151,7 +151,7 @@ class Connection:
             if self.consumers.attached and self._goes_behind_deliveries():
                 return
             if is_waiting:
-                # More of this connection's commits may end in this turn: one confirm for all.
+                # More of this connection's commits may finish in this turn: one confirm for all.
                 self._server.flusher.add(self.flush)
                 return
         except Exception as error:
@@ -160,7 +160,7 @@ class Connection:
 
     def _goes_behind_deliveries(self, *, to_anybody: bool = False) -> bool:
         """Whether an answer waits for deliveries that are about to be made: what a connection
-        publishes to itself comes before its confirm, in the same write, as from RabbitMQ."""
+        publishes to itself precedes the confirm in the same write, as in RabbitMQ."""
         if not self._behind_deliveries and (to_anybody or self.consumers.attached):
             self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         return self._behind_deliveries
@@ -174,12 +174,12 @@ class Connection:
             self._delivered = None
 
     def answer_follows(self) -> None:
-        """Write nothing before the answer to a transaction."""
+        """Write nothing until the answer to a transaction."""
         self._answer_follows = True
 
     async def deliveries_made(self, *, to_anybody: bool = False) -> None:
-        """Wait for the deliveries that are ready, so that an answer goes behind them; not if they
-        are all to others, unless those count."""
+        """Wait for the deliveries that are ready, so that an answer follows them; not if all are to
+        other connections, unless ``to_anybody``."""
         self._answer_follows = False
         if self._goes_behind_deliveries(to_anybody=to_anybody):
             self._delivered = delivered = trio.Event()
@@ -187,7 +187,7 @@ class Connection:
             self._server.flusher.add(self.flush)
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
-        """A consumer was assigned a run."""
+        """Send a run that a consumer was assigned."""
         try:
             session, self._is_leased = self.session, True
             session.deliver(consumer, run)
@@ -198,11 +198,11 @@ class Connection:
         if not (self._behind_deliveries or self._in_turn):
             self._server.flusher.add(self.flush)
         if self.session.effects.has_orders:
-            # Not at once: whoever delivers must not be called back.
+            # Not at once: the deliverer must not be called back.
             self._server.flusher.add(self._answer)
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
-        """The core has detached a consumer."""
+        """Handle a consumer that the core has detached."""
         try:
             self.consumers.closed(consumer, for_good=reason != "seek")
             if reason == "seek":
@@ -214,14 +214,14 @@ class Connection:
             self.break_down(error)
 
     def next_timer(self) -> float:
-        """When the session wants to be looked at."""
+        """The time of the session's next timer."""
         return self.session.next_timer()
 
     def handle_timer(self, now: float) -> None:
         """Send a heartbeat, or give the peer up."""
         try:
             if not self._reading.waits_for_client:
-                # Who is not read cannot show that it lives.
+                # A client that is not read cannot show that it is alive.
                 self.session.received(now)
             self.session.handle_timer(now)
             self._runner.run()
@@ -230,12 +230,11 @@ class Connection:
         self.flush()
 
     def alarms_changed(self, short: Short) -> None:
-        """The broker runs short of something, or does not any more."""
+        """Handle a change of the resource alarms."""
         self.tell(AlarmsChanged(short))
 
     def flush(self) -> None:
-        """Write what has been gathered, unless the deliveries that belong in front are about to
-        be made."""
+        """Write the pending output, unless deliveries that precede it are about to be made."""
         if self._behind_deliveries or self._answer_follows:
             return
         try:
@@ -274,8 +273,8 @@ class Connection:
         self._room_made = None
 
     def _answer(self) -> None:
-        """Carry out what deliveries have brought about: answers to messages of a stream that the
-        consumer did not ask for."""
+        """Carry out effects of deliveries: answers to stream messages that the consumer did not ask
+        for."""
         try:
             self._runner.run()
         except Exception as error:
@@ -290,7 +289,7 @@ class Connection:
             self.consumers.set_writable(True)
 
     def break_down(self, error: Exception) -> None:
-        """A fault of ours: the connection ends at once, and no other."""
+        """End this connection at once after a defect of ours, and no other."""
         LOGGER.error("closing connection %d after an internal error", self._id, exc_info=error)
         self._disconnecting = True
         self.link.abort()
@@ -308,12 +307,12 @@ class Connection:
             if session.vhost is None:
                 link.acknowledge_now()
             is_leased = core.lease.holds
-            if not is_leased:  # sooner than the alarm, which is noticed later
+            if not is_leased:  # sooner than the alarm, which comes later
                 self.alarms_changed(self._server.resource_alarms.short | {Resource.LOG})
             self._is_leased = self._is_leased or is_leased
             session.receive_data(data, now(), wall_clock_ms())
-            # What another task carries out must not be overtaken, and to read on meanwhile would
-            # be to gather without end what nobody takes.
+            # Effects that another task carries out must not be overtaken, and reading on meanwhile
+            # would gather input without bound.
             if runner.busy:
                 await runner.finished()
             self._in_turn, others = True, flusher.count
@@ -324,7 +323,7 @@ class Connection:
                 self.flush()
             else:
                 self.flush()
-                flusher.flush_few(others)  # deliveries that were made at the end of this turn
+                flusher.flush_few(others)  # deliveries made at the end of this turn
             if session.state is not self._state or session.timer_nearer:
                 self.told.state_is(session, self._state)
                 self._state, session.timer_nearer = session.state, False
@@ -346,7 +345,7 @@ class Connection:
             pass
 
     async def _hang_up(self) -> None:
-        """Close the socket in any case, whatever the peer does and whatever is waited for."""
+        """Close the socket after a while, whatever the peer does and whatever is waited for."""
         with self._lingering:
             await trio.sleep(LINGER_S)
             self.link.abort()
@@ -360,7 +359,8 @@ class Connection:
         await self._runner.finished()
 
     def disconnect(self, order: Disconnect) -> None:
-        """Close the socket when all is written; the peer may be given the time to do it first."""
+        """Close the socket once everything is written; the peer may be given time to do it
+        first."""
         level = logging.INFO if order.is_late else logging.DEBUG
         LOGGER.log(level, "closing connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first

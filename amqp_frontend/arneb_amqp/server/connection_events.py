@@ -1,7 +1,7 @@
-"""Connection events: what is told of one connection, of its channels and of its consumers.
+"""Connection events: events about one connection, its channels and its consumers.
 
-The rule: as in :mod:`arneb_amqp.topology.broker_events`, nothing is made while nobody wants to be
-told. A connection that came before somebody did is told of when it goes.
+The rule: as in :mod:`arneb_amqp.topology.broker_events`, no event is made while nobody listens. The
+end of a connection is reported even if its beginning was not.
 """
 
 from collections.abc import Collection
@@ -23,16 +23,16 @@ from arneb_core.access.acting import BY_ITSELF
 from arneb_core.api.clock import wall_clock_ms
 
 PROTOCOL: Final = "{0,9,1}"
-"""AMQP's version, as RabbitMQ's events say it."""
+"""AMQP's version as in RabbitMQ's events."""
 
 LOGIN_TLS: Final = (
     "ssl_protocol", "ssl_cipher", "peer_cert_issuer", "peer_cert_subject", "peer_cert_validity",
 )  # fmt: skip
-"""What is told of TLS when somebody logs in, as far as there is something to tell."""
+"""TLS fields of a login event, if they have values."""
 
 
 class ConnectionEvents:
-    """What is told of one connection; the open channels that its session counts
+    """The events of one connection; also counts the open channels of its session
     (:class:`.ChannelCounts`)."""
 
     __slots__ = ("_began_ms", "_events", "_id", "_occupancy", "_peer", "_vhost")
@@ -50,15 +50,15 @@ class ConnectionEvents:
     def __repr__(self) -> str:
         return f"<ConnectionEvents of {self._peer.name}>"
 
-    # Of the connection
+    # The connection
 
     def logged_in(self, user: str, mechanism: str) -> None:
-        """The client is who it says it is."""
+        """Report a successful login."""
         if self._events.wanted:
             self._events.emit("user.authentication.success", self._login(user, mechanism))
 
     def login_refused(self, user: str, mechanism: str, reason: str) -> None:
-        """It is not."""
+        """Report a refused login."""
         if self._events.wanted:
             shown = {**self._login(user, mechanism), "error": reason}
             self._events.emit("user.authentication.failure", shown)
@@ -79,12 +79,12 @@ class ConnectionEvents:
         }
 
     def state_is(self, session: Lifecycle, before: ConnectionState) -> None:
-        """The session's state may be another one than it was."""
+        """Report the connection once its session has become open."""
         if session.state is ConnectionState.OPEN and before is not ConnectionState.OPEN:
             self._opened(session)
 
     def _opened(self, session: Lifecycle) -> None:
-        """The client is in a vhost."""
+        """Report that the client has entered a vhost."""
         self._vhost = session.rights.vhost
         if not self._events.wanted:
             return
@@ -111,7 +111,7 @@ class ConnectionEvents:
         self._events.emit("connection.created", shown)
 
     def closed(self, session: Lifecycle) -> None:
-        """It has gone, or was never let in."""
+        """Report the end of a connection, if the client ever tried to log in."""
         if self._events.wanted and session.terms.mechanism:
             self._events.emit("connection.closed", self._named(session))
 
@@ -126,10 +126,10 @@ class ConnectionEvents:
         given = lookup_text(properties, "connection_name")
         return shown if given is None else {**shown, "user_provided_name": given}
 
-    # Of its channels (arneb_amqp.session.context.ChannelCounts)
+    # Its channels (arneb_amqp.session.context.ChannelCounts)
 
     def opening(self, user: str, id_: ChannelId) -> None:
-        """One more channel is about to be opened. Raises 530 if there may be no more."""
+        """Count and report a channel that is about to be opened. Raises 530 at the limit."""
         self._occupancy.opening(user)
         if self._events.wanted:
             shown = {
@@ -144,7 +144,7 @@ class ConnectionEvents:
             self._events.emit("channel.created", shown)
 
     def ended(self, user: str, ids: Collection[ChannelId]) -> None:
-        """These channels are not open any more."""
+        """Uncount and report closed channels."""
         self._occupancy.closed(user, len(ids))
         if self._events.wanted:
             by = {"user_who_performed_action": user}
@@ -152,10 +152,10 @@ class ConnectionEvents:
                 ("channel.closed", {"pid": self._events.pid(self._id, id_), **by}) for id_ in ids
             )
 
-    # Of its consumers
+    # Its consumers
 
     def consuming(self, wanted: Consumption, user: str) -> None:
-        """A consumer is there."""
+        """Report a new consumer."""
         if self._events.wanted:
             shown = {
                 **self._consumer(wanted),
@@ -168,7 +168,7 @@ class ConnectionEvents:
             self._events.emit("consumer.created", shown)
 
     def consumed(self, wanted: Consumption, user: str = BY_ITSELF) -> None:
-        """It is gone."""
+        """Report a consumer that is gone."""
         if self._events.wanted:
             shown = {**self._consumer(wanted), "user_who_performed_action": user}
             self._events.emit("consumer.deleted", shown)
@@ -183,11 +183,11 @@ class ConnectionEvents:
 
 
 def in_erlang(address: str) -> str:
-    """An address as RabbitMQ's events say it: a tuple of its numbers."""
+    """Return an address as in RabbitMQ's events: a tuple of its numbers."""
     try:
         found = ip_address(address)
     except ValueError:
-        return address  # a Unix socket has none
+        return address  # a Unix socket has no address
     if found.version == 4:
         return f"{{{','.join(map(str, found.packed))}}}"
     packed = found.packed

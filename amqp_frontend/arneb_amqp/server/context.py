@@ -1,6 +1,6 @@
-"""Contexts: what all connections of a server share, and what all parts of one connection share.
+"""Contexts: what the connections of a server share, and what the parts of a connection share.
 
-The rule: made once, by whoever serves; parts find in it whatever is not theirs alone.
+The rule: made once, by the server; parts find in it everything that is not theirs alone.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from arneb_core.api.resource_alarms import ResourceAlarms
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What all connections of a server share."""
+    """State shared by all connections of a server."""
 
     core: Core
     topology: Topology
@@ -55,27 +55,27 @@ class ServerContext:
 
     @property
     def config(self) -> AmqpConfig:
-        """What a connection has that comes now."""
+        """The settings for a new connection."""
         return self.settings.now
 
 
 class CoreEvents(Protocol):
-    """A connection, as it is told of what happens in the core: in the event loop, in other tasks'
-    turns. It raises nothing."""
+    """A connection as the core sees it: called in the event loop, in other tasks' turns, so it
+    never raises."""
 
     def committed(
         self, token: Token, failure: AmqpError | None, *, refused: Refused = False
     ) -> None:
-        """An append is on disk, or never will be, or a full queue refused it. May be called
-        before ``append`` returns."""
+        """Handle an append that is on disk, or never will be, or was refused by a full queue. May
+        be called before ``append`` returns."""
         ...
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
-        """A consumer was assigned a run."""
+        """Send a run that a consumer was assigned."""
         ...
 
     def answer_follows(self) -> None:
-        """A transaction is on disk, and :meth:`deliveries_made` will be called."""
+        """Note that a transaction is on disk and :meth:`deliveries_made` will be called."""
         ...
 
     async def deliveries_made(self, *, to_anybody: bool = False) -> None:
@@ -84,49 +84,49 @@ class CoreEvents(Protocol):
         ...
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
-        """The core has detached a consumer."""
+        """Handle a consumer that the core has detached."""
         ...
 
 
 class Nobody:
-    """In the place of a connection that is over, for whoever is still to tell it something: a
-    commit that is under way, a consumer of a store that failed."""
+    """Replaces a connection that is over, for late calls: a pending commit, a consumer of a store
+    that failed."""
 
     def committed(
         self, token: Token, failure: AmqpError | None, *, refused: Refused = False
     ) -> None:
-        """Nobody waits for it."""
+        """Do nothing: nobody waits for it."""
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
-        """What is in flight there has gone back."""
+        """Do nothing: the run has been requeued."""
 
     def answer_follows(self) -> None:
-        """Nothing is written."""
+        """Do nothing: nothing is written."""
 
     async def deliveries_made(self, *, to_anybody: bool = False) -> None:
-        """Nobody waits for them."""
+        """Do nothing: nobody waits for them."""
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
-        """It has gone before."""
+        """Do nothing: it is detached already."""
 
     def disconnect(self, order: Disconnect) -> None:
-        """The socket is closed."""
+        """Do nothing: the socket is closed."""
 
     def flush(self) -> None:
-        """The socket is closed."""
+        """Do nothing: the socket is closed."""
 
     async def room(self) -> None:
-        """Nothing is written."""
+        """Do nothing: nothing is written."""
 
     def break_down(self, error: Exception) -> None:
-        """It is over already."""
+        """Do nothing: the connection is over."""
 
 
 NOBODY: Final = Nobody()
 
 
 class ConnectionContext:
-    """What all parts of one connection share."""
+    """State shared by all parts of one connection."""
 
     def __init__(
         self,
@@ -143,9 +143,9 @@ class ConnectionContext:
         self.owner = owner
         self._peer = peer
         self.events: CoreEvents = events
-        """Nobody when the connection is over."""
+        """:data:`NOBODY` once the connection is over."""
         self.told: Final = ConnectionEvents(topology.events, entrance.occupancy, owner, peer)
-        """What is told of the connection."""
+        """Reports events about the connection."""
         self._vhost: Vhost | None = None
         self._rights: Rights | None = None
 
@@ -153,55 +153,55 @@ class ConnectionContext:
         return f"<ConnectionContext {self.owner}>"
 
     def broker(self, config: AmqpConfig) -> BrokerContext:
-        """The broker as the connection's session sees it."""
+        """Return the broker as the connection's session sees it."""
         mechanisms = mechanisms_for(self._peer, config.external_login)
         return BrokerContext(config, new_name, self.told, mechanisms)
 
     async def log_in(self, login: LogIn) -> Principal:
-        """Who the client is. Raises 403."""
+        """Authenticate the client. Raises 403."""
         return await self._entrance.log_in(login, self._peer, self.told)
 
     async def vouch(self, order: Vouch) -> Principal:
-        """Who a client is whom another node has let in. Raises 403."""
+        """Look up a client that another node has authenticated. Raises 403."""
         return await self._entrance.vouch(order, self._peer, self.told)
 
     async def renew(self, order: Renew) -> None:
-        """Take another secret. Raises 530."""
+        """Take a new secret. Raises 530."""
         await self._entrance.renew(order)
 
     async def enter(self, order: Enter) -> Entered:
-        """Let the client into a vhost, in which it lives from now on. Raises 530."""
+        """Let the client into a vhost, which is the connection's from now on. Raises 530."""
         self._vhost, entered = await self._entrance.enter(order, self.owner, self._peer)
         self._rights = entered.rights
         return entered
 
     async def authorize(self, order: Authorize) -> None:
-        """Find out what the user may do, where that is not known at once."""
+        """Fetch a verdict that is not known at once."""
         rights = self.rights
         await rights.principal.verdicts.ask(rights.vhost, order.question)
 
     def left(self) -> None:
-        """The connection is over."""
+        """Uncount the connection: it is over."""
         self._entrance.occupancy.leave(self.owner)
 
     @property
     def user(self) -> str:
-        """Who came."""
+        """The user's name."""
         return self.rights.principal.name
 
     @property
     def tapped(self) -> Tapped:
-        """As whom whoever looks on sees it."""
+        """The connection as tracing shows it."""
         return Tapped(self._peer.name, self.user)
 
     @property
     def rights(self) -> Rights:
-        """What its user may do there."""
+        """The rights of its user in the vhost."""
         assert self._rights is not None, "effects come after connection.open"
         return self._rights
 
     @property
     def vhost(self) -> Vhost:
-        """The connection's vhost; nothing but the handshake happens before there is one."""
+        """The connection's vhost; before there is one, only the handshake happens."""
         assert self._vhost is not None, "effects come after connection.open"
         return self._vhost

@@ -59,8 +59,7 @@ class Server:
     async def serve(
         self, peer: Remote, sock: socket.socket, records: TlsRecords | None = None
     ) -> None:
-        """Serve one client, by TLS if there are ``records``; never raises because of anything that
-        the client does."""
+        """Serve one client, by TLS if there are ``records``; never raises because of a client."""
         id_ = ConnectionId(next(self._ids))
         await self._run(id_, Connection(self._context, id_, peer, sock, records), peer)
 
@@ -72,8 +71,8 @@ class Server:
         records: TlsRecords | None,
         unread: bytes,
     ) -> None:
-        """Serve one that was let in elsewhere, in a task of the server's own: whoever brought it
-        may be cancelled, and then it is the server still that says goodbye."""
+        """Serve a client admitted elsewhere, in a task of the server's own: the caller may be
+        cancelled, and then the server still says goodbye."""
         id_, context = ConnectionId(next(self._ids)), self._context
         connection = AdmittedConnection(context, id_, peer, sock, records, admission, unread)
         gone = trio.Event()
@@ -98,8 +97,8 @@ class Server:
                 self._gone.set()
 
     def access_changed(self, changed: Sequence[Changed]) -> None:
-        """End the connections of users and vhosts that are gone; have others look up again what
-        they may do, from this very moment on."""
+        """End the connections of deleted users and vhosts; make the others check their rights again
+        from this moment on."""
         gone: dict[tuple[type[Record], str], Shutdown] = {}
         for before, after in changed:
             if isinstance(before, User) and after is None:
@@ -141,15 +140,12 @@ async def serve_amqp(
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
     cancelled.
 
-    ``adjustable`` is what may be changed of ``config`` while it serves. ``topology`` is given by
-    callers that share it, and ``authority`` says who may come in; without them they are what the
-    settings and the store say. While something is short in ``resource_alarms``, connections that
-    publish are not read any more. ``roster`` is where its connections stand, for whoever wants to
-    look at them, and ``admitting`` the way in for clients whose handshake was had elsewhere.
-    ``node`` has the occupancy of every broker of this node, if there can be several.
-    ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
-    every connection with 320 and returns within about ``goodbye_s``. The listeners stay the
-    caller's to close.
+    ``adjustable`` has the settings that may change while it serves. ``topology`` is given by
+    callers that share it, and ``authority`` authenticates; without them they come from the settings
+    and the store. While ``resource_alarms`` has a short resource, publishing connections are not
+    read. ``roster`` lists the connections for statistics, and ``admitting`` is the entry point for
+    clients whose handshake was elsewhere. ``node`` has the occupancy of every broker of this node,
+    if there can be several.
     """
     settings = config or AmqpConfig()
     changing = adjustable or Adjustable(settings)

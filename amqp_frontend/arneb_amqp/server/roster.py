@@ -1,7 +1,6 @@
-"""The roster: who is connected, as frozen statistics, and the end of a connection by an operator.
+"""The roster: the connections as frozen statistics, and their end by an operator.
 
-The rule: values, made when they are asked for. What they count is counted by the run, by the read
-and by the write.
+The rule: values, made on request. Their counters are updated once a run, a read or a write.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from arneb_amqp.wire.tables import Table
 from arneb_core.api.clock import wall_clock_ms
 
 _SHOWN: Final = (ConnectionState.OPEN, ConnectionState.CLOSING)
-"""Who has not come in yet is nobody that an operator knows."""
+"""Clients that have not entered yet are not shown to operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class ConsumerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ChannelTraffic:
-    """What has gone through a channel since it was opened, in messages."""
+    """Messages that passed through a channel since it was opened."""
 
     published: int = 0
     confirmed: int = 0
@@ -63,9 +62,9 @@ class ChannelStatistics:
     prefetch: int = 0
     global_prefetch: int = 0
     uncommitted: int = 0
-    """Messages published in a transaction that is not committed yet."""
+    """Messages published in an uncommitted transaction."""
     acks_uncommitted: int = 0
-    """Deliveries answered in one."""
+    """Deliveries answered in an uncommitted transaction."""
     traffic: ChannelTraffic = field(default_factory=ChannelTraffic)
     consumers: tuple[ConsumerStatistics, ...] = ()
 
@@ -85,10 +84,10 @@ class ConnectionStatistics:
     received_bytes: int
     sent_bytes: int
     reads: int
-    """How often something came."""
+    """The number of reads."""
     writes: int
     waiting_bytes: int
-    """What the peer has not taken yet."""
+    """Bytes that the peer has not taken yet."""
 
     @property
     def name(self) -> str:
@@ -97,14 +96,14 @@ class ConnectionStatistics:
 
 
 class Known(NamedTuple):
-    """A connection as lists know it, where there are very many: what stays the same."""
+    """The constant part of a connection, for long lists."""
 
     id: ConnectionId
     peer: Remote
     user: str
     vhost: str
     shown_name: str
-    """What its client calls it, else :attr:`name`."""
+    """The client's name for it, else :attr:`name`."""
 
     @property
     def name(self) -> str:
@@ -118,7 +117,7 @@ class _Entry:
     peer: Remote
     connected_at_ms: int
     known: Known | None = None
-    """Once it has come in."""
+    """Set once it has entered a vhost."""
 
 
 class Roster:
@@ -128,9 +127,9 @@ class Roster:
         self._entries: dict[ConnectionId, _Entry] = {}
         self.opened_total = self.closed_total = 0
         self.occupancy: Occupancy | None = None
-        """That of the server, once it serves."""
-        self._octets: dict[str, list[int]] = {}  # of those that are gone, by vhost
-        self._packets = [0, 0]  # of those that are gone
+        """The server's, once it serves."""
+        self._octets: dict[str, list[int]] = {}  # of past connections, by vhost
+        self._packets = [0, 0]  # of past connections
 
     def __repr__(self) -> str:
         return f"<Roster of {len(self._entries)} connections>"
@@ -142,17 +141,17 @@ class Roster:
         return iter([each.connection for each in self._entries.values()])
 
     def get(self, id_: ConnectionId) -> Connection | None:
-        """The connection of that number."""
+        """Return the connection of that number."""
         entry = self._entries.get(id_)
         return None if entry is None else entry.connection
 
     def enter(self, id_: ConnectionId, connection: Connection, peer: Remote) -> None:
-        """A client has connected."""
+        """Add a connection."""
         self._entries[id_] = _Entry(connection, peer, wall_clock_ms())
         self.opened_total += 1
 
     def leave(self, id_: ConnectionId) -> None:
-        """It has gone."""
+        """Remove a connection."""
         entry = self._entries.pop(id_)
         self.closed_total += 1
         session, link = entry.connection.session, entry.connection.link
@@ -167,16 +166,16 @@ class Roster:
 
     @property
     def channels_opened_total(self) -> int:
-        """Since the server started."""
+        """Total since the server started."""
         return 0 if self.occupancy is None else self.occupancy.channels_opened
 
     @property
     def channels_closed_total(self) -> int:
-        """Since the server started."""
+        """Total since the server started."""
         return 0 if self.occupancy is None else self.occupancy.channels_closed
 
     def consumers(self, id_: ConnectionId) -> int:
-        """How many a connection has."""
+        """The number of consumers of a connection."""
         entry = self._entries.get(id_)
         if entry is None:
             return 0
@@ -185,8 +184,8 @@ class Roster:
         return sum(len(each.consumers) for each in halves if each is not None)
 
     def octets(self, vhost: str | None = None) -> dict[str, int]:
-        """What has come and what was sent, by all connections that a vhost has and had; None: by
-        those of all vhosts."""
+        """Bytes received and sent by all present and past connections of a vhost; None: of all
+        vhosts."""
         gone = [each for name, each in self._octets.items() if vhost in (None, name)]
         received, sent = sum(each[0] for each in gone), sum(each[1] for each in gone)
         for entry in self._entries.values():
@@ -197,13 +196,13 @@ class Roster:
         return {"recv_oct": received, "send_oct": sent}
 
     def packets(self) -> tuple[int, int]:
-        """How often something came and was sent, of all connections that there are and were."""
+        """The numbers of reads and writes of all present and past connections."""
         links = [each.connection.link for each in self._entries.values()]
         came, went = self._packets
         return came + sum(each.reads for each in links), went + sum(each.writes for each in links)
 
     def channel(self, id_: ConnectionId, number: int) -> ChannelStatistics | None:
-        """One channel of a connection."""
+        """Return one channel of a connection."""
         entry = self._entries.get(id_)
         if entry is None:
             return None
@@ -214,7 +213,8 @@ class Roster:
         return ChannelStatistics(number) if number in channels.unused else None
 
     def known(self) -> Iterator[Known]:
-        """Those that are in a vhost, the first first; some may go while one waits in between."""
+        """Yield the connections that are in a vhost, oldest first; some may end between two
+        steps."""
         for id_, entry in list(self._entries.items()):
             session = entry.connection.session
             if session.state not in _SHOWN or session.principal is None or session.vhost is None:
@@ -225,12 +225,12 @@ class Roster:
             yield entry.known
 
     def channel_count(self, id_: ConnectionId) -> int:
-        """How many a connection has."""
+        """The number of channels of a connection."""
         entry = self._entries.get(id_)
         return 0 if entry is None else len(entry.connection.session.channels)
 
     def channel_numbers(self, id_: ConnectionId) -> Sequence[int]:
-        """The numbers of a connection's channels, in order."""
+        """Return the numbers of a connection's channels, in order."""
         entry = self._entries.get(id_)
         if entry is None:
             return ()
@@ -238,14 +238,14 @@ class Roster:
         return sorted([*channels.unused, *channels.used])
 
     def connections(self) -> Iterator[ConnectionStatistics]:
-        """The same with their figures."""
+        """Yield the connections with their statistics."""
         for id_ in list(self._entries):
             found = self.connection(id_)
             if found is not None:
                 yield found
 
     def connection(self, id_: ConnectionId) -> ConnectionStatistics | None:
-        """One of them."""
+        """Return the statistics of one connection."""
         entry = self._entries.get(id_)
         if entry is None:
             return None
@@ -261,7 +261,7 @@ class Roster:
         )  # fmt: skip
 
     def channels(self, id_: ConnectionId) -> list[ChannelStatistics]:
-        """Those of a connection, by number."""
+        """Return the channels of a connection, by number."""
         entry = self._entries.get(id_)
         if entry is None:
             return []
@@ -271,7 +271,7 @@ class Roster:
         return sorted([*unused, *used], key=lambda each: each.number)
 
     def close(self, id_: ConnectionId, reason: str) -> None:
-        """End a connection, with 320 and the reason."""
+        """End a connection with 320 and ``reason``."""
         entry = self._entries.get(id_)
         if entry is not None:
             entry.connection.tell(Shutdown(reason))

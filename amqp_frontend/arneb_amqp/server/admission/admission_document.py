@@ -1,7 +1,7 @@
-"""Admission documents: a client that goes on at another node, as bytes between the two.
+"""Admission documents: a client on its way to another node, as bytes.
 
-The rule: a field table of AMQP's, which is decoded as strictly as any that a client sends. Every
-field must be there and be of its type; what else is there is from a newer node and let be.
+The rule: it is an AMQP field table, decoded as strictly as a client's. Every field must be there
+and have its type; unknown fields come from a newer node and are ignored.
 """
 
 from collections.abc import Callable
@@ -27,17 +27,17 @@ NOTHING: Final = Field(FieldType.VOID, None)
 PORT_MAX: Final = 0xFFFF
 SHORT_MAX: Final = 0xFFFF
 LONG_MAX: Final = 0xFFFF_FFFF
-"""What the numbers of ``connection.tune-ok`` can be."""
+"""The largest values in ``connection.tune-ok``."""
 
 Value = TypeVar("Value")
 
 
 class BadAdmission(ValueError):
-    """The bytes are no admission; the text says what was expected, and what came."""
+    """The bytes are not an admission; the text says what was expected and what came."""
 
 
 def encode_admission(admission: Admission, remote: Remote) -> bytes:
-    """The document of a client that comes from there."""
+    """Return the document of a client from ``remote``."""
     terms = admission.terms
     return encode_table(
         {
@@ -65,7 +65,7 @@ def encode_admission(admission: Admission, remote: Remote) -> bytes:
 
 
 def decode_admission(document: bytes) -> tuple[Admission, Remote]:
-    """Who comes, and where from. Raises :class:`BadAdmission`."""
+    """Return the client and its address. Raises :class:`BadAdmission`."""
     try:
         fields = decode_table(document)
     except AmqpError as error:

@@ -1,7 +1,7 @@
-"""Certificates: what the one that a client has shown calls it.
+"""Certificates: the user name in a client's certificate.
 
-The rule: only a certificate that TLS has verified counts, and none that calls nobody. The ways are
-RabbitMQ's ``ssl_cert_login_from``.
+The rule: only a certificate that TLS has verified counts, and only if it contains a name. The ways
+to find the name are RabbitMQ's ``ssl_cert_login_from``.
 """
 
 from enum import Enum
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class NoName(Exception):
-    """The certificate calls nobody in the way that is asked for; the text says why."""
+    """The certificate has no name of the requested kind; the text says why."""
 
 
 def name_of(certificate: bytes, login: CertificateLogin, san: SanType, index: int) -> str:
-    """The user of a certificate in DER. Raises :class:`NoName`."""
-    # Imported where it is needed: it takes longer than all else that a broker begins with.
+    """Return the user named by a certificate in DER. Raises :class:`NoName`."""
+    # Imported late: it takes longer than everything else a broker starts with.
     from cryptography.x509 import load_der_x509_certificate
     from cryptography.x509.oid import NameOID
 

@@ -1,8 +1,8 @@
-"""The entrance: who comes in, and into which vhost.
+"""The entrance: admits clients to vhosts.
 
-The rule: one entrance a server, and whoever is behind it has a :class:`.Principal` and a place in
-the counts. What is checked, and in which order, is RabbitMQ's; a client that is refused a vhost
-hears which limit or right it was.
+The rule: one entrance per server; whoever has passed it has a :class:`.Principal` and a place in
+the counts. The checks and their order are RabbitMQ's; a client that is refused a vhost is told
+which limit or right was missing.
 """
 
 from arneb_amqp.config import AmqpConfig
@@ -18,7 +18,7 @@ from arneb_core.access.authority import Authority
 
 
 class Entrance(Logins):
-    """What every connection passes."""
+    """The entrance that every connection passes."""
 
     def __init__(
         self, authority: Authority, topology: Topology, config: AmqpConfig, occupancy: Occupancy
@@ -39,7 +39,7 @@ class Entrance(Logins):
         if vhost is None:
             raise refused(f"vhost {order.vhost} not found")
         occupancy.check_place(place)
-        # Counted before it is asked for, so that others who ask meanwhile count it.
+        # Counted before the verdict, so that concurrent entries see it.
         occupancy.enter(id_, place)
         try:
             admitted = await principal.verdicts.admits(order.vhost, peer.address)

@@ -1,7 +1,7 @@
-"""Logins: who a client is, by what it says and shows.
+"""Logins: authenticates clients by their credentials.
 
-The rule: a client that is refused hears nothing of the reason, which the log has. Who was let in by
-another node is not asked for a password again, and is looked up all the same: it may be gone here.
+The rule: a refused client is not told the reason, which is logged. A client that another node has
+authenticated is not asked for a password again, but is looked up nevertheless: it may be gone here.
 """
 
 from typing import Protocol
@@ -17,27 +17,27 @@ from arneb_core.access.principals import Credentials, LoginRefused, Principal
 
 
 def mechanisms_for(peer: Remote, external: bool) -> tuple[str, ...]:
-    """How such a client may log in. As in RabbitMQ, whoever has no certificate hears by a refusal
-    that he needs one."""
+    """Return the login mechanisms for a client. As in RabbitMQ, a client without a certificate
+    learns only from the refusal that it needs one."""
     if external and peer.secured:
         return (*BY_PASSWORD, EXTERNAL)
     return BY_PASSWORD
 
 
 class Told(Protocol):
-    """Who is told what became of a login."""
+    """Receives the outcome of logins."""
 
     def logged_in(self, user: str, mechanism: str) -> None:
-        """The client is who it says it is."""
+        """Note a successful login."""
         ...
 
     def login_refused(self, user: str, mechanism: str, reason: str) -> None:
-        """It is not."""
+        """Note a refused login."""
         ...
 
 
 class Logins:
-    """Finds out who clients are."""
+    """Authenticates clients."""
 
     def __init__(self, authority: Authority, config: AmqpConfig) -> None:
         self._authority = authority
@@ -47,7 +47,7 @@ class Logins:
         return f"<Logins by {self._authority!r}>"
 
     async def log_in(self, login: LogIn, peer: Remote, told: Told) -> Principal:
-        """Who the client is. Raises 403."""
+        """Authenticate the client. Raises 403."""
         name = login.name
         try:
             if login.password is None:
@@ -75,7 +75,7 @@ class Logins:
             raise LoginRefused(str(error)) from None
 
     async def renew(self, order: Renew) -> None:
-        """Take another secret of somebody who is in. Raises 530."""
+        """Take a new secret of a logged-in client. Raises 530."""
         try:
             await order.principal.verdicts.renew(order.principal.name, order.secret)
         except LoginRefused as error:
@@ -83,7 +83,7 @@ class Logins:
             raise not_allowed("New secret was refused by one of the backends") from None
 
     async def vouch(self, order: Vouch, peer: Remote, told: Told) -> Principal:
-        """Who a client is whom another node has let in. Raises 403."""
+        """Look up a client that another node has authenticated. Raises 403."""
         credentials = Credentials(
             order.name, order.secret, peer.address, peer.loopback, order.mechanism
         )

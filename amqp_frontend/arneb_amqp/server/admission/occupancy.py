@@ -1,8 +1,8 @@
-"""Occupancy: which connections are in which vhost, how many channels there are, and the limits.
+"""Occupancy: the connections in each vhost, the channels, and their limits.
 
-The rule: counted when it begins and when it ends, so a limit is looked up and not worked out; a
-negative limit is none, and 0 lets nobody in. The limits of a vhost or a user are those in the
-access catalogue at that instant.
+The rule: counts are updated at each beginning and end, so that checking a limit is a lookup; a
+negative limit is none, and 0 admits nobody. The limits of a vhost or a user are the current ones in
+the access catalogue.
 """
 
 from collections import Counter
@@ -20,20 +20,20 @@ CONNECTION_OPEN: Final[MethodIds] = (10, 40)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a connection is, and whose."""
+    """A connection's user and vhost."""
 
     user: str
     vhost: str
 
 
 class Occupancy:
-    """Who is in, at one broker. Invariant: the counts are those of ``places``, and of channels."""
+    """The occupancy of one broker. Invariant: the counts match ``places`` and the open channels."""
 
     def __init__(
         self, tables: Tables, config: AmqpConfig, node: "list[Occupancy] | None" = None
     ) -> None:
-        """``node``: that of every broker of this node, where there can be several; limits of a node
-        are of them together."""
+        """``node``: the occupancies of all brokers of this node, if there can be several; a node's
+        limits apply to their sum."""
         self._node = [] if node is None else node
         self._node.append(self)
         self._tables = tables
@@ -43,7 +43,7 @@ class Occupancy:
         self._vhosts: Counter[str] = Counter()
         self._channels: Counter[str] = Counter()
         self.channels_opened = self.channels_closed = 0
-        """Since the broker started."""
+        """Totals since the broker started."""
 
     def __repr__(self) -> str:
         return f"<Occupancy of {len(self.places)} connections, {self.channels} channels>"
@@ -70,31 +70,31 @@ class Occupancy:
             )
 
     def enter(self, id_: ConnectionId, place: Place) -> None:
-        """One more connection is there."""
+        """Count a connection."""
         self.places[id_] = place
         self._users[place.user] += 1
         self._vhosts[place.vhost] += 1
 
     def leave(self, id_: ConnectionId) -> None:
-        """It has gone, if it was there."""
+        """Uncount a connection, if it was counted."""
         place = self.places.pop(id_, None)
         if place is not None:
             _less(self._users, place.user)
             _less(self._vhosts, place.vhost)
 
     def end(self) -> None:
-        """Its broker is no more."""
+        """Leave the node: its broker has ended."""
         self._node.remove(self)
 
     # Channels
 
     @property
     def channels(self) -> int:
-        """So many are open."""
+        """The number of open channels."""
         return self._channels.total()
 
     def opening(self, user: str) -> None:
-        """One more channel is about to be opened. Raises 530 if there may be no more."""
+        """Count a channel that is about to be opened. Raises 530 at the limit."""
         most = self._limit(User, user, "max-channels")
         if 0 <= most <= self._channels[user]:
             raise not_allowed(
@@ -113,7 +113,7 @@ class Occupancy:
         self.channels_opened += 1
 
     def closed(self, user: str, count: int = 1) -> None:
-        """So many channels are not open any more."""
+        """Uncount closed channels."""
         self.channels_closed += count
         _less(self._channels, user, count)
 
@@ -123,7 +123,7 @@ class Occupancy:
 
 
 def refused(text: str) -> AmqpError:
-    """530 for a connection that is not let in."""
+    """Return the 530 for a connection that is not admitted."""
     return not_allowed(text, CONNECTION_OPEN)
 
 

@@ -1,9 +1,9 @@
-"""The reception: shakes hands with clients of whom nobody knows yet which node serves them.
+"""The reception: shakes hands with clients before it is known which node serves them.
 
-The rule: it says and hears what a connection does until ``connection.open``, by the same session,
-and then knows who the client is, what was agreed on and which vhost it wants. Whoever is given as
-``Onward`` has the client served from there on, here or elsewhere; the reception knows neither the
-core nor a topology, so that a node without either can receive clients.
+The rule: it behaves like a connection until ``connection.open``, with the same session, and then
+knows the client, the agreed terms and the vhost. The ``Onward`` given to it has the client served
+from there on, here or elsewhere; the reception knows neither the core nor a topology, so a node
+without either can receive clients.
 """
 
 import logging
@@ -40,31 +40,32 @@ from arneb_core.api.tls_records import TlsRecords
 LOGGER: Final = logging.getLogger(__name__)
 
 LINGER_S: Final = 2.0
-"""How long a client that was told goodbye is read before its socket is closed, as a connection's
-is."""
+"""How long a client that was told goodbye is read before its socket is closed, as with a
+connection."""
 
 GOODBYE_S: Final = 1.0
-"""How long a stop waits for clients that shake hands to leave."""
+"""How long a stop waits for clients that are shaking hands to leave."""
 
 
 NONE_WAITS: Final = 0
-"""There is room on a link when the kernel has taken all: what is carried is not gathered here."""
+"""The low mark of links: there is room once the kernel has taken everything, so nothing accumulates
+here."""
 
 
 class _Unnoticed:
-    """Nobody is told of logins, nor counts channels: there is no broker here that does."""
+    """Ignores logins and channels: no broker here counts them."""
 
     def logged_in(self, user: str, mechanism: str) -> None:
-        """The client is let in."""
+        """Do nothing."""
 
     def login_refused(self, user: str, mechanism: str, reason: str) -> None:
-        """It is not; the log says so."""
+        """Do nothing: the log says so."""
 
     def opening(self, user: str, id_: ChannelId) -> None:
-        """No channel is opened before a client goes on."""
+        """Do nothing: no channel is opened before a client goes on."""
 
     def ended(self, user: str, ids: object) -> None:
-        """None was."""
+        """Do nothing: none was opened."""
 
 
 def _no_name() -> str:
@@ -72,7 +73,7 @@ def _no_name() -> str:
 
 
 class ReceivedClient:
-    """A client that has shaken hands, on its way to who serves it."""
+    """A client that has shaken hands, on its way to its server."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class ReceivedClient:
         self.admission = admission
         self.remote = remote
         self.unread = unread
-        """What it has said behind ``connection.open``."""
+        """Its input after ``connection.open``."""
         self._link = link
         self._ends = ends
         self.is_handed_over = False
@@ -95,45 +96,46 @@ class ReceivedClient:
 
     @property
     def vhost(self) -> str:
-        """Where it wants to go."""
+        """The vhost it wants to enter."""
         return self.admission.vhost
 
     @property
     def name(self) -> str:
-        """Where it comes from, and what it reached."""
+        """Both ends of its connection."""
         return self.remote.name
 
     @property
     def has_secret(self) -> bool:
-        """Its document tells a secret, which none but its node may read."""
+        """Whether its document contains a secret, which only its node may read."""
         return self.admission.secret is not None
 
     @property
     def document(self) -> bytes:
-        """All that another node needs to go on with it but the bytes."""
+        """Everything that another node needs to serve it, except its bytes."""
         return encode_admission(self.admission, self.remote)
 
     @property
     def stream(self) -> LinkStream:
-        """Its bytes, for whoever carries them."""
+        """Its bytes, for their carrier."""
         return LinkStream(self._link)
 
     async def hand_over(self) -> tuple[socket.socket, TlsRecords | None]:
-        """Its socket, which is the caller's from now on, when all is written that was to be."""
+        """Return its socket once everything is written; it is the caller's from now on."""
         await self._link.room()
         self.is_handed_over = True
         return self._ends
 
 
 class Onward(Protocol):
-    """Has clients served that were received."""
+    """Has received clients served."""
 
     async def go_on(self, client: ReceivedClient) -> None:
-        """Serve one until it goes. Raises :class:`NotServed`, before anything of it was touched."""
+        """Serve a client until it leaves. Raises :class:`NotServed` before anything of it was
+        touched."""
         ...
 
     def say_goodbye(self) -> None:
-        """Have those leave that are served elsewhere: this node stops."""
+        """Make clients that are served elsewhere leave: this node stops."""
         ...
 
 
@@ -156,7 +158,7 @@ class Reception:
     async def serve(
         self, remote: Remote, sock: socket.socket, records: TlsRecords | None = None
     ) -> None:
-        """Receive one client, and have it served until it goes."""
+        """Receive one client, and have it served until it leaves."""
         received = _Received(self, self._settings, remote, (sock, records), self._nursery)
         self._received[received] = None
         try:
@@ -204,7 +206,7 @@ class _Received:
         self._disconnect: Disconnect | None = None
 
     async def run(self) -> None:
-        """Until the client goes, or whoever has it served is done."""
+        """Run until the client leaves, or its service ends."""
         session, link = self._session, self._link
         while self._client is None:
             if data := session.data_to_send(trio.current_time()):
@@ -228,13 +230,13 @@ class _Received:
             await self._carry_out()
 
     def stop(self) -> None:
-        """The node stops."""
+        """Tell the client that the node stops."""
         if self._client is None:
             self._session.handle(Shutdown(), *instants())
             self._link.abort()
 
     def close(self) -> None:
-        """The client is gone, or another has its socket."""
+        """Clean up: the client is gone, or its socket was handed over."""
         if self._client is None or not self._client.is_handed_over:
             self._link.close()
         self._session.end()
@@ -265,7 +267,7 @@ class _Received:
                 session.handle(event, *instants())
 
     async def _log_in(self, order: LogIn) -> RequestDone | RequestFailed | None:
-        """Who the client is; None: the time for its handshake is over."""
+        """Authenticate the client; None: its handshake has timed out."""
         logins = self._reception.logins
         with trio.move_on_at(self._session.next_timer()):
             try:
@@ -275,7 +277,7 @@ class _Received:
         return None
 
     async def _go_on(self, order: Enter) -> str | None:
-        """Have the client served; or why nobody does."""
+        """Have the client served; else return why it is not."""
         principal, terms = order.principal, self._session.terms
         admission = Admission(principal.name, principal.secret, terms, order.vhost)
         if data := self._session.data_to_send(trio.current_time()):
@@ -290,7 +292,7 @@ class _Received:
         return None
 
     async def _linger(self, order: Disconnect) -> None:
-        """All is said: give the client the time to take it."""
+        """Give the client time to read the last bytes."""
         if order.reset:
             self._link.reset()
             return
@@ -302,7 +304,7 @@ class _Received:
 
 
 def _nobody_waits() -> None:
-    """A reception says little, and waits for its answer."""
+    """Do nothing: a reception writes little, and waits for the answer."""
 
 
 async def serve_reception(
@@ -313,7 +315,7 @@ async def serve_reception(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Receive the clients of AMQP that come to ``listeners``, until cancelled."""
+    """Receive AMQP clients on ``listeners`` until cancelled."""
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(shielded_nursery)
         reception = Reception(settings, authority, onward, nursery)

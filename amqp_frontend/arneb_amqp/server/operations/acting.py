@@ -1,7 +1,7 @@
-"""Acting: what a user does in a vhost without a connection, as over HTTP.
+"""Acting: what a user does in a vhost without a connection, such as over HTTP.
 
-The rule: the same methods, rights, locks and errors as for a connection; what is of one connection
-only (exclusive queues, channels) there is not. Messages are taken by a consumer that leaves again.
+The rule: methods, rights, locks and errors are the same as for a connection; what belongs to a
+connection (exclusive queues, channels) does not exist. Messages are taken by a temporary consumer.
 """
 
 import sys
@@ -48,7 +48,7 @@ from arneb_core.api.hashing import key_hash
 from arneb_core.api.position import Position
 
 NO_CONNECTION: Final = ConnectionId(0)
-"""No connection has this number, so what is exclusive is that of others."""
+"""No connection has this number, so everything exclusive belongs to others."""
 
 _CHANNEL: Final = ChannelId(1)
 _GETTER: Final = ConsumerId(0)
@@ -56,22 +56,22 @@ _GETTER: Final = ConsumerId(0)
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One message that was taken."""
+    """A message taken from a queue."""
 
     route: Route
     properties: Properties
     payload: bytes
     redelivered: bool
     message_count: int
-    """How many were left behind it."""
+    """The number of messages left after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """What becomes of messages that are taken."""
+    """What happens to messages once they are taken."""
 
     no_ack: bool = False
-    """They are gone as soon as they are taken."""
+    """They are gone once taken."""
     rejected: bool = False
     requeued: bool = False
 
@@ -92,7 +92,7 @@ class Actor:
         return f"<Actor {self.rights!r}>"
 
     async def authorize(self, order: Authorize) -> None:
-        """Find out what the user may do, where that is not known at once."""
+        """Fetch a verdict that is not known at once."""
         await self.rights.principal.verdicts.ask(self.vhost.name, order.question)
 
     async def perform(self, method: Command) -> object:
@@ -102,8 +102,8 @@ class Actor:
     async def publish(
         self, exchange: str, routing_key: str, properties: Properties, payload: bytes
     ) -> bool | None:
-        """Publish a message: whether somebody takes it, durably; None: a full queue refused it.
-        Raises :class:`.AmqpError`."""
+        """Publish a message durably; return whether any queue takes it, or None if a full queue
+        refused it. Raises :class:`.AmqpError`."""
         method = make(
             Basic.Publish, ticket=0, exchange=exchange, routing_key=routing_key,
             mandatory=True, immediate=False,
@@ -171,7 +171,7 @@ class Actor:
     async def take(
         self, queue: str, count: int, taking: Taking, bytes_max: int = sys.maxsize
     ) -> list[Fetched]:
-        """The first messages of a queue, at most ``count``, and no more once their payloads have
+        """Take the first messages of a queue, at most ``count``, stopping once their payloads reach
         ``bytes_max``. Raises :class:`.AmqpError`."""
         vhost = self.vhost
         method = make(Basic.Get, ticket=0, queue=queue, no_ack=taking.no_ack)
@@ -212,7 +212,7 @@ class Actor:
         return found
 
     async def _require(self, method: Command) -> None:
-        """Raises 403."""
+        """Raises 403 if a right is missing."""
         asked = Asked(method, self.vhost, limits_keys=self.rights.limits_keys)
         while True:
             try:
@@ -224,7 +224,7 @@ class Actor:
 
 
 def fetched(entry: bytes, redelivered: bool = False, left: int = 0) -> Fetched:
-    """A message of AMQP's own form."""
+    """Decode an entry of AMQP origin."""
     start = content_start(entry)
     return Fetched(
         split_route(entry[HEADER_BYTES:start]),

@@ -1,8 +1,8 @@
-"""Consumers: what one connection consumes from, and what it answers.
+"""Consumers: the attachments of one connection, and the client's answers.
 
-The rule: effects name consumers by number; only here it is known which attachments they have. What
-cannot be found any more (a queue deleted meanwhile, a consumer that the core has closed) is passed
-over, because then there is nothing left to do.
+The rule: effects name consumers by number; only this module knows their attachments. What no longer
+exists (a queue deleted meanwhile, a consumer that the core has closed) is skipped: nothing is left
+to do.
 """
 
 import logging
@@ -32,14 +32,14 @@ LOGGER: Final = logging.getLogger(__name__)
 
 REATTACH_S: Final = 0.05
 REATTACH_TRIES: Final = 100
-"""A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
+"""Tries: a seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
 
 NO_CHANNEL: Final = 0
-"""Of what was pulled: only the session knows on which channel."""
+"""The channel of pulled messages: only the session knows it."""
 
 
 class Tap:
-    """Where whoever looks on sees what one consumer gets."""
+    """Shows tracing what one consumer receives."""
 
     __slots__ = ("_channel", "_context", "_queue", "vhost")
 
@@ -53,7 +53,7 @@ class Tap:
         return f"<Tap of {self._queue!r}>"
 
     def delivered(self, run: Deliveries) -> None:
-        """A run is delivered."""
+        """Trace a delivered run."""
         if self.vhost.tracing is not None:
             positions, entries, _ = unbatched(run, self._queue)
             again = [place in (run.redelivered or ()) for place in positions]
@@ -72,11 +72,11 @@ class Consumers:
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
         self.attached: dict[ConsumerId, Attachment] = {}
-        """While there are any, deliveries may come."""
+        """Attachments; without any, no deliveries come."""
         self._leaving: set[ConsumerId] = set()
         self._consumes: dict[ConsumerId, Consume] = {}
         self._last_ids: dict[ConsumerId, ConsumerId] = {}
-        """The id of each consumer's last attachment, by that of its first."""
+        """Each consumer's last attachment id, by its first."""
         self.writable = True
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Consumers:
     # Answers.
 
     def acknowledge(self, settled: Settled) -> None:
-        """Hand acknowledgements to the core."""
+        """Pass acknowledgements to the core."""
         attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
@@ -102,7 +102,7 @@ class Consumers:
             self._end_if_answered(settled.consumer, attachment)
 
     def reject(self, settled: Settled) -> None:
-        """Hand messages that nobody wants to the core."""
+        """Pass rejected messages to the core."""
         attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
@@ -111,7 +111,7 @@ class Consumers:
             self._end_if_answered(settled.consumer, attachment)
 
     def release(self, settled: Settled) -> None:
-        """Give messages back to their queue."""
+        """Requeue messages."""
         attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
@@ -122,7 +122,8 @@ class Consumers:
             self._end_if_answered(settled.consumer, attachment)
 
     def present(self, answers: Iterable[Settled]) -> list[tuple[Consumer, Settled]]:
-        """Those of ``answers`` that somebody still waits for, with who that is."""
+        """Return those ``answers`` whose consumers are still attached, with the core's
+        consumers."""
         return [
             (self.attached[each.consumer].consumer, each)
             for each in answers
@@ -130,7 +131,7 @@ class Consumers:
         ]
 
     def answered(self, answers: Iterable[tuple[Consumer, Settled]]) -> None:
-        """What :meth:`present` found was acknowledged in a transaction."""
+        """Account for answers found by :meth:`present` once their transaction is committed."""
         for _, each in answers:
             if (attachment := self.attached.get(each.consumer)) is not None:
                 attachment.queue.traffic.acknowledged += each.messages
@@ -141,14 +142,14 @@ class Consumers:
     # Deliveries.
 
     def wake(self, consumers: Iterable[ConsumerId]) -> None:
-        """Have the dispatcher look at these consumers again."""
+        """Have the dispatcher consider these consumers again."""
         for consumer in consumers:
             attachment = self.attached.get(self._last_ids.get(consumer, consumer))
             if attachment is not None:
                 attachment.consumer.wake()
 
     def set_writable(self, writable: bool) -> None:
-        """Let all consumers be assigned messages, or none."""
+        """Allow or forbid assigning messages to consumers."""
         if writable == self.writable:
             return
         self.writable = writable
@@ -159,7 +160,7 @@ class Consumers:
                     attachment.consumer.wake()
 
     def closed(self, id_: ConsumerId, *, for_good: bool = True) -> None:
-        """The core has detached a consumer, which may come back."""
+        """Handle a consumer that the core has detached; it may come back."""
         if for_good:
             self._forget(consumer_of(id_))
         attachment = self.attached.pop(id_, None)
@@ -168,21 +169,22 @@ class Consumers:
             attachment.queue.closed(attachment.consumer, exclusive=attachment.exclusive)
 
     def wanted(self, consumer: ConsumerId) -> Consumption | None:
-        """What a consumer asked for, as long as it is not cancelled."""
+        """Return a consumer's request, unless it is cancelled."""
         request = self._consumes.get(consumer)
         return None if request is None else request.wanted
 
     # Coming and going.
 
     async def consume(self, request: Consume) -> StreamFilter | None:
-        """Attach a consumer; what it sees, if its queue is a stream. Raises RabbitMQ's errors."""
+        """Attach a consumer; return its filter if its queue is a stream. Raises RabbitMQ's
+        errors."""
         filter_ = await self._attach(request)
         self._consumes[request.consumer] = request
         self._context.told.consuming(request.wanted, self._context.user)
         return filter_
 
     async def reattach(self, id_: ConsumerId) -> None:
-        """Attach a consumer again that a seek has detached, unless it was cancelled meanwhile.
+        """Reattach a consumer that a seek has detached, unless it was cancelled meanwhile.
 
         Raises :class:`~arneb_core.api.errors.SubscriptionFenced` while the seek is under way.
         """
@@ -195,7 +197,7 @@ class Consumers:
             await self.leave((consumer,))
 
     async def come_back(self, id_: ConsumerId) -> bool:
-        """The same, tried until the seek is over; whether that went well."""
+        """Retry :meth:`reattach` until the seek is over; return whether it succeeded."""
         for _ in range(REATTACH_TRIES):
             await trio.sleep(REATTACH_S)
             try:
@@ -209,7 +211,7 @@ class Consumers:
         return False
 
     async def cancel(self, request: Cancel) -> None:
-        """Deliver nothing more to a consumer."""
+        """Stop deliveries to a consumer."""
         self._forget(request.consumer, self._context.user)
         id_ = self._last_ids.pop(request.consumer, request.consumer)
         attachment = self.attached.get(id_)
@@ -238,7 +240,7 @@ class Consumers:
         return Pulled(run, attachment.queue.message_count, id_)
 
     async def leave(self, consumers: Sequence[ConsumerId]) -> None:
-        """Detach these consumers; what they hold goes back."""
+        """Detach these consumers and requeue what they hold."""
         last = [self._last_ids.pop(id_, id_) for id_ in consumers]
         for id_ in consumers:
             self._forget(id_)
@@ -254,7 +256,7 @@ class Consumers:
                     await self._context.vhost.attachments.detach(attachment)
 
     async def leave_all(self) -> None:
-        """The connection is over. Idempotent."""
+        """Detach all consumers: the connection is over. Idempotent."""
         for id_ in list(self._consumes):
             self._forget(id_)
         self._last_ids.clear()
@@ -291,7 +293,7 @@ class Consumers:
         return attachment, id_
 
     def _next_id(self, consumer: ConsumerId) -> ConsumerId:
-        """The id of an attachment that is about to be made."""
+        """Return the id for the next attachment."""
         last = self._last_ids.get(consumer)
         return consumer if last is None else attached_again(last)
 
@@ -304,7 +306,7 @@ class Consumers:
 
 
 def count_got(traffic: QueueTraffic, run: Deliveries | None, *, no_ack: bool) -> None:
-    """One ``basic.get`` more, and what it brought."""
+    """Count a ``basic.get`` and its result."""
     for each in (traffic, traffic.whole):
         if run is None:
             each.got_nothing += 1
@@ -316,7 +318,7 @@ def count_got(traffic: QueueTraffic, run: Deliveries | None, *, no_ack: bool) ->
 
 
 class ConsumerSink:
-    """One consumer's deliveries on their way to the connection."""
+    """Passes one consumer's deliveries to the connection."""
 
     __slots__ = ("_consumer", "_events", "_tap")
 
@@ -334,7 +336,7 @@ class ConsumerSink:
         self._events.delivered(self._consumer, run)
 
     def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
+        """Do nothing: AMQP consumers are not told."""
 
     def closed_by_core(self, reason: str) -> None:
         self._events.consumer_closed(self._consumer, reason)

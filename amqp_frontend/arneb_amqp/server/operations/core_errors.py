@@ -1,4 +1,4 @@
-"""The core's errors in AMQP's words: one table, proved complete by a test."""
+"""The core's errors as AMQP's: one table, proved complete by a test."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -30,21 +30,21 @@ REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
     TopicBusy: ReplyCode.PRECONDITION_FAILED,
     AlreadyAcknowledged: ReplyCode.PRECONDITION_FAILED,
     SubscriptionNotFound: ReplyCode.NOT_FOUND,
-    # A Pulsar client may hold the subscription in a way that lets nobody else in.
+    # A Pulsar client may hold the subscription in a way that excludes others.
     SubscriptionTypeMismatch: ReplyCode.ACCESS_REFUSED,
     ConsumerBusy: ReplyCode.ACCESS_REFUSED,
-    KeyRangesRefused: ReplyCode.PRECONDITION_FAILED,  # no AMQP consumer names any
+    KeyRangesRefused: ReplyCode.PRECONDITION_FAILED,  # no AMQP consumer sets key ranges
     SubscriptionBusy: ReplyCode.RESOURCE_LOCKED,
     SubscriptionFenced: ReplyCode.RESOURCE_LOCKED,
     NotAllowed: ReplyCode.PRECONDITION_FAILED,
-    # A full disk costs the publisher its channel and leaves the connection's consumers alone.
+    # A full disk costs the publisher its channel, not the connection its consumers.
     StoreFull: ReplyCode.PRECONDITION_FAILED,
     StoreFailed: ReplyCode.INTERNAL_ERROR,
-    # Its connections are closed next; whoever comes again is led to who leads now.
+    # Its connections are closed next; clients that return are led to the new leader.
     LeadershipLost: ReplyCode.CONNECTION_FORCED,
 }
 
 
 def in_amqp(error: CoreError) -> AmqpError:
-    """What a client is told of ``error``."""
+    """Return the error that a client is told."""
     return amqp_error(REPLY_CODES[type(error)], str(error))

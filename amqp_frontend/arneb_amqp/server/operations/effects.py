@@ -1,9 +1,9 @@
-"""The effect runner: carries out what one session asks for, in its order.
+"""The effect runner: carries out one session's effects, in order.
 
-The rule: :meth:`EffectRunner._begin` alone says who carries out what, and mypy proves that it says
-it of every effect. Orders are carried out at once; a request has to be waited for, and everything
-behind it waits too. So at most one task carries requests out, and while it does nobody else takes
-effects.
+The rule: :meth:`EffectRunner._begin` alone maps effects to what carries them out, and mypy proves
+that it covers every effect. Orders are carried out at once; a request must be waited for, and
+everything after it waits, too. So at most one task carries requests out, and meanwhile no other
+task takes effects.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -53,24 +53,24 @@ from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.supervision import contain
 
 _AFTER_PUBLISHES: Final = (Perform, Get, Consume, Cancel, Leave, EndConnection)
-"""Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
-client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
+"""Requests that wait until earlier publishes are in their queues, as in RabbitMQ: a client counts,
+gets, purges or deletes them at once, and a client that closes may tell others to look."""
 
 
 def _after_deliveries(effect: Awaited) -> bool:
-    """Whether it waits also until those that stand before a queue have been given what is in it:
-    RabbitMQ's queues hear of a publish before they hear of the method behind it."""
+    """Whether a request also waits until the consumers of a queue have been given what is in it:
+    RabbitMQ's queues see a publish before the method that follows it."""
     if isinstance(effect, Perform):
         return isinstance(effect.command, Queue.Purge | Queue.Delete)
     return isinstance(effect, Consume | Cancel)
 
 
 POSITIONS_PER_TURN: Final = 8_192
-"""Entries that are answered in one turn: some 2 ms."""
+"""Entries answered in one turn: some 2 ms."""
 
 
 def in_pieces(effect: Acknowledge | Reject | Release) -> Iterator[Acknowledge | Reject | Release]:
-    """The same answers in their order, few enough of them at a time."""
+    """Split answers, in order, into pieces small enough for a turn."""
     settled = effect.settled
     kind = type(effect)
     for first in range(0, len(settled.positions), POSITIONS_PER_TURN):
@@ -84,11 +84,11 @@ class RunnerConnection(CoreEvents, Protocol):
     """A connection as its effect runner uses it."""
 
     def disconnect(self, order: Disconnect) -> None:
-        """Close the socket when all is written."""
+        """Close the socket once everything is written."""
         ...
 
     def flush(self) -> None:
-        """Write what has been gathered."""
+        """Write the pending output."""
         ...
 
     async def room(self) -> None:
@@ -96,15 +96,15 @@ class RunnerConnection(CoreEvents, Protocol):
         ...
 
     def break_down(self, error: Exception) -> None:
-        """A fault of ours: the connection ends at once."""
+        """End the connection at once after a defect of ours."""
         ...
 
 
 class EffectRunner:
-    """Carries out what one session wants.
+    """Carries out one session's effects.
 
-    Invariant: ``busy`` while a task carries effects out that have to be waited for; only that
-    task takes effects then.
+    Invariant: ``busy`` while a task carries out effects that must be waited for; only that task
+    takes effects then.
     """
 
     def __init__(
@@ -127,9 +127,10 @@ class EffectRunner:
         self._instants = instants
         self._long_turns = long_turns
         self.busy = False
-        """A task carries effects out."""
+        """Whether a task carries effects out."""
         self.is_alone = False
-        """All that the last turn ordered is done, and nobody else has had one for a while."""
+        """Whether all orders of the last turn are done and nobody else has had a turn for a
+        while."""
         self._idle: trio.Event | None = None
         self._published: trio.Event | None = None
 
@@ -137,7 +138,7 @@ class EffectRunner:
         return f"<EffectRunner {'busy' if self.busy else 'idle'}>"
 
     def run(self) -> None:
-        """Carry out what an event has brought about; what must be waited for gets a task."""
+        """Carry out the effects of an event; requests get a task."""
         if self.busy:
             return
         waiting = self.run_orders()
@@ -148,25 +149,25 @@ class EffectRunner:
 
     def run_turn(self) -> list[Effect] | None:
         """As :meth:`run_orders`, at the end of a turn in which the client was read; None when
-        nothing is left for :meth:`run_all`. What was published may be confirmed meanwhile."""
+        nothing is left for :meth:`run_all`. Publishes may be confirmed meanwhile."""
         core, waiting, is_all = self._context.core, [], False
         core.turn_begins(self._context.owner)
         try:
             waiting = self.run_orders()
             is_all = not (waiting or self._session.has_more)
         finally:
-            # Not if there is more: nobody else may take effects before it is done.
+            # Not if there is more: no other task may take effects before it is done.
             self.is_alone = core.turn_ends(may_be_called=is_all)
         return None if is_all else waiting
 
     def run_orders(self) -> list[Effect]:
-        """Carry out effects up to the first that takes long; the rest, for :meth:`run_all`. Not
-        while another task does that: see :meth:`finished`."""
+        """Carry out effects up to the first that takes long; return the rest, for :meth:`run_all`.
+        Not while another task does so: see :meth:`finished`."""
         assert not self.busy, "at most one task carries effects out"
         effects, answered = self._session.take_effects(), 0
         while effects:
             for index, effect in enumerate(effects):
-                if isinstance(effect, Append):  # as most are, so without a call on the way
+                if isinstance(effect, Append):  # the usual case, so without a call
                     self._publishes.append(effect)
                 elif isinstance(effect, Awaited) or (
                     isinstance(effect, DeliveryAnswer)
@@ -179,8 +180,8 @@ class EffectRunner:
         return effects
 
     async def run_all(self, effects: list[Effect]) -> None:
-        """Carry out effects, the first of which takes long, and all that they bring about; and have
-        the session handle the rest of what came, turn by turn."""
+        """Carry out effects, the first of which takes long, and all that follow from them; and have
+        the session handle the rest of its input, turn by turn."""
         self.busy, answered = True, 0
         try:
             while effects or self._session.has_more:
@@ -192,7 +193,7 @@ class EffectRunner:
                 for effect in effects:
                     if isinstance(effect, Awaited):
                         if isinstance(effect, Get):
-                            # A read may bring ten thousand of them, each for a message of a MiB.
+                            # A read may bring ten thousand gets, each for a message of a MiB.
                             await self._connection.room()
                         if isinstance(effect, _AFTER_PUBLISHES):
                             await self._wait_until_published()
@@ -218,39 +219,40 @@ class EffectRunner:
                 self._idle = None
 
     async def come_apart(self) -> None:
-        """The connection is over. What it consists of refers to it no more: it is given up with its
-        last user then, and not only when a collection of everything finds it."""
+        """Break the connection's reference cycles, so that it is freed with its last user and not
+        only by a full garbage collection."""
         self._session.end()
         self._context.events = self._connection = NOBODY
         await self._shed()
 
     async def finished(self) -> None:
-        """Wait until nobody carries effects out."""
+        """Wait until no task carries effects out."""
         while self.busy:
             if self._idle is None:
                 self._idle = trio.Event()
             await self._idle.wait()
 
     async def _shed(self) -> None:
-        """Forget the deliveries that nobody answers any more, turn by turn."""
+        """Forget discarded deliveries, turn by turn."""
         while self._session.discarded:
             self._session.discarded.shed()
             await trio.lowlevel.checkpoint()
 
     def all_published(self) -> None:
-        """Everything that the client has published so far is in its queues."""
+        """Note that everything the client has published so far is in its queues."""
         if self._published is not None:
             self._published.set()
             self._published = None
 
     async def end(self) -> None:
-        """The connection is over: detach everything, delete exclusive queues. Idempotent."""
+        """Detach all consumers and delete exclusive queues: the connection is over. Idempotent."""
         await self._consumers.leave_all()
         await self._methods.delete_exclusive()
         self._context.left()
 
     def _begin(self, effect: Effect) -> Coroutine[Any, Any, object] | None:
-        """Carry ``effect`` out; a request only begins, and what it returns must be waited for."""
+        """Carry ``effect`` out; a request is only begun, and the returned coroutine must be
+        awaited."""
         match effect:
             case Append():
                 self._publishes.append(effect)
@@ -295,7 +297,7 @@ class EffectRunner:
         return None
 
     async def _answer(self, request: Request) -> RequestDone | RequestFailed:
-        """Carry out ``request``, and tell its end."""
+        """Carry out ``request`` and return its outcome."""
         begun = self._begin(request)
         assert begun is not None, "a request is waited for"
         try:
@@ -306,7 +308,8 @@ class EffectRunner:
             return RequestFailed(in_amqp(error))
 
     async def _commit(self, request: Commit) -> None:
-        """A transaction is answered behind the deliveries that it brings about."""
+        """Commit a transaction and wait for the deliveries that it causes: its answer follows
+        them."""
         acks = self._consumers.present(request.acknowledged)
         admitted = await self._publishes.commit(request, acks)
         self._consumers.answered(acks)

@@ -1,7 +1,6 @@
-"""The first message of a queue, looked at where it lies and not taken.
+"""The first message of a queue, read without taking it.
 
-The rule: it is read from the log like anything else, so whoever asks for it asks of one queue and
-not of all.
+The rule: it is read from the log like any other, so callers ask about one queue, not all.
 """
 
 from arneb_amqp.topology.queue_types import QueueType
@@ -13,9 +12,9 @@ from arneb_core.api.entry import Origin
 
 
 async def first_timestamp(queue: Queue) -> int | None:
-    """The property ``timestamp``, in seconds, of the first message that is not acknowledged, ready
-    or at a consumer; None if it has none, and of an empty queue. A message that no AMQP client
-    published has none, nor has what a stream keeps. Raises :class:`.StoreFailed`."""
+    """Return the property ``timestamp``, in seconds, of the first unacknowledged message, ready or
+    in flight; None if it has none or the queue is empty. Messages of other clients than AMQP's have
+    none, nor have a stream's. Raises :class:`.StoreFailed`."""
     if queue.type is QueueType.STREAM or not queue.is_complete:
         return None
     waiting = queue.subscription.unacknowledged(1)

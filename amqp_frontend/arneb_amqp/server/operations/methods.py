@@ -1,7 +1,7 @@
 """Methods of the exchange and queue classes, carried into the topology.
 
-The rule: one call a method, with the topology's locks of what it touches; names are expanded
-already. pamqp's methods become our values here and nowhere else.
+The rule: one call per method, holding the topology's locks on what it touches; names are already
+expanded. Only here are pamqp's methods turned into our values.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,7 +30,7 @@ from arneb_core.access.acting import acting_as
 
 
 class MethodContext(Protocol):
-    """On whose behalf methods are carried out."""
+    """The user and vhost for whom methods are carried out."""
 
     @property
     def topology(self) -> Topology: ...
@@ -43,30 +43,30 @@ class MethodContext(Protocol):
 
     @property
     def owner(self) -> ConnectionId:
-        """Of what is exclusive."""
+        """The owner of exclusive queues."""
         ...
 
     async def authorize(self, order: Authorize) -> None:
-        """Find out what the user may do, where that is not known at once."""
+        """Fetch a verdict that is not known at once."""
         ...
 
 
 class Methods:
-    """What one connection, or somebody without one, asks of the topology."""
+    """Carries out the methods of one connection, or of a user without one."""
 
     def __init__(self, context: MethodContext) -> None:
         self._context = context
         self._owner = context.owner
         self._wanted = Declaration(context.owner, "")
-        """The queue that is being declared."""
+        """The queue being declared."""
         self._made_exclusive = False
-        """It has declared exclusive queues."""
+        """Whether it has declared exclusive queues."""
 
     def __repr__(self) -> str:
         return f"<Methods of connection {self._owner}>"
 
     async def perform(self, method: Command) -> object:
-        """Carry ``method`` out; what its ok says. Raises RabbitMQ's errors."""
+        """Carry ``method`` out; return what its ok says. Raises RabbitMQ's errors."""
         vhost, topology = self._context.vhost, self._context.topology
         if isinstance(method, QueueMethods.Declare):
             self._wanted = self._declaration(vhost, method)
@@ -77,17 +77,17 @@ class Methods:
                     with acting_as(self._context.rights.principal.name):
                         return await _METHODS[type(method)](self, vhost, method)
             except Unsettled as unsettled:
-                # Found out while no lock is held: whoever is asked may take long.
+                # Fetched while no lock is held: the answer may take long.
                 await self._context.authorize(Authorize(unsettled.question))
 
     def _require(self, vhost: Vhost, method: Command) -> None:
-        """What the method needs, as things stand. Raises 403, and :class:`.Unsettled`."""
+        """Check the rights that the method needs now. Raises 403, or :class:`.Unsettled`."""
         rights = self._context.rights
         asked = Asked(method, vhost, self._wanted.name, rights.limits_keys)
         rights.require(questions(type(method), asked))
 
     async def delete_exclusive(self) -> None:
-        """The connection is over, and its queues go with it. Idempotent."""
+        """Delete the connection's exclusive queues: it is over. Idempotent."""
         if self._made_exclusive:
             self._made_exclusive = False
             async with self._context.topology.changing():
@@ -174,7 +174,7 @@ _METHODS: Final[Mapping[type[Command], Callable[[Methods, Vhost, Any], Awaitable
 
 
 def touched_by(vhost: Vhost, method: Command) -> Footprint | None:
-    """What of ``vhost`` a method may change; None = anything."""
+    """Return what a method may change in ``vhost``; None = anything."""
     name, router = vhost.name, vhost.router
     match method:
         case QueueMethods.Declare() | QueueMethods.Purge():
@@ -194,7 +194,7 @@ def touched_by(vhost: Vhost, method: Command) -> Footprint | None:
 
 
 def _exchange_binding(method: ExchangeMethods.Bind | ExchangeMethods.Unbind) -> Binding:
-    """The binding between exchanges that a method names."""
+    """Return the binding between exchanges that a method names."""
     return Binding(
         method.source,
         method.destination,
@@ -205,10 +205,10 @@ def _exchange_binding(method: ExchangeMethods.Bind | ExchangeMethods.Unbind) -> 
 
 
 def _queue_binding(method: QueueMethods.Bind | QueueMethods.Unbind) -> Binding:
-    """The binding of a queue that a method names."""
+    """Return the binding of a queue that a method names."""
     return Binding(method.exchange, method.queue, method.routing_key, _table(method.arguments))
 
 
 def _table(arguments: Any) -> Any:
-    """The decoder's tables are ours, whatever pamqp's annotations say."""
+    """The decoder yields our tables, whatever pamqp's annotations say."""
     return arguments

@@ -1,9 +1,8 @@
-"""Publishes: what one connection puts into queues, in runs and in transactions.
+"""Publishes: one connection's messages on their way to queues, in runs and transactions.
 
-The rule: effects name queues, and only here it is looked up which topics they have. A queue that
-was deleted meanwhile is passed over. A queue that refuses what is too much is asked for each
-message of a run, and its publisher gets an answer for each; what other queues take of it they keep,
-whatever the full one says, as in RabbitMQ.
+The rule: effects name queues, and only here are their topics looked up. A queue deleted meanwhile
+is skipped. A queue that refuses overflow decides on each message of a run, and the publisher gets
+an answer for each; other queues keep what they have taken, as in RabbitMQ.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ from arneb_core.api.waiting import durable
 
 
 class Publishes:
-    """What one connection publishes, on its way to the core."""
+    """Passes what one connection publishes to the core."""
 
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
@@ -37,7 +36,7 @@ class Publishes:
         return f"<Publishes of {self._context!r}>"
 
     def append(self, effect: Append) -> None:
-        """Hand a run to the core."""
+        """Pass a run to the core."""
         token, vhost = effect.token, self._context.vhost
         if vhost.tracing is not None:
             entries = effect.delayed or effect.entries
@@ -49,7 +48,7 @@ class Publishes:
             self._append_admitted(effect)
             return
         queues = vhost.queues
-        if len(effect.queues) == 1 and not effect.expiring:  # as most are
+        if len(effect.queues) == 1 and not effect.expiring:  # the usual case
             (name,) = effect.queues
             if (topic := queues.topic(name)) is not None:
                 self._append(topic, effect)
@@ -71,7 +70,7 @@ class Publishes:
 
     def _append(self, topic: Topic, effect: Append) -> None:
         entries, token = effect.entries, effect.token
-        # One entry is one message here, and saying so saves the core a look into each.
+        # One entry is one message here; saying so spares the core inspecting each.
         self._core.append(
             topic,
             entries,
@@ -81,8 +80,8 @@ class Publishes:
         )
 
     async def commit(self, request: Commit, acks: Sequence[tuple[Consumer, Settled]]) -> bool:
-        """Carry out a transaction, ``acks`` and all: whether every queue took its part of it. One
-        that refuses may have been full."""
+        """Commit a transaction including ``acks``; return whether every queue took its messages,
+        for a refusing queue may have been full."""
         vhost = self._context.vhost
         for names in await stamp(request):
             vhost.queues.expect_expiry(names)
@@ -111,7 +110,8 @@ class Publishes:
         return admitted
 
     async def _admit_all(self, request: Commit, admission: Admission) -> bool:
-        """Let all messages of ``request`` in where there is room: whether there was everywhere."""
+        """Admit the messages of ``request`` where there is room; return whether there was room
+        everywhere."""
         vhost, admitted = self._context.vhost, True
         most = PIECE_ENTRIES if vhost.tracing is None else TRACED_PIECE_ENTRIES
         for run in pieces(request.appends, most):
@@ -147,7 +147,7 @@ class Publishes:
         self._commit_admitted(effect.token, unit, admission, refused=refused)
 
     def _delay(self, effect: Append) -> None:
-        """Hand what exchanges delay to the core, and what other queues get of it at once."""
+        """Pass delayed messages to the core, and what other queues get of them at once."""
         vhost, admission = self._context.vhost, Admission()
         refused = not all(_admit(effect.queues, effect.entries, vhost.queues, admission))
         unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
@@ -176,9 +176,8 @@ class Publishes:
 def _admit(
     names: Iterable[str], entries: Sequence[bytes], queues: Queues, admission: Admission
 ) -> list[bool]:
-    """Let ``entries`` into the queues of these names, where there is room: for which of them there
-    was. A queue that was deleted has room for everything, unless it lost its topic by another
-    frontend."""
+    """Admit ``entries`` to these queues where there is room; return for each entry whether there
+    was. A deleted queue has room for everything, unless another frontend deleted its topic."""
     admitted = [True] * len(entries)
     for name in names:
         overflow = queues.refusing.get(name)

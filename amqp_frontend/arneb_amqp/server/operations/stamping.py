@@ -1,7 +1,7 @@
-"""Stamping: the messages of a transaction get the time of its commit, and are put into queues.
+"""Stamping: gives the messages of a transaction the time of its commit.
 
-The rule: a piece at a time, for a transaction may be large, and others have their turn between two
-pieces. Nothing can be added to it meanwhile: its client waits for the answer.
+The rule: a piece at a time, because a transaction may be large, and others have their turn between
+two pieces. Nothing can be added to it meanwhile: its client waits for the answer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,21 +14,22 @@ from arneb_core.api.entry import published_at
 
 PIECE_ENTRIES: Final = 1_000
 PIECE_BYTES: Final = 1024 * 1024
-"""About a millisecond each: an entry is copied."""
+"""Bounds of a piece, about a millisecond each: every entry is copied."""
 
 TRACED_PIECE_ENTRIES: Final = 50
-"""Likewise, if somebody looks on and gets a copy of each."""
+"""The same if messages are traced, which copies each of them."""
 
 Run: TypeAlias = tuple[tuple[str, ...], list[bytes]]
-"""The names of queues, or of exchanges that delay, and entries for them."""
+"""Names of queues, or of delayed exchanges, and entries for them."""
 
 EXPIRY: Final = slice(24, 32)
 NO_EXPIRY: Final = bytes(8)
-"""The expiry in an entry's header."""
+"""The bytes of the expiry in an entry's header."""
 
 
 async def stamp(request: Commit) -> list[tuple[str, ...]]:
-    """Let every message of ``request`` begin its time now; the queues that get some that expire."""
+    """Set the publish time of every message of ``request``; return the queues that get expiring
+    ones."""
     expiring = []
     entries_left, bytes_left = PIECE_ENTRIES, PIECE_BYTES
     for names, entries in (*request.appends, *request.delayed):
@@ -46,8 +47,8 @@ async def stamp(request: Commit) -> list[tuple[str, ...]]:
 
 
 def pieces(runs: Iterable[Run], entries_max: int = PIECE_ENTRIES) -> Iterator[Run | None]:
-    """``runs`` a piece at a time, and None where others are to have their turn: behind so many
-    entries, each of which counts once for each of its names."""
+    """Yield ``runs`` in pieces, and None where the turn must end: after ``entries_max`` entries,
+    each counted once for each of its names."""
     left = entries_max
     for names, entries in runs:
         most = max(1, entries_max // len(names))

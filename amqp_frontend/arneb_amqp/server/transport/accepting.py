@@ -1,7 +1,7 @@
-"""Accepting: from a client that was accepted to its socket, and who it is that comes.
+"""Accepting: from an accepted client to its socket and its address.
 
-The rule: hands are shaken and a proxy's header is read first, each within the time that a handshake
-may take; whoever serves gets a socket that is its own, see :mod:`arneb_amqp.server.transport.link`.
+The rule: the TLS handshake and a proxy's header come first, each within the handshake timeout; the
+server gets a socket of its own, see :mod:`arneb_amqp.server.transport.link`.
 """
 
 import socket
@@ -22,7 +22,7 @@ Serve = Callable[[Remote, socket.socket, TlsRecords | None], Awaitable[None]]
 async def serve_accepted(
     serve: Serve, config: AmqpConfig, stream: trio.SocketStream | Unsecured
 ) -> None:
-    """Have a client served that was accepted."""
+    """Serve an accepted client."""
     transport = stream.transport.socket if isinstance(stream, Unsecured) else stream.socket
     remote = await remote_of(transport, config.handshake_s if config.proxy_protocol else None)
     if remote is None:

@@ -1,8 +1,8 @@
-"""The flusher: writes out what many connections have gathered, once a turn of the event loop.
+"""The flusher: writes the output of many connections, once a turn of the event loop.
 
-The rule: one commit may confirm publishes of fifty connections, and one dispatch may feed as
-many consumers. Waking a task for each would cost more than the writes, so one task serves
-them all, and each connection writes once for everything that the turn has brought it.
+The rule: one commit may confirm publishes of fifty connections, and one dispatch may feed as many
+consumers. Waking a task for each would cost more than the writes, so one task serves them all, and
+each connection writes once for everything in the turn.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ import trio
 from arneb_core.api.callbacks import call
 
 FLUSHES_PER_TURN: Final = 128
-"""One is a write to a socket, 10 µs: some 2 ms, then others have their turn."""
+"""Flushes in one turn, each a socket write of 10 µs: some 2 ms, then others have their turn."""
 
 FLUSHES_PER_TURN_END: Final = 16
-"""What the end of a connection's turn writes at once of what that turn has brought about: for a
-pass more each would wait, and a turn is longer by .2 ms at the most."""
+"""Flushes that the end of a connection's turn makes at once: each would otherwise wait for another
+pass, and they lengthen a turn by .2 ms at most."""
 
 
 class Flusher:
-    """Calls what was added, each once, after the tasks that are due now."""
+    """Calls each added function once, after the tasks that are due now."""
 
     def __init__(self) -> None:
         self._flushes: dict[Callable[[], None], None] = {}
@@ -41,11 +41,11 @@ class Flusher:
 
     @property
     def count(self) -> int:
-        """How many will be called."""
+        """The number of flushes to be called."""
         return len(self._flushes)
 
     def flush_few(self, count: int) -> None:
-        """Call at once what was added since there were ``count``, if it is little."""
+        """Call at once the flushes added since there were ``count``, if they are few."""
         flushes = self._flushes
         if 0 < len(flushes) - count <= FLUSHES_PER_TURN_END:
             for flush in list(islice(flushes, count, None)):
@@ -63,8 +63,8 @@ class Flusher:
                 await trio.lowlevel.checkpoint()
 
     def _flush(self) -> None:
-        # Not in run(): its frame would hold the last connections while it waits, with all that
-        # they had in flight, though they are long closed.
+        # Not in run(): its frame would keep the last connections, with all they had in flight,
+        # while it waits, though they are long closed.
         flushes = self._flushes
         if len(flushes) <= FLUSHES_PER_TURN:
             self._flushes = {}

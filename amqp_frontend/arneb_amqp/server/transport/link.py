@@ -1,13 +1,12 @@
-"""A link: one socket, written to at once if it takes the bytes, and later if it does not.
+"""A link: one socket, written to at once if it takes the bytes, else later.
 
-The rule: :meth:`Link.send` never waits. Nearly always the kernel takes everything, and then a
-write costs one system call and no task. What the kernel does not take is kept, and a task
-exists for as long as something is kept. The caller bounds that by looking at
-:attr:`Link.waiting_bytes` and asking its consumers to pause.
+The rule: :meth:`Link.send` never waits. The kernel nearly always takes everything, and then a write
+costs one system call and no task. The rest is kept, and a task exists only while something is kept.
+The caller bounds that by checking :attr:`Link.waiting_bytes` and pausing its consumers.
 
-It is our own, rather than :class:`trio.SocketStream`, because waking a writer task for every
-reply would cost more than the reply, and because acks and confirms must leave in the turn of
-the event loop that makes them.
+It is used instead of :class:`trio.SocketStream` because waking a writer task for every reply would
+cost more than the reply, and because acks and confirms must leave in the turn of the event loop
+that makes them.
 """
 
 import logging
@@ -25,10 +24,10 @@ from arneb_core.api.lease import Lease
 LOGGER: Final = logging.getLogger(__name__)
 
 NO_FAREWELL: Final = struct.pack("ii", 1, 0)
-"""To linger, and for no time."""
+"""SO_LINGER, on, with zero seconds: close by reset."""
 
 RECEIVE_BYTES_MAX: Final = 256 * 1024
-"""Hundreds of small messages in one wake-up, which is what makes runs long."""
+"""Bytes of one read: hundreds of small messages in one wake-up make runs long."""
 
 
 class Link:
@@ -45,7 +44,7 @@ class Link:
         drained: Callable[[], None],
         lease: Lease | None = None,
     ) -> None:
-        """``lease``: while it does not hold, nothing is sent that was said to be leased."""
+        """``lease``: while it does not hold, no leased output is sent."""
         sock.setblocking(False)
         self._socket = sock
         self._nursery = nursery
@@ -53,14 +52,14 @@ class Link:
         self._drained = drained
         self._lease = lease
         self._is_leased = False
-        """Some of what waits is."""
+        """Whether some of the waiting output is leased."""
         self._waiting: deque[memoryview] = deque()
         self.waiting_bytes = 0
         self.received_bytes = self.sent_bytes = 0
-        """Since it began; of those sent, some may wait still."""
+        """Totals; some of the sent bytes may still wait."""
         self.reads = self.writes = 0
         self.filled = False
-        """The last time as much was taken as might be: there may be more."""
+        """Whether the last read took as much as it could: there may be more."""
         self._writing = False
         self._finishing = False
         self._broken = False
@@ -71,11 +70,12 @@ class Link:
 
     @property
     def broken(self) -> bool:
-        """Nothing can be sent any more."""
+        """Whether nothing can be sent any more."""
         return self._broken
 
     async def receive(self, size: int = RECEIVE_BYTES_MAX) -> bytes:
-        """At most ``size`` bytes; empty when the peer has closed or the connection broke."""
+        """Receive at most ``size`` bytes; empty when the peer has closed or the connection
+        broke."""
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket)
@@ -91,7 +91,8 @@ class Link:
                 return b""
 
     def receive_now(self, size: int) -> bytes:
-        """What has come already, at most ``size`` bytes. The end is left to :meth:`receive`."""
+        """Receive at most ``size`` bytes that are there already. The end is left to
+        :meth:`receive`."""
         try:
             data = self._socket.recv(size)
         except OSError:
@@ -103,19 +104,19 @@ class Link:
         return data
 
     def has_come(self) -> bool:
-        """Whether something has come that was not received."""
+        """Whether there is input to receive."""
         try:
             return bool(self._socket.recv(1, socket.MSG_PEEK))
         except OSError:
             return False
 
     def acknowledge_now(self) -> None:
-        """Tell the peer's kernel at once what has come, this time."""
+        """Acknowledge what has come to the peer's kernel at once, this time."""
         acknowledge_now(self._socket)
 
     def send(self, data: bytes, *, leased: bool = False) -> None:
-        """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all.
-        ``leased``: not before the lease holds, and if that is over, never."""
+        """Write ``data``, now or once the peer takes it; not at all on a broken link. ``leased``:
+        only while the lease holds, and never once it is lost."""
         if self._broken or self._finishing:
             return
         self.sent_bytes += len(data)
@@ -131,21 +132,21 @@ class Link:
                 self._nursery.start_soon(self._write)
 
     def finish(self) -> None:
-        """Send what waits, then tell the peer that no more will come."""
+        """Send what waits, then shut down the sending direction."""
         self._finishing = True
         if not self._waiting and not self._broken:
             self._shut_down()
 
     def reset(self) -> None:
-        """Have the socket be closed without a farewell: the peer finds its connection broken."""
+        """Close without a farewell: the peer finds its connection broken."""
         with suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_FAREWELL)
         self._break()
 
     def abort(self) -> None:
-        """End both directions at once; whoever reads finds the end."""
+        """End both directions at once; the reader finds the end."""
         self._break()
-        with suppress(OSError):  # the peer may be faster
+        with suppress(OSError):  # the peer may have been faster
             self._socket.shutdown(socket.SHUT_RDWR)
 
     async def room(self) -> None:
@@ -163,7 +164,7 @@ class Link:
         self._socket.close()
 
     async def _write(self) -> None:
-        """Send what waits, then end. A defect of ours costs this connection and no other."""
+        """Send what waits, then end. A defect of ours costs only this connection."""
         try:
             await self._write_waiting()
         except Exception:
@@ -204,7 +205,7 @@ class Link:
         except BlockingIOError:
             return 0
         except OSError:
-            # The reader hears of it from its own call.
+            # The reader learns of it from its own call.
             self._break()
             return 0
 
@@ -228,12 +229,12 @@ class Link:
 
 
 def _nobody_waits() -> None:
-    """The link is closed. What it was to call is not referred to any more."""
+    """Replaces the callback of a closed link, which is no longer referenced."""
 
 
 def acknowledge_now(sock: socket.socket | trio.socket.SocketType) -> None:
     """Have the kernel acknowledge what has come. A client whose kernel gathers small writes (Nagle)
-    sends what it says after ``tune-ok`` when that is acknowledged, and ours would wait 40 ms for
-    something to send along: connections would open in 45 ms instead of 1."""
+    sends what follows ``tune-ok`` only then, and ours would wait 40 ms for something to send along:
+    connections would open in 45 ms instead of 1."""
     with suppress(OSError, AttributeError):  # no TCP, another system, or the peer is gone
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -1,7 +1,7 @@
-"""A link stream: the bytes of a client that goes on elsewhere, for whoever carries them there.
+"""A link stream: the bytes of a client served elsewhere, for their carrier.
 
-The rule: sending waits until the kernel has taken all, or as much as the link's own mark says, so
-that nothing is gathered here.
+The rule: sending waits until the kernel has taken all but what the link's low mark allows, so
+nothing accumulates here.
 """
 
 import trio
@@ -33,15 +33,15 @@ class LinkStream(trio.abc.HalfCloseableStream):
         await self._link.room()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """What has come; empty when the client has closed or is gone."""
+        """Receive; empty when the client has closed or is gone."""
         return await self._link.receive(max_bytes or RECEIVE_BYTES_MAX)
 
     async def send_eof(self) -> None:
-        """Nothing more will be sent."""
+        """End the sending direction."""
         self._link.finish()
         await trio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
-        """End both directions; the socket is closed by whoever has the link."""
+        """End both directions; the link's owner closes the socket."""
         self._link.abort()
         await trio.lowlevel.checkpoint()

@@ -1,15 +1,15 @@
-"""Looking: reading a client again at once, without a pass of the loop in between.
+"""Looking: reading a client again at once, without a pass of the event loop in between.
 
-A client that waits for each answer sends its next request some ten microseconds after it. To wait
-for that by the loop takes longer: two system calls, a task that ends and begins its turn, a core
-that falls asleep and is woken with cold caches. So its socket is looked at for a moment first.
+A client that waits for each answer sends its next request some ten microseconds later. Waiting for
+that in the event loop takes longer: two system calls, a task that ends and begins its turn, a core
+that falls asleep and is woken with cold caches. So its socket is polled for a moment first.
 
-The rule: only if there has been nobody else for a while and all that the client asked for is done;
-no longer than :data:`LOOK_S` for one look, nor, from look to look, than :data:`WITHOUT_PASS_S`
-without a pass. A look that brings nothing was in vain, and the client is not looked at for some
-turns. One that finds something at once is of a quick client, or of one that does not wait for each
-answer, whose requests are better read together: that shows before the next answers, and the latter
-is not looked at for a long time.
+The rule: the socket is polled only if nobody else has had a turn for a while and the client's
+requests are all done; one look takes at most :data:`LOOK_S`, and consecutive looks at most
+:data:`WITHOUT_PASS_S` without a pass of the loop. After a look in vain the client is not polled for
+some turns. A look that finds something at once means a quick client, or one that does not wait for
+each answer, whose requests are better read together. The next answers show which; the latter is not
+polled for a long time.
 """
 
 import os
@@ -18,45 +18,46 @@ from time import perf_counter
 from typing import Final, Protocol
 
 LOOK_S: Final = 50e-6
-"""As long as the pass that it saves takes, so that one in vain costs no more than it would save."""
+"""As long as the pass that it saves, so one in vain costs no more than it would save."""
 
 WITHOUT_PASS_S: Final = 0.001
-"""Whoever comes meanwhile waits for so long, and one turn: no more than for any turn of another.
-The pass costs little: the client needs nearly as long for its next request."""
+"""A newcomer waits this long, plus one turn: no more than for any other turn. The pass costs
+little: the client needs nearly as long for its next request."""
 
 REST_LOOKS: Final = 64
-"""So many turns without a look, of a client that sends before it has its answers."""
+"""Turns without a look, for a client that sends before it has its answers."""
 
 VAIN_REST_LOOKS: Final = 4
-"""After one in vain: of a client that is always slower, one turn in five is longer by a look."""
+"""The same after a look in vain: for a client that is always slower, one turn in five is a look
+longer."""
 
 CLEAR_ANSWERS: Final = 2
-"""So many answers in a row before which nothing had come show that a client waits for them. One
-does not: who sends ten in a row may be read by one turn, and the next is of the first alone that
-comes then; before the answer to that there are the others."""
+"""Answers in a row without earlier input that show that a client waits for them. One is not enough:
+ten requests sent in a row may be read in one turn, and the next turn may see only the first of the
+next ten; before the answer to that the others are there."""
 
 SURE_LOOKS: Final = 64
-"""Found something at once so often, it is to be shown again."""
+"""Looks that find something at once, after which the client must prove again that it waits."""
 
 
 class Bytes(Protocol):
-    """A link, as it is looked at."""
+    """A link, as looks use it."""
 
     def receive_now(self, size: int) -> bytes:
-        """What has come already."""
+        """Receive what is there already."""
         ...
 
     def has_come(self) -> bool:
-        """Whether there is something to be received."""
+        """Whether there is input to receive."""
         ...
 
 
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-"""On so many this process may run. With one the client could not answer meanwhile."""
+"""The cores this process may use. With one, the client could not answer during a look."""
 
 
 class Looking:
-    """Reads one link."""
+    """Polls one link."""
 
     def __init__(
         self, link: Bytes, cores: int = CORES, seconds: Callable[[], float] = perf_counter
@@ -66,33 +67,34 @@ class Looking:
         self._may_look = cores > 1
         self._rest = REST_LOOKS
         self._sure = 0
-        """Looks that may find something at once, of a client that waits for its answers."""
+        """Looks that may still find something at once, of a client known to wait for its
+        answers."""
         self._clear = 0
-        """Answers before which nothing had come, since :attr:`asks`."""
+        """Answers without earlier input, since :attr:`asks` was set."""
         self._answered = False
-        """It had one since something was found at once; while :attr:`asks`."""
+        """Whether there was an answer since something was found at once; while :attr:`asks`."""
         self.asks = False
-        """:meth:`answers` is to be called before each answer: it is not known whether the client
-        waits for them."""
+        """Whether :meth:`answers` must be called before each answer, because it is unknown whether
+        the client waits for them."""
         self._passed_s = 0.0
-        """When the loop had its last pass, as far as it is known here."""
+        """The loop's last known pass."""
 
     def __repr__(self) -> str:
         return f"<Looking at {self._link!r}, {self._rest} turns of rest>"
 
     def passed(self) -> None:
-        """The loop has had a pass."""
+        """Note a pass of the loop."""
         self._passed_s = self._seconds()
 
     @property
     def is_pass_due(self) -> bool:
-        """The loop is to have one before the look."""
+        """Whether the loop must have a pass before the look."""
         if self._rest or not self._may_look:
-            return False  # there is none
+            return False  # there is no look
         return self._seconds() - self._passed_s > WITHOUT_PASS_S
 
     def answers(self) -> None:
-        """The client is about to have an answer."""
+        """Note that the client is about to get an answer."""
         self._answered = True
         if self._link.has_come():
             self.asks, self._rest = False, REST_LOOKS
@@ -102,8 +104,8 @@ class Looking:
             self.asks, self._sure = False, SURE_LOOKS
 
     def look(self, size: int) -> bytes:
-        """What comes very soon, of a client that is alone and has its answers; empty: it is to be
-        waited for, or may not be looked at."""
+        """Return input that comes very soon, from a client that is alone and has its answers; empty
+        if it must be waited for, or may not be polled."""
         if not self._may_look:
             return b""
         if self._rest:
@@ -115,7 +117,7 @@ class Looking:
                 self._sure -= 1
             elif not self.asks:
                 self.asks, self._clear = True, 0
-            elif not self._answered:  # it is one who waits for none
+            elif not self._answered:  # it does not wait for answers
                 self.asks, self._rest = False, REST_LOOKS
             self._answered = False
             return data

@@ -1,8 +1,8 @@
-"""Reading: how much of a client is read at once, and who goes first where many are read.
+"""Reading: how much of a client is read at once, and who goes first where there are many.
 
-The rule: who sends little is read at once, by a read that is small. Who sends much is read in large
-pieces, since what comes in one read is one run; but it asks for its turn before, and lets those who
-have sent little go first.
+The rule: a client that sends little is read at once, by small reads. A client that sends much is
+read in large pieces, because what comes in one read is one run; but it waits for its turn first,
+and lets those go first that have sent little.
 """
 
 import trio
@@ -19,7 +19,7 @@ from arneb_core.api.long_turns import (
 
 
 class Reading:
-    """The reading of one link."""
+    """Reads one link."""
 
     def __init__(self, link: Link, long_turns: LongTurns) -> None:
         self._link = link
@@ -27,16 +27,16 @@ class Reading:
         self._long_turns = long_turns
         self._piece = FIRST_READ_BYTES
         self._short_reads = 0
-        """How many there had been, of all clients, when this one was read last."""
+        """The number of short reads, of all clients, when this one was last read."""
         self.waits_for_client = True
-        """And not for the broker."""
+        """Whether it waits for the client, not for the broker."""
 
     def __repr__(self) -> str:
         return f"<Reading {self._piece} bytes at once of {self._link!r}>"
 
     async def receive(self, *, is_awaited: bool) -> bytes:
-        """What the client has sent, when it may be handled; empty at the end. ``is_awaited``: it is
-        alone, and has its answers."""
+        """Return the client's input when it may be handled; empty at the end. ``is_awaited``: the
+        client is alone and has its answers."""
         link, turns, piece = self._link, self._long_turns, self._piece
         if piece > FIRST_READ_BYTES:
             await turns.begin()
@@ -62,12 +62,12 @@ class Reading:
         if size >= FIRST_READ_BYTES:
             self._piece = RECEIVE_BYTES_MAX
             if size >= LARGE_READ_BYTES and turns.short_reads != self._short_reads:
-                await trio.lowlevel.checkpoint()  # one who has sent little may be behind this one
+                await trio.lowlevel.checkpoint()  # a client that has sent little may be waiting
             self._short_reads = turns.short_reads
         elif size <= SHORT_READ_BYTES:
             turns.short_reads += 1
             turns.short_left -= size + WAKING_BYTES
             if turns.short_left <= turns.SHORT_LOW:
                 await turns.begin_short(size)
-            self._piece = FIRST_READ_BYTES  # not sooner: a batch would be cut in two, each a commit
+            self._piece = FIRST_READ_BYTES  # not sooner: a batch would be cut into two commits
         return data

@@ -1,6 +1,7 @@
-"""Remote: where a client comes from, and what TLS says of it.
+"""Remote: a client's address, and its TLS parameters.
 
-The rule: who comes by a proxy is whom the proxy names, wherever the proxy itself stands.
+The rule: a client behind a proxy has the address that the proxy names, wherever the proxy itself
+is.
 """
 
 import socket
@@ -15,19 +16,19 @@ from arneb_core.api.proxy_protocol import ends_behind
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where a client comes from."""
+    """A client's address and TLS parameters."""
 
     address: str = ""
     loopback: bool = True
     certificate: bytes | None = None
-    """That it has shown and TLS has verified, in DER."""
+    """The client's certificate, verified by TLS, in DER."""
     port: int = 0
     local: tuple[str, int] = ("", 0)
-    """Where it reached us."""
+    """Our address and port."""
     secured: bool = False
-    """It speaks TLS."""
+    """Whether it uses TLS."""
     cipher: tuple[str, str] = ("", "")
-    """The cipher suite by OpenSSL's name, and the version of TLS."""
+    """OpenSSL's name of the cipher suite, and the TLS version."""
 
     @property
     def name(self) -> str:
@@ -37,11 +38,11 @@ class Remote:
 
 
 GONE: Final = Remote("gone", loopback=False)
-"""A client that has left before it was looked at."""
+"""A client that left before its address was read."""
 
 
 def remote_at(ends: Ends) -> Remote:
-    """The client at one end of a connection."""
+    """Return the client at one end of a connection."""
     source, reached = ends.source, ends.destination
     return Remote(
         str(source.address),
@@ -52,8 +53,9 @@ def remote_at(ends: Ends) -> Remote:
 
 
 async def remote_of(sock: trio.socket.SocketType, proxy_within_s: float | None) -> Remote | None:
-    """Who is at the other end of a socket. ``proxy_within_s``: a proxy is to say so within that
-    time; None: none did, which is logged, and the connection is to be closed."""
+    """Return the client at the other end of a socket. ``proxy_within_s``: the time within which a
+    proxy must name it. None: no proxy did, which is logged, and the caller closes the
+    connection."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return Remote()
     try:

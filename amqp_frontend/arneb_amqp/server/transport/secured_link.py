@@ -1,8 +1,8 @@
-"""A link by TLS: the same, with records on the wire.
+"""A link by TLS: the same, with TLS records on the wire.
 
-The rule: TLS is taken off where bytes come in and put on where they go out, in the same turn. A
-read's records are one piece, so that they are one run of publishes and one commit, as without TLS;
-what a turn has brought leaves in one write.
+The rule: bytes are decrypted where they come in and encrypted where they go out, in the same turn.
+The records of one read are one piece, so they are one run of publishes and one commit, as without
+TLS; the output of a turn leaves in one write.
 """
 
 import socket
@@ -17,7 +17,7 @@ from arneb_core.api.tls_records import TlsRecords
 
 
 class SecuredLink(Link):
-    """The bytes of one connection by TLS. What it counts are those on the wire."""
+    """The bytes of one connection by TLS. Its counters count bytes on the wire."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class SecuredLink(Link):
         super().__init__(sock, nursery, low, drained, lease)
         self._records = records
         self._early = records.opened(b"")
-        """What was said in the same breath as the handshake."""
+        """Input that came along with the handshake."""
 
     async def receive(self, size: int = RECEIVE_BYTES_MAX) -> bytes:
-        """What at most ``size`` bytes say; empty when the peer has closed or the connection
-        broke."""
+        """Return the plain text of at most ``size`` bytes; empty when the peer has closed or the
+        connection broke."""
         said, self._early = self._early, b""
         while not said and not self._records.ended:
             data = await super().receive(size)
@@ -45,7 +45,7 @@ class SecuredLink(Link):
         return said
 
     def receive_now(self, size: int) -> bytes:
-        """What at most ``size`` of the bytes say that have come already."""
+        """Return the plain text of at most ``size`` bytes that are there already."""
         data = super().receive_now(size)
         return self._opened(data) if data else b""
 
@@ -56,13 +56,13 @@ class SecuredLink(Link):
         try:
             sealed = self._records.sealed(data)
         except ssl.SSLError:
-            # The reader hears of it from its own call.
+            # The reader learns of it from its own call.
             self._break()
             return
         super().send(sealed, leased=leased)
 
     def finish(self) -> None:
-        """Send what waits, then tell the peer that no more will come."""
+        """Send what waits and TLS's farewell, then shut down the sending direction."""
         if not self._finishing and (farewell := self._records.farewell()):
             super().send(farewell)
         super().finish()
@@ -82,7 +82,7 @@ def link_of(
     drained: Callable[[], None],
     lease: Lease | None = None,
 ) -> Link:
-    """The link of a socket, by TLS if there are ``records``."""
+    """Return the link of a socket, by TLS if there are ``records``."""
     if records is None:
         return Link(sock, nursery, low, drained, lease)
     return SecuredLink(sock, nursery, low, drained, records, lease)

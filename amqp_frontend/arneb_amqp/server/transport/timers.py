@@ -1,9 +1,9 @@
 """Timers: heartbeats and deadlines of all connections, served by one task.
 
-The rule: a timer is looked at when it was due, not when it changed. Traffic moves a
-connection's timer away all the time and nobody is told; when the old time comes, the
-connection says when to come again. So traffic costs nothing here, and an idle connection
-costs a few calls a minute. Only a timer that comes nearer has to be added again.
+The rule: a timer is checked when it was due, not when it changed. Traffic postpones a connection's
+timer all the time without notice; at the old time the connection says when to check again. So
+traffic costs nothing here, and an idle connection costs a few calls a minute. Only a timer that
+comes nearer has to be added again.
 """
 
 from heapq import heappop, heappush
@@ -16,34 +16,34 @@ from arneb_core.api.callbacks import call
 from arneb_core.api.clock import wall_clock_ms
 
 GRAIN_S: Final = 0.05
-"""Nobody is looked at more often, whatever they say; the shortest heartbeat is sent every
-half second."""
+"""The shortest interval between checks of a timer; the shortest heartbeat is sent every half
+second."""
 
 LATE_S: Final = 1.0
-"""A timer is this late only when the whole process did not run: the machine slept, a debugger or
-SIGSTOP held it, a disk held up a flush."""
+"""A timer is this late only if the whole process was held up: the machine slept, a debugger or
+SIGSTOP stopped it, a disk delayed a flush."""
 
 GRACE_S: Final = 2.0
-"""After that, what peers sent meanwhile is read before anybody is said to be silent, and a peer
-that slept on the same machine gets to say what it wants to say."""
+"""How long after that peers' input is read before any peer is declared silent; a peer that slept on
+the same machine gets time to speak."""
 
 
 class Timed(Protocol):
     """Something with a timer."""
 
     def next_timer(self) -> float:
-        """When it wants to be looked at; infinity = not before it is added again."""
+        """Return when it wants to be checked; infinity = not until it is added again."""
         ...
 
     def handle_timer(self, now: float) -> None:
-        """Its time has come."""
+        """Handle the timer."""
         ...
 
 
 class Timers:
-    """Looks after whatever was added.
+    """Checks the timers added to it.
 
-    Invariant: ``_due`` and ``_timed`` describe the same set, one live member of ``_heap`` for
+    Invariant: ``_due`` and ``_timed`` describe the same set, with one live member of ``_heap`` for
     each; members of ``_heap`` whose number is not in ``_timed`` are dead.
     """
 
@@ -61,7 +61,7 @@ class Timers:
         return len(self._due)
 
     def add(self, timed: Timed, not_before: float = 0.0) -> None:
-        """Look at ``timed`` when it wants; to be called again when that comes nearer."""
+        """Check ``timed`` when it is due; call again when that comes nearer."""
         due = max(timed.next_timer(), not_before)
         if due == float("inf") or due >= self._due.get(timed, (float("inf"), 0))[0]:
             return
@@ -73,7 +73,7 @@ class Timers:
         heappush(self._heap, (due, number))
 
     def remove(self, timed: Timed) -> None:
-        """Look at it no more."""
+        """Stop checking it."""
         _, number = self._due.pop(timed, (0.0, -1))
         self._timed.pop(number, None)
 
@@ -107,5 +107,5 @@ class Timers:
 
 
 def instants() -> tuple[float, int]:
-    """The clock of timers, and the wall clock in ms."""
+    """Return the clock of timers, and the wall clock in ms."""
     return trio.current_time(), wall_clock_ms()

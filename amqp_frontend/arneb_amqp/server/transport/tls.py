@@ -1,8 +1,7 @@
-"""Clients by TLS: who has come and has not shaken hands yet.
+"""Clients by TLS that have not shaken hands yet.
 
-The rule: hands are shaken when a client is served and not before, within the time that a handshake
-may take. What is inside is a connection as any other, whose link takes TLS off
-(:mod:`arneb_amqp.server.transport.secured_link`).
+The rule: the handshake takes place when a client is served, not before, within its timeout. Inside
+is a connection like any other, whose link handles TLS (:mod:`arneb_amqp.server.transport.secured_link`).
 """
 
 import logging
@@ -17,11 +16,11 @@ from arneb_core.api.tls_records import TlsRecords
 LOGGER: Final = logging.getLogger(__name__)
 
 Secure = Callable[[trio.SocketStream], Awaitable[TlsRecords]]
-"""Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
+"""Shakes hands on an accepted connection. Raises :class:`trio.BrokenResourceError`."""
 
 
 class Unsecured(trio.abc.AsyncResource):
-    """A client that has come by TLS and has not shaken hands yet."""
+    """An accepted TLS client that has not shaken hands yet."""
 
     def __init__(self, transport: trio.SocketStream, secure: Secure) -> None:
         self.transport = transport
@@ -36,7 +35,7 @@ class Unsecured(trio.abc.AsyncResource):
 
 
 class SecuredListener(trio.abc.Listener[Unsecured]):
-    """A listener for clients by TLS, who shake hands when they are served and not before."""
+    """A listener for TLS clients, which shake hands only when they are served."""
 
     def __init__(self, transports: trio.abc.Listener[trio.SocketStream], secure: Secure) -> None:
         self._transports = transports
@@ -46,11 +45,11 @@ class SecuredListener(trio.abc.Listener[Unsecured]):
         return f"<SecuredListener on {self._transports!r}>"
 
     async def accept(self) -> Unsecured:
-        """The next client."""
+        """Accept the next client."""
         return Unsecured(await self._transports.accept(), self._secure)
 
     async def aclose(self) -> None:
-        """Take no more."""
+        """Close the listener."""
         await self._transports.aclose()
 
 

@@ -1,8 +1,7 @@
-"""What the handshake of a connection came to, in the words in which RabbitMQ shows it and tells of
-it.
+"""TLS fields: the result of a TLS handshake in RabbitMQ's words.
 
-The rule: OpenSSL's names come in, Erlang's go out; a suite that is made otherwise than those that
-are known is shown by its own name and not guessed at.
+The rule: OpenSSL's names in, Erlang's out; a suite of unknown form is shown by its own name, not
+guessed.
 """
 
 import re
@@ -15,8 +14,8 @@ from arneb_amqp.server.transport.remote import Remote
 Fields = Mapping[str, str | None]
 
 CERTIFICATES_MAX: Final = 2_000
-"""Remembered as they are shown: to read one takes longer than all else of a connection, and a list
-is asked for again and again."""
+"""Certificates remembered in displayed form: parsing one takes longer than everything else of a
+connection, and lists are requested again and again."""
 
 _NONE: Final = ("", "", "")
 _PLAIN: Final[Fields] = dict.fromkeys(
@@ -36,7 +35,7 @@ _SUITE: Final = re.compile(
 
 
 def tls_fields(peer: Remote) -> Fields:
-    """Of a connection; None in each of them without TLS."""
+    """Return the TLS fields of a connection; all None without TLS."""
     if not peer.secured:
         return _PLAIN
     suite, version = peer.cipher
@@ -54,7 +53,7 @@ def tls_fields(peer: Remote) -> Fields:
 
 
 def cipher_terms(suite: str, version: str) -> tuple[str, str, str]:
-    """How keys are exchanged, the cipher and the hash of one of OpenSSL's suites."""
+    """Return key exchange, cipher and hash of one of OpenSSL's suites."""
     found = _SUITE.fullmatch(suite)
     if found is None:
         return "", suite.lower(), ""
@@ -70,8 +69,8 @@ def cipher_terms(suite: str, version: str) -> tuple[str, str, str]:
 
 @lru_cache(CERTIFICATES_MAX)
 def shown(certificate: bytes) -> tuple[str, str, str]:
-    """Subject, issuer and validity of a certificate in DER; nothing of one that nobody can read."""
-    # Imported where it is needed: it takes longer than all else that a broker begins with.
+    """Return subject, issuer and validity of a certificate in DER; empty if it cannot be read."""
+    # Imported late: it takes longer than everything else a broker starts with.
     from cryptography.x509 import load_der_x509_certificate
 
     try:
