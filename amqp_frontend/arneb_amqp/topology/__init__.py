@@ -1,1 +1,1 @@
-"""What AMQP's vhosts, exchanges, queues and bindings are in the core's terms."""
+"""AMQP's vhosts, exchanges, queues and bindings in the core's terms."""

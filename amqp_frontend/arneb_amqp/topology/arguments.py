@@ -1,8 +1,8 @@
-"""Arguments of declarations: checks of one, and whether two declarations say the same.
+"""Arguments of declarations: checks of single ones, and whether two declarations agree.
 
 The rule: an argument keeps its wire type, because a later declaration is compared with it, and
-what is wrong is said in RabbitMQ's words. Which arguments there are is for those to say who act
-on them.
+faults are reported in RabbitMQ's words. The tables of arguments are kept by the modules that act on
+them.
 
 Source: ``rabbit_amqqueue:assert_args_equivalence`` and ``check_declare_arguments``, RabbitMQ 3.13.
 """
@@ -14,13 +14,14 @@ from arneb_amqp.wire.erlang import render_string, render_value
 from arneb_amqp.wire.tables import Field, FieldType, Table
 
 Check = Callable[[Field, Table], str | None]
-"""Of one argument, given all of them: the fault as an Erlang term in RabbitMQ's words, or None."""
+"""Checks one argument, given all of them; returns the fault as an Erlang term in RabbitMQ's words,
+or None."""
 
 
 def check_arguments(
     arguments: Table, owner: str, names: Iterable[str], checks: Mapping[str, Check]
 ) -> None:
-    """Raise RabbitMQ's 406 for the first of ``names`` that is wrong; ``owner`` as in error
+    """Raise RabbitMQ's 406 for the first invalid argument in ``names``; ``owner`` as in error
     texts."""
     for name in names:
         field = arguments.get(name)
@@ -30,7 +31,7 @@ def check_arguments(
 
 
 def check_exchange_name_argument(arguments: Table, name: str, owner: str) -> None:
-    """An argument that names an exchange is a string or it is not there."""
+    """Raise 406 unless an argument that names an exchange is absent or a string."""
     field = arguments.get(name)
     if field is not None and field.type is not FieldType.LONGSTR:
         kind = field.type.erlang_name
@@ -40,8 +41,8 @@ def check_exchange_name_argument(arguments: Table, name: str, owner: str) -> Non
 def assert_equivalent(
     current: Table, received: Table, name: str, resource: str, default: str | None = None
 ) -> None:
-    """Raise RabbitMQ's 406 unless both tables say the same about argument ``name``; without it a
-    table says ``default``."""
+    """Raise RabbitMQ's 406 unless both tables agree on argument ``name``; absence means
+    ``default``."""
     old, new = current.get(name), received.get(name)
     if old is not None and new is not None:
         same_class = old.type is new.type or (old.is_integer and new.is_integer)
@@ -52,7 +53,7 @@ def assert_equivalent(
 
 
 def inequivalent(name: str, resource: str, received: str, current: str) -> Exception:
-    """The error for a declaration that does not agree with what is there."""
+    """Return the error for a declaration that disagrees with the existing one."""
     return precondition_failed(
         f"inequivalent arg '{name}' for {resource}: received {received} but current is {current}"
     )
@@ -109,7 +110,7 @@ def string(field: Field, _: Table) -> str | None:
 
 
 def one_of(*allowed: str, otherwise: str = "", unsupported: str = "") -> Check:
-    """A check whose fault is the atom ``otherwise``, or says what is ``unsupported``."""
+    """Return a check whose fault is the atom ``otherwise``, or says what is ``unsupported``."""
 
     def check(field: Field, arguments: Table) -> str | None:
         fault = string(field, arguments)

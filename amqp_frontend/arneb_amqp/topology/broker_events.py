@@ -1,7 +1,7 @@
-"""Broker events: what happens in the broker, told by the exchange ``amq.rabbitmq.event``.
+"""Broker events: events of the broker, published to the exchange ``amq.rabbitmq.event``.
 
-The rule: the keys and headers are RabbitMQ's, and everything stands in the headers. Nothing is made
-while nobody is bound to the exchange, so each event begins with the question whether anybody is.
+The rule: the keys and headers are RabbitMQ's, and the headers hold everything. No event is made
+while nothing is bound to the exchange, so each method checks that first.
 
 Source: ``rabbit_exchange_type_event`` and what calls ``rabbit_event:notify``, RabbitMQ 3.10.8 and
 3.13.
@@ -22,32 +22,32 @@ from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.resource_alarms import NOTHING_SHORT, Short
 
 EVENT: Final = "amq.rabbitmq.event"
-"""The exchange that tells."""
+"""The exchange for events."""
 
 EVENT_EXCHANGE: Final = Exchange(EVENT, "topic", durable=True, internal=True)
 
 Shown = Mapping[str, Any]
-"""Headers as values of JSON."""
+"""Headers as JSON values."""
 
 
 class Teller(Protocol):
     """Publishes in one vhost."""
 
     def has_takers(self, exchange: str) -> bool:
-        """Somebody is bound to the exchange."""
+        """Whether anything is bound to the exchange."""
         ...
 
     def tell(self, exchange: str, messages: Iterable[tuple[str, Properties]]) -> None:
-        """Publish messages without a body, by their keys."""
+        """Publish messages without a body, each with its key."""
         ...
 
 
 class BrokerEvents:
-    """Tells what happens in all vhosts. Belongs to the event loop."""
+    """Publishes the events of all vhosts. Belongs to the event loop."""
 
     def __init__(self, node: str = "arneb") -> None:
         self.node = node
-        """What tools call this broker."""
+        """The broker's name for tools."""
         self._teller: Teller | None = None
         self._short = NOTHING_SHORT
 
@@ -55,20 +55,20 @@ class BrokerEvents:
         return f"<BrokerEvents {'wanted' if self.wanted else 'for nobody'}>"
 
     def go_by(self, teller: Teller) -> None:
-        """Have the exchange in the vhost of ``teller`` tell them."""
+        """Publish events in the vhost of ``teller``."""
         self._teller = teller
 
     @property
     def wanted(self) -> bool:
-        """Somebody is to be told."""
+        """Whether anything is bound to the event exchange."""
         return self._teller is not None and self._teller.has_takers(EVENT)
 
     def emit(self, key: str, shown: Shown) -> None:
-        """Tell one event."""
+        """Publish one event."""
         self.emit_all([(key, shown)])
 
     def emit_all(self, events: Iterable[tuple[str, Shown]]) -> None:
-        """Tell some, in their order."""
+        """Publish events, in order."""
         if self._teller is None or not self._teller.has_takers(EVENT):
             return
         now_ms = wall_clock_ms()
@@ -86,43 +86,43 @@ class BrokerEvents:
         self._teller.tell(EVENT, messages)
 
     def pid(self, connection: int | None, channel: int = 0) -> str:
-        """What stands for the process that RabbitMQ has for a connection, or for a channel."""
+        """Return a stand-in for RabbitMQ's process id of a connection or a channel."""
         return "" if connection is None else f"<{self.node}.1.{connection}.{channel}>"
 
     def alarms_changed(self, short: Short) -> None:
-        """The broker runs short of these, and of nothing else."""
+        """Report changes of the resource alarms."""
         for key, resources in (("set", short - self._short), ("cleared", self._short - short)):
             for each in sorted(resources, key=lambda resource: resource.value):
                 self.emit(f"alarm.{key}", {"source": each.value, "node": self.node})
         self._short = short
 
-    # Of the topology
+    # The topology
 
     def queue_created(
         self, vhost: str, name: str, owner: int | None, shown: Shown, arguments: Table
     ) -> None:
-        """A queue is there that was not."""
+        """Report a new queue."""
         if self.wanted:
             more = {"owner_pid": self.pid(owner), "arguments": render_rows(arguments)}
             self.emit("queue.created", {**_named(vhost, name), **shown, **more, **_by()})
 
     def queue_deleted(self, vhost: str, name: str) -> None:
-        """It is gone."""
+        """Report a deleted queue."""
         if self.wanted:
             self.emit("queue.deleted", {**_named(vhost, name), **_by()})
 
     def exchange_created(self, vhost: str, exchange: Exchange) -> None:
-        """An exchange is there that was not."""
+        """Report a new exchange."""
         if self.wanted:
             self.emit("exchange.created", _exchange(vhost, exchange))
 
     def bound(self, vhost: str, binding: Binding) -> None:
-        """A binding is there that was not."""
+        """Report a new binding."""
         if self.wanted:
             self.emit("binding.created", _binding(vhost, binding, acting_user()))
 
     def removed(self, vhost: str, removed: Removed, *, with_queue: bool) -> None:
-        """Exchanges and bindings are gone, maybe with a queue."""
+        """Report deleted exchanges and bindings, perhaps deleted with a queue."""
         if self.wanted:
             user = BY_ITSELF if with_queue else acting_user()
             self.emit_all(
@@ -135,17 +135,17 @@ class BrokerEvents:
             )  # fmt: skip
 
     def predeclared(self, vhost: str, exchanges: Iterable[Exchange]) -> None:
-        """A vhost is there, with these."""
+        """Report the predeclared exchanges of a new vhost."""
         if self.wanted:
             self.emit_all([("exchange.created", _exchange(vhost, each)) for each in exchanges])
 
 
 SILENT: Final = BrokerEvents()
-"""Nobody is ever told."""
+"""Reports nothing."""
 
 
 def _table(shown: Shown) -> Table:
-    """The headers; what no table can hold of a parameter's value is told as a text."""
+    """Return the headers; parameter values that no table can hold become text."""
     try:
         return table_from_json(shown)
     except ValueError:

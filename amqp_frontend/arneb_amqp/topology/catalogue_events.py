@@ -1,7 +1,7 @@
-"""Catalogue events: what a change of the access catalogue is told as.
+"""Catalogue events: changes of the access catalogue as broker events.
 
-The rule: pure; an edit that changes nothing is no event, whatever RabbitMQ tells then, and no
-password is in any of them, those in the URIs of parameters included.
+The rule: pure; an edit that changes nothing is no event, although RabbitMQ reports some, and no
+event contains a password, not even in the URI of a parameter.
 """
 
 import re
@@ -24,16 +24,16 @@ from arneb_core.access.records import (
 from arneb_core.access.tables import Changed
 
 Told = tuple[str, Shown]
-"""A key, and what stands in the headers."""
+"""An event's key and headers."""
 
 LIMITS: Final = "limits"
-"""What RabbitMQ calls the parameter that limits are."""
+"""RabbitMQ's name of the parameter for limits."""
 
 _SECRET: Final = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
 
 
 def events_of(changed: Iterable[Changed], user: str, node: str) -> list[Told]:
-    """What is told of these changes, which ``user`` has made."""
+    """Return the events of these changes made by ``user``."""
     changes = list(changed)
     gone = {
         each.before.name for each in changes if isinstance(each.before, User) and not each.after
@@ -43,7 +43,7 @@ def events_of(changed: Iterable[Changed], user: str, node: str) -> list[Told]:
     for before, after in changes:
         record = after or before
         if isinstance(record, Permission | TopicPermission) and record.user in gone:
-            continue  # as RabbitMQ, which says that the user is gone
+            continue  # as in RabbitMQ, which only reports that the user is gone
         told += ((key, {**shown, **by}) for key, shown in _of(before, after, node))
     return told
 
@@ -160,7 +160,8 @@ def _of_parameter(shown: Shown, value: Any, *, is_gone: bool) -> Iterator[Told]:
 
 
 def _masked(value: Any) -> Any:
-    """JSON's value without the passwords of URIs, and with texts for what no table can hold."""
+    """Return a JSON value without the passwords of URIs, and with text for what no table can
+    hold."""
     match value:
         case None:
             return "null"

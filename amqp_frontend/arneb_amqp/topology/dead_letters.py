@@ -1,8 +1,8 @@
-"""Dead letters: what departs from a queue, on its way through the dead letter exchange.
+"""Dead letters: messages on their way from a queue through its dead letter exchange.
 
-The rule: one commit takes a message out of its queue and puts it into those that its dead
-letter exchange leads to, so that it is never lost and never there twice. A message that no
-queue takes, or that would go round in a circle by itself, is gone, as in RabbitMQ.
+The rule: one commit takes a message out of its queue and puts it into those that its dead letter
+exchange routes to, so it is never lost and never duplicated. A message that no queue takes, or that
+would circulate forever by itself, is dropped, as in RabbitMQ.
 """
 
 import logging
@@ -47,18 +47,18 @@ class DeadLetterTarget:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """Finds what a name stands for now; None when it stands for nothing."""
+    """Resolves names; None if there is nothing of that name."""
 
     queue: Callable[[str], Topic | None]
-    """Where messages for that queue are appended."""
+    """The topic of a queue."""
     refusing: Callable[[str], Overflow | None] = lambda queue: None
-    """What that queue refuses, should it refuse anything."""
+    """The overflow of a queue that refuses messages."""
     delayed_exchange: Callable[[str], Topic | None] = lambda exchange: None
-    """Where messages are appended that this exchange delays."""
+    """The topic for messages that an exchange delays."""
 
 
 class DeadLettering:
-    """What one queue does with its dead letters (:class:`arneb_core.api.limits.DeadLetters`)."""
+    """The dead lettering of one queue (:class:`arneb_core.api.limits.DeadLetters`)."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class DeadLettering:
         self._destinations = destinations
         self._now_ms = now_ms
         self.target = target
-        """For what departs from now on."""
+        """The target of further dead letters."""
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class DeadLettering:
         )
 
     def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
-        """Put the run where it belongs, in the commit that takes it out of its queue."""
+        """Move a run to its targets, in the commit that takes it out of its queue."""
         admission = Admission()
         letters = Letters(partial(self._resolve, reason), admission)
         whole: list[Position] = []
@@ -115,22 +115,22 @@ class DeadLettering:
             admission.over()
 
     def retry(self) -> None:
-        """Try again what could not be committed."""
+        """Retry what could not be committed."""
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, holder in undelivered:
-            # If it is not, a seek came, and they are the queue's again.
+            # If not attached, a seek returned the messages to the queue.
             if holder.attached and not call(self.departed, reason, run, holder):
                 self._undelivered.append((reason, run, holder))
 
     def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
-        """Address messages that never got into the queue, which was too full."""
+        """Dead-letter messages that a full queue refused."""
         letters = Letters(partial(self._resolve, Departure.MAX_LENGTH), admission)
         for entry in entries:
             for message in _messages(entry, None, self.target.queue):
                 letters.put(message)
 
     def _resolve(self, reason: Departure, kind: MessageKind) -> Resolved:
-        """Where dead letters of this kind go."""
+        """Return where dead letters of this kind go."""
         word, route, properties = kind
         priority_and_flags = int.from_bytes(word, "big")
         target, now_ms = self.target, self._now_ms()
@@ -147,12 +147,12 @@ class DeadLettering:
                 target.exchange, letter.routing_key, letter.properties.headers, letter.copies
             )
         except AmqpError as error:
-            # The exchange is not there (any more), or its bindings are hostile.
+            # The exchange does not exist (any more), or its bindings are hostile.
             LOGGER.debug("dropping dead letters of queue %r: %s", target.queue, error)
             return Resolved(None, {}, error.reply_code is ReplyCode.NOT_FOUND)
         queues = found.queues
         if not queues and target.exchange == DEFAULT_EXCHANGE:
-            queues = (letter.routing_key,)  # a topic that a Pulsar client made, perhaps
+            queues = (letter.routing_key,)  # perhaps a topic that a Pulsar client made
         raw = join_route(target.exchange, letter.routing_key)
         head = head_of(raw, priority_and_flags | EntryFlag.DEAD_LETTERED)
         refusing: list[Overflow] = []
@@ -176,7 +176,7 @@ class DeadLettering:
     def _delayed(
         self, letter: DeadLetter, found: RouteResult, head: Head, now_ms: int
     ) -> Forwarding | None:
-        """How exchanges that delay get them, if some do."""
+        """Return the forwarding to exchanges that delay the messages, if any."""
         headers = letter.properties.headers or {}
         if not found.delayed_by or not (delay_ms := delay_ms_of(headers)):
             return None
@@ -190,13 +190,13 @@ class DeadLettering:
 
 
 def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:
-    """The messages of an entry as AMQP entries; of a batch, those in ``mask``."""
+    """Return the messages of an entry as AMQP entries; of a batch, those in ``mask``."""
     if entry[1] == Origin.AMQP:
         return [entry]
     try:
         messages = codecs()[Origin(entry[1])].decode(entry)
     except ValueError:
-        return []  # nobody can read it, so nobody can be told where it died
+        return []  # unreadable, so its death cannot be recorded in it
     wanted = -1 if mask is None else mask
     return [
         encode_message(message, queue)

@@ -1,8 +1,9 @@
-"""Footprints: what of a vhost a change touches, so that others can change the rest meanwhile.
+"""Footprints: the parts of a vhost that a change touches, so that others can change the rest
+meanwhile.
 
-The rule: whoever changes a queue, or what leads to it, has the queue alone; a binding's source is
-shared by all who bind to it. What may take along more than it names (an exchange with its
-bindings, one that goes with its last binding) has everything alone.
+The rule: a change to a queue, or to what leads to it, locks the queue alone; all who bind to an
+exchange share it as a source. A change that may affect more than it names (an exchange with its
+bindings, an auto-delete exchange with its last binding) locks everything.
 """
 
 from collections.abc import Hashable
@@ -13,24 +14,25 @@ from arneb_amqp.routing.exchange import DestinationKind
 from arneb_amqp.routing.router import Router
 
 BINDINGS_MAX: Final = 200
-"""Of a queue that is changed beside others; more are removed in steps, and those alone."""
+"""Bindings of a queue that is removed beside other changes; with more, removal takes steps and
+locks everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a change has for itself, and what it shares."""
+    """What a change locks alone, and what it shares."""
 
     alone: tuple[Hashable, ...] = ()
     shared: tuple[Hashable, ...] = ()
 
 
 def of_queue(vhost: str, name: str) -> Footprint:
-    """A queue; a name that the server gives is nobody else's."""
+    """Return the footprint of a queue; a server-generated name conflicts with nothing."""
     return Footprint((("queue", vhost, name),) if name else ())
 
 
 def of_removal(vhost: str, router: Router, name: str) -> Footprint | None:
-    """A queue that goes, if nothing but its bindings goes with it."""
+    """Return the footprint of removing a queue, if only its bindings go with it."""
     bindings = router.bindings_to(name, DestinationKind.QUEUE)
     if len(bindings) > BINDINGS_MAX:
         return None
@@ -40,14 +42,14 @@ def of_removal(vhost: str, router: Router, name: str) -> Footprint | None:
 
 
 def of_exchange(vhost: str, name: str) -> Footprint:
-    """An exchange that comes."""
+    """Return the footprint of a new exchange."""
     return Footprint((("exchange", vhost, name),))
 
 
 def of_binding(
     vhost: str, router: Router, source: str, kind: DestinationKind, destination: str, *, goes: bool
 ) -> Footprint | None:
-    """A binding that comes or ``goes``."""
+    """Return the footprint of a binding that comes or ``goes``."""
     exchange = router.exchanges.get(source)
     if goes and exchange is not None and exchange.auto_delete:
         return None

@@ -1,7 +1,7 @@
-"""Forwarding: messages that the broker itself moves from one queue or exchange into others.
+"""Forwarding: messages that the broker itself moves from a queue or exchange into others.
 
-The rule: what messages of one route, priority, flags and properties have in common is worked out
-once, for it costs a hundred times as much as to write one of them.
+The rule: what messages with the same route, priority, flags and properties have in common is worked
+out once, because that costs a hundred times as much as writing one of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from arneb_core.api.topics import Topic
 _AMQP: Final = int(Origin.AMQP)
 
 Head = Callable[[int, int, int], bytes]
-"""Given the time now, that of delivery and that of expiry (0 = none)."""
+"""Called with the current time, the delivery time and the expiry (0 = none)."""
 
 MessageKind = tuple[bytes, bytes, bytes]
 """Priority and flags, route, and properties of a message."""
@@ -33,17 +33,17 @@ MessageKind = tuple[bytes, bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """Where messages of one kind go, and as what: they differ in their payload only."""
+    """Where messages of one kind go, and how they are changed: they differ only in payload."""
 
     head: bytes
-    """Header and route."""
+    """The new header and route."""
     properties: bytes | None
-    """Instead of their own; None = those."""
+    """The new properties; None = unchanged."""
     topics: Sequence[Topic]
     refusing: Sequence[Overflow]
-    """Queues that take it only if they have room; not among the topics."""
+    """Queues that take a message only if they have room; not among the topics."""
     delayed: "Forwarding | None" = None
-    """To exchanges that delay them, if some do."""
+    """The forwarding to exchanges that delay the messages, if any."""
 
 
 def forward(
@@ -52,8 +52,8 @@ def forward(
     resolve: Callable[[MessageKind], Forwarding | None],
     admission: Admission,
 ) -> None:
-    """Add what becomes of ``entry`` to ``admission``. What ``resolve`` says of its kind is
-    remembered in ``known``."""
+    """Forward ``entry`` through ``admission``. The result of ``resolve`` for its kind is remembered
+    in ``known``."""
     word, route, start = word_and_route_of(entry)
     kind = word, route, properties_of(entry, start)
     if kind in known:
@@ -70,8 +70,8 @@ def send(
     admission: Admission,
     properties: bytes | None = None,
 ) -> None:
-    """Add what becomes of ``entry``, whose content begins at ``start``, with ``properties`` instead
-    of what ``way`` says."""
+    """Forward ``entry``, whose content begins at ``start``, with ``properties`` in place of those
+    of ``way``."""
     while way is not None:
         put = way.properties if properties is None else properties
         if put is None:
@@ -86,13 +86,13 @@ def send(
 
 
 def word_and_route_of(entry: bytes) -> tuple[bytes, bytes, int]:
-    """Priority and flags of an entry, its route, and where its content begins."""
+    """Return priority and flags of an entry, its route, and the offset of its content."""
     start = content_start(entry)
     return entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start], start
 
 
 def head_of(route: bytes, priority_and_flags: int) -> Head:
-    """Makes header and route of entries; the message's own part follows."""
+    """Return a maker of header and route; the message's own part follows."""
     key, size = key_hash(routing_key_of(route)), len(route)
 
     def head(now_ms: int, deliver_at_ms: int, expires_at_ms: int) -> bytes:

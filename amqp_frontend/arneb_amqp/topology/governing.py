@@ -1,8 +1,8 @@
-"""Governing: the policies of a vhost change, and hold for what was declared long ago.
+"""Governing: changed policies of a vhost are applied to what was declared before.
 
-The rule: what is declared from that moment on has the new ones anyway; everything else is gone
-through, some at a time, under the lock, and when that is done everything has them. Only what
-something else holds for is touched.
+The rule: later declarations get the new policies anyway; everything else is visited, a batch at a
+time, under the lock, and at the end everything has them. Only queues whose policy differs are
+touched.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -20,22 +20,22 @@ from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 
 QUEUES_PER_TURN: Final = 500
-"""Looked at before others have their turn: 2 ms with a policy or two."""
+"""Queues checked in one turn: 2 ms with a policy or two."""
 
 QUEUES_AT_ONCE: Final = 100
-"""Governed under one lock and in one commit: 2 ms."""
+"""Queues governed under one lock and in one commit: 2 ms."""
 
 EXCHANGES_PER_TURN: Final = 500
 
 CLOCK_STEP_S: Final = 0.002
 """What is published in the millisecond in which a time to live changes, or in the next, still has
-the old one. Whoever made the change hears of it later."""
+the old one. The client that made the change gets its answer only after that."""
 
 Lock = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Governing:
-    """Has the policies of one vhost hold for what is there."""
+    """Applies the policies of one vhost to its queues and exchanges."""
 
     def __init__(self, router: Router, queues: Queues, exchanges: Exchanges) -> None:
         self._router = router
@@ -47,15 +47,15 @@ class Governing:
         return f"<Governing of {self._queues!r} by {self._queues.policies!r}>"
 
     def replace(self, policies: Policies) -> None:
-        """These are the policies from now on."""
+        """Set the policies for further declarations."""
         self._queues.policies = policies
 
     def begin(self) -> None:
-        """The broker starts: nobody else is there yet."""
+        """Apply the policies to exchanges as the broker starts: no client is there yet."""
         self._exchanges.govern(self._router.exchanges.values())
 
     async def carry_out(self, changing: Lock) -> None:
-        """The policies were replaced: have them hold. They do when this returns, for whatever is
+        """Apply replaced policies to everything. When this returns they hold for whatever is
         published from then on."""
         async with self._one_at_a_time:
             exchanges = list(self._router.exchanges.values())
@@ -72,7 +72,7 @@ class Governing:
                 await trio.sleep(CLOCK_STEP_S)
 
     async def _concerned(self) -> AsyncIterator[Queue]:
-        """The queues for which something else holds now."""
+        """Yield the queues whose policy differs from the applied one."""
         for number, queue in enumerate(self._queues, 1):
             if number % QUEUES_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()

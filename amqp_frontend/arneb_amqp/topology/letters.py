@@ -1,8 +1,9 @@
-"""Letters: the dead letters of one run of messages, made from what they have in common.
+"""Letters: the dead letters of one run of messages, made from their common parts.
 
-The rule: what is made is what would come of each message by itself, octet by octet. Messages whose
-properties are the same go the same way; those that differ only in what a death leaves alone differ
-there only, and are not decoded. Where a header decides about the way, each is asked by itself.
+The rule: the result equals, octet for octet, what each message would give by itself. Messages with
+the same properties go the same way; those that differ only in parts that a death leaves unchanged
+differ only there, and are not decoded. Where a header affects routing, each message is resolved by
+itself.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,18 +23,18 @@ _NAMES: Final = {shortstr(name): name for name in CHANGED}
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What becomes of messages of one kind."""
+    """The forwarding of messages of one kind."""
 
     way: Forwarding | None
     """None = nowhere."""
     headers: Mapping[str, Field]
-    """Of the dead letter."""
+    """The dead letter's headers."""
     is_of_all: bool
-    """All go there whose route and whose changed headers are the same."""
+    """Whether all messages with the same route and the same changed headers go there."""
 
 
 class Letters:
-    """Those of one run, all in one turn. ``resolve`` tells what becomes of one kind."""
+    """The dead letters of one run, made in one turn. ``resolve`` resolves one kind."""
 
     __slots__ = ("_admission", "_forms", "_known", "_resolve")
 
@@ -47,7 +48,7 @@ class Letters:
         return f"<Letters of {len(self._known)} kinds and {len(self._forms)} forms>"
 
     def put(self, entry: bytes) -> None:
-        """Add what becomes of ``entry`` to the admission."""
+        """Forward ``entry`` through the admission."""
         word, route, start = word_and_route_of(entry)
         properties = properties_of(entry, start)
         kind = word, route, properties
@@ -72,7 +73,7 @@ class Letters:
 
 
 def _replacement(parts: Cut, headers: Mapping[str, Field]) -> Replacement:
-    """What stands in ``headers`` instead of what was cut, and behind it."""
+    """Return what replaces the cut fields, and what is added after them, given ``headers``."""
     before = [_NAMES[field[: field[0] + 1]] for field in parts.marks[1:]]
     instead = [encode_table({name: headers[name]} if name in headers else {}) for name in before]
     added = {

@@ -1,8 +1,8 @@
-"""Making: messages that come as rows from elsewhere, made AMQP entries.
+"""Making: AMQP entries from messages that arrive as rows.
 
 The rule: what rows have in common is worked out once: a route for each routing key, a property list
-for each set of properties. So a row costs a look-up and a concatenation. The publish time is left
-at 0, and an expiry counted from there: who commits the entries says when that is.
+for each set of properties. So a row costs a lookup and a concatenation. The publish time stays 0,
+and expiries count from it: the committer of the entries sets it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,23 +26,23 @@ _AMQP: Final = int(Origin.AMQP)
 _CHANNEL: Final = ChannelId(1)
 
 KEY_BYTES_MAX: Final = 255
-"""Of a routing key or an exchange's name: they are short strings."""
+"""Bytes of a routing key or an exchange's name: they are short strings."""
 
 REMEMBERED_MAX: Final = 20_000
-"""Routes and property lists; they may be unique to each row."""
+"""Routes and property lists remembered; they may be unique to each row."""
 
 
 Scalar = str | bool | int | float | None
-"""What a property may be."""
+"""The types of a property."""
 
 
 class RowRefused(ValueError):
-    """A row that cannot be an AMQP message; the text says why."""
+    """A row that cannot become an AMQP message; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """By what a message is routed. ``headers`` is a field table; empty: there are none."""
+    """What a message is routed by. ``headers`` is a field table; empty: no headers."""
 
     exchange: str
     routing_key: str
@@ -52,8 +52,8 @@ class Way:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """What messages with the same properties have in common. Told apart by identity, for that is
-    done for each row."""
+    """The common part of messages with the same properties. Compared by identity, because that
+    happens for every row."""
 
     raw: bytes
     headers: bytes
@@ -63,7 +63,7 @@ class Kind:
 
 
 class EntryMaker:
-    """Makes the entries of one body of rows, which name their ``properties`` by index."""
+    """Makes the entries of one body of rows, which refer to their ``properties`` by index."""
 
     def __init__(self, properties: Sequence[Mapping[str, Scalar]]) -> None:
         self._properties = properties
@@ -71,23 +71,24 @@ class EntryMaker:
         self._routes: dict[tuple[str, bytes], tuple[bytes, int]] = {}
         self._starts: dict[tuple[str, bytes, Kind, int], bytes] = {}
         self.expires = False
-        """Some entry expires."""
+        """Whether any entry expires."""
         self.delays = False
-        """Some entry is to be delivered later."""
+        """Whether any entry is delayed."""
 
     def __repr__(self) -> str:
         return f"<EntryMaker of {len(self._kinds)} kinds by {len(self._routes)} routes>"
 
     def kind(self, properties: int, event_time_ms: int, priority: int, *, null: bool) -> Kind:
-        """What the properties of that index (-1 = none) come to. Raises :class:`RowRefused`."""
+        """Return the kind for the properties of that index (-1 = none). Raises
+        :class:`RowRefused`."""
         asked = properties, event_time_ms, priority, null
         return self._kinds.get(asked) or self._learn(asked)
 
     def entry(self, exchange: str, key: bytes, value: bytes, kind: Kind, deliver_ms: int) -> bytes:
-        """One message as an entry. Raises :class:`RowRefused`."""
+        """Return one message as an entry. Raises :class:`RowRefused`."""
         if deliver_ms or not value:
             return self._entry(exchange, key, value, kind, deliver_ms)
-        # Everything before the value depends on the value's length alone: mostly it is known.
+        # Everything before the value depends only on the value's length: mostly it is cached.
         asked = exchange, key, kind, len(value)
         start = self._starts.get(asked)
         if start is None:
@@ -112,7 +113,7 @@ class EntryMaker:
         index, event_time_ms, priority, null = asked
         given = self._properties[index] if index >= 0 else {}
         texts = {name: each for name, each in given.items() if isinstance(each, str)}
-        texts.pop(EXCHANGE, None)  # where a message came from says nothing of where it goes
+        texts.pop(EXCHANGE, None)  # a message's origin does not decide its target
         if priority:
             texts["amqp.priority"] = str(priority)
         try:
@@ -130,7 +131,7 @@ class EntryMaker:
             raise RowRefused("expected no header x-delay: the column deliver_at_ms says when")
         if expiration_ms is not None:
             self.expires = True
-        # An expiry of 0 would be none: what is to live no time lives a millisecond.
+        # An expiry of 0 would mean none: a time to live of 0 becomes a millisecond.
         expires_ms = 0 if expiration_ms is None else max(1, expiration_ms)
         kind = Kind(raw, headers, copies, expires_ms, made.priority or 0)
         if len(self._kinds) >= REMEMBERED_MAX:

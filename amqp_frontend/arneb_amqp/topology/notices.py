@@ -1,7 +1,7 @@
-"""Notices: messages of the broker's own, published to an internal exchange of one vhost.
+"""Notices: the broker's own messages, published to an internal exchange of one vhost.
 
-The rule: they go where the exchange is bound to and are lost otherwise; nobody waits for them, no
-alternate exchange gets them, and what cannot be stored of them is lost too.
+The rule: they go to the exchange's bindings and are lost otherwise; nobody waits for them, they
+take no alternate exchange, and those that cannot be stored are lost, too.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from arneb_core.api.errors import CommitFailed
 from arneb_core.api.hashing import key_hash
 
 KEY_BYTES_MAX: Final = 255
-"""Of a routing key: that of a notice may have a name in it that is as long alone."""
+"""Bytes of a routing key: a notice's may contain a name that alone is as long."""
 
 _CHANNEL: Final = ChannelId(1)
 
@@ -43,19 +43,19 @@ class Notices:
         return f"<Notices in {self._router.vhost!r}>"
 
     def has_takers(self, exchange: str) -> bool:
-        """Somebody is bound to the exchange."""
+        """Whether anything is bound to the exchange."""
         return bool(self._router.bindings_from(exchange))
 
     def add(
         self, admission: Admission, exchange: str, key: str, properties: Properties, body: bytes
     ) -> None:
-        """One message more, to be sent with the others of ``admission``."""
+        """Add a message, to be sent with the others of ``admission``."""
         while len(key.encode("utf-8", "surrogateescape")) > KEY_BYTES_MAX:
             key = key[:-1]
         try:
             names = self._router.route(exchange, key, properties.headers).queues
         except AmqpError:
-            return  # hostile bindings: nobody can be told
+            return  # hostile bindings: the notice is lost
         raw = join_route(exchange, key)
         traffic = self._router.traffic.exchanges[exchange]
         hashed = key_hash(routing_key_of(raw))
@@ -70,14 +70,14 @@ class Notices:
                 admission.put(topic, entry)
 
     def tell(self, exchange: str, messages: Iterable[tuple[str, Properties]]) -> None:
-        """Publish messages without a body, by their keys, in one commit."""
+        """Publish messages without a body, each with its key, in one commit."""
         admission = Admission()
         for key, properties in messages:
             self.add(admission, exchange, key, properties, b"")
         self.send(admission)
 
     def send(self, admission: Admission) -> None:
-        """Send what was added."""
+        """Send the added messages."""
         appends = list(admission.close().items())
         unit = Unit(appends, passes_over_gone=True, has_batches=False)
 

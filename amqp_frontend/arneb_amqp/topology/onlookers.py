@@ -1,7 +1,7 @@
-"""Onlookers: who sees each message that is published and delivered in a vhost.
+"""Onlookers: observers of every message published and delivered in a vhost.
 
-The rule: they change nothing, raise nothing and keep nobody waiting. A vhost asks once a run
-whether it has one, which is all that it costs to have none.
+The rule: they change nothing, raise nothing and delay nobody. A vhost checks once a run whether it
+has one; without one, that is the whole cost.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Tapped:
-    """Whose messages are looked at."""
+    """The client whose messages are observed."""
 
     connection: str
-    """By the name of both its ends."""
+    """The name of both its ends."""
     user: str
 
 
@@ -22,7 +22,7 @@ class Onlooker(Protocol):
     """Sees messages of one vhost."""
 
     def published(self, tapped: Tapped, entries: Sequence[bytes], queues: Sequence[str]) -> None:
-        """Messages were published, and go to these queues."""
+        """Observe published messages that go to these queues."""
         ...
 
     def delivered(
@@ -33,12 +33,12 @@ class Onlooker(Protocol):
         entries: Sequence[bytes],
         redelivered: Sequence[bool],
     ) -> None:
-        """Messages of a queue were delivered."""
+        """Observe delivered messages of a queue."""
         ...
 
 
 class Several:
-    """Some that see the same."""
+    """Passes everything to several onlookers."""
 
     def __init__(self, onlookers: Sequence[Onlooker]) -> None:
         self._onlookers = tuple(onlookers)

@@ -1,8 +1,8 @@
-"""Overflow: messages on their way into queues, of which some refuse what is too much.
+"""Overflow: admission of messages to queues that refuse them when full.
 
-The rule: whatever comes for such a queue is admitted here, whoever sent it: a publisher, a
-transaction, a dead letter exchange or one that delays. So a full queue stays as full as it is,
-and what is on its way is counted until it is in or will never be.
+The rule: every message for such a queue is admitted here, whoever sent it: a publisher, a
+transaction, a dead letter exchange or a delayed exchange. So a full queue does not grow further,
+and messages on their way are counted until they are in or never will be.
 
 Sources: the overflow behaviours in RabbitMQ's queue length documentation, and RabbitMQ 3.10.8
 itself for dead letters, which it refuses like any other message.
@@ -27,30 +27,29 @@ _AMQP: Final = int(Origin.AMQP)
 
 DEAD_LETTERS_PER_STEP: Final = 100
 PROPERTY_BYTES_PER_STEP: Final = 16 * 1024
-"""How many are made of what was refused before others have their turn, and of how long property
-lists together: some 2 ms, or those of a single one."""
+"""Dead letters made of refused messages in one turn: some 2 ms."""
 
 
 class RefusedMessages(Protocol):
-    """Where messages go that a queue has refused."""
+    """The target of messages that a queue has refused."""
 
     def dead_letter_refused(self, entries: Sequence[bytes], admission: "Admission") -> None:
-        """Address messages that never got into the queue, which was too full."""
+        """Dead-letter messages that a full queue refused."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a queue takes; None = any number."""
+    """The bounds of a queue; None = unbounded."""
 
     messages_max: int | None
     bytes_max: int | None
     message_ttl_ms: int | None = None
-    """After this long messages leave by themselves, and make room."""
+    """The time after which messages expire and make room."""
 
 
 class Overflow:
-    """Decides what one queue takes that refuses what is too much.
+    """Decides what one queue takes that refuses messages when full.
 
     Invariant: ``incoming_bytes`` is the sum of ``incoming``.
     """
@@ -62,14 +61,14 @@ class Overflow:
         self._bounds = bounds
         self._refused = refused
         self.incoming: deque[int] = deque()
-        """Bytes of the messages that were let in and are not in the queue yet."""
+        """Sizes of the messages that were admitted and are not in the queue yet."""
         self.incoming_bytes = 0
 
     def __repr__(self) -> str:
         return f"<Overflow of {self._topic.name}, {len(self.incoming)} incoming>"
 
     def hold(self, bounds: Bounds, refused: RefusedMessages | None) -> None:
-        """From now on these bounds hold; what was refused goes there."""
+        """Set the bounds and the target of refused messages."""
         self._bounds, self._refused = bounds, refused
 
     @property
@@ -79,12 +78,12 @@ class Overflow:
 
     @property
     def refused(self) -> RefusedMessages | None:
-        """Where messages go that were refused; None = nowhere."""
+        """The target of refused messages; None = they are dropped."""
         return self._refused
 
     def takes(self, size: int) -> bool:
-        """Whether the queue has room for one more message. What consumers have room for counts
-        no more: it goes to them as soon as it may."""
+        """Whether the queue has room for one more message. Messages that consumers have room for do
+        not count: they are delivered as soon as possible."""
         subscription, bounds = self._topic.subscriptions[SUBSCRIPTION], self._bounds
         ready, room = subscription.ready_messages, subscription.room
         waiting = max(0, ready + len(self.incoming) - room)
@@ -99,7 +98,7 @@ class Overflow:
         return stored + size <= bounds.bytes_max
 
     def takes_all(self, sizes: Sequence[int]) -> bool:
-        """Whether it certainly has room for so many more messages, one after the other."""
+        """Whether it certainly has room for these messages, one after another."""
         subscription, bounds = self._topic.subscriptions[SUBSCRIPTION], self._bounds
         if bounds.messages_max is not None:
             before_last = subscription.ready_messages + len(self.incoming) + len(sizes) - 1
@@ -111,23 +110,23 @@ class Overflow:
         return stored + sum(sizes) <= bounds.bytes_max
 
     def outlives(self, entry: bytes) -> bool:
-        """Whether ``entry`` will be in the queue when the next one comes: what lives no time is
-        gone then, unless it has others before it."""
+        """Whether ``entry`` will still be in the queue when the next one comes: one that expires at
+        once is gone by then, unless others are ahead of it."""
         ahead = self.incoming or self._topic.subscriptions[SUBSCRIPTION].ready_messages
         return bool(ahead) or not lives_no_time(entry, self._bounds.message_ttl_ms)
 
     def let_in(self, size: int) -> None:
-        """A message is on its way into the queue."""
+        """Count a message on its way into the queue."""
         self.incoming.append(size)
         self.incoming_bytes += size
 
     def let_all_in(self, sizes: Sequence[int]) -> None:
-        """As :meth:`let_in`, of many."""
+        """As :meth:`let_in`, for many."""
         self.incoming.extend(sizes)
         self.incoming_bytes += sum(sizes)
 
     def arrived(self) -> None:
-        """The first of those on their way is in the queue, or will not come."""
+        """Uncount the first message on its way: it is in the queue, or will not come."""
         self.incoming_bytes -= self.incoming.popleft()
 
 
@@ -139,7 +138,7 @@ class Admission:
 
     def __init__(self) -> None:
         self.appends: dict[Topic, list[bytes]] = {}
-        """What gets in, in its order, by topic."""
+        """The admitted entries, in order, by topic."""
         self._refused: list[tuple[RefusedMessages, bytes]] = []
         self._on_their_way: list[Overflow] = []
 
@@ -147,15 +146,15 @@ class Admission:
         return f"<Admission to {len(self.appends)} topics>"
 
     def put(self, topic: Topic, entry: bytes) -> None:
-        """``entry`` goes where nothing is refused."""
+        """Append ``entry`` to a topic that refuses nothing."""
         self.appends.setdefault(topic, []).append(entry)
 
     def put_all(self, topic: Topic, entries: list[bytes]) -> None:
-        """As :meth:`put`, of many."""
+        """As :meth:`put`, for many."""
         self.appends.setdefault(topic, []).extend(entries)
 
     def offer(self, overflow: Overflow, entry: bytes) -> bool:
-        """``entry`` goes into a queue that refuses: whether there was room."""
+        """Append ``entry`` to a queue that may refuse it; return whether there was room."""
         size = payload_bytes(entry)
         if not overflow.takes(size):
             if overflow.refused is not None:
@@ -168,9 +167,9 @@ class Admission:
         return True
 
     def offer_all(self, overflow: Overflow, entries: Sequence[bytes]) -> list[bool]:
-        """As :meth:`offer`, of many one after the other: for which of them there was room."""
+        """As :meth:`offer`, for many, one after another: return for each whether there was room."""
         sizes = list(map(payload_bytes, entries))
-        # All of them count when the next one comes, if the first one does.
+        # If the first one outlives the next one's arrival, all of them do.
         if not (overflow.takes_all(sizes) and overflow.outlives(entries[0])):
             return [self.offer(overflow, each) for each in entries]
         overflow.let_all_in(sizes)
@@ -179,7 +178,7 @@ class Admission:
         return [True] * len(sizes)
 
     def close(self) -> dict[Topic, list[bytes]]:
-        """All have come: what was refused goes on as dead letters, behind them."""
+        """Return the appends, complete with the dead letters of refused messages."""
         for _ in self.closing():
             pass
         return self.appends
@@ -192,7 +191,7 @@ class Admission:
                 yield
             done += len(piece)
             for refused, alike in groupby(piece, itemgetter(0)):
-                # Which may be refused again, and so come here too.
+                # They may be refused again, and then are added here, too.
                 refused.dead_letter_refused([entry for _, entry in alike], self)
         self._refused.clear()
 
@@ -202,14 +201,15 @@ class Admission:
         return piece[: bisect_left(sizes, PROPERTY_BYTES_PER_STEP) + 1]
 
     def over(self) -> None:
-        """The unit has taken place, or never will. Idempotent."""
+        """Uncount its messages: the unit is committed, or never will be. Idempotent."""
         on_their_way, self._on_their_way = self._on_their_way, []
         for overflow in on_their_way:
             overflow.arrived()
 
 
 def payload_bytes(entry: bytes) -> int:
-    """What of an entry counts as the message's size: its payload, as in RabbitMQ."""
+    """Return the bytes of an entry that count as the message's size: its payload, as in
+    RabbitMQ."""
     if entry[ORIGIN_OFFSET] != _AMQP:
         return len(entry) - HEADER_BYTES
     return payload_size(entry, content_start(entry))

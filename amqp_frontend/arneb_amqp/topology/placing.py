@@ -1,7 +1,7 @@
-"""Placing: where messages go that somebody else than a client publishes.
+"""Placing: destinations of messages that no AMQP client publishes.
 
-The rule: found as for any publish, a step of the search at a time; void as soon as the topology has
-changed, which its router's generation tells.
+The rule: they are found as for any publish, a step of the search at a time; they are void once the
+router's generation has changed.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from arneb_amqp.wire.tables import decode_table
 from arneb_core.api.topics import Topic
 
 SEARCHES_A_TURN: Final = 50
-"""Short ones, between two checkpoints: some 2 ms."""
+"""Short searches between two checkpoints: some 2 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where messages of one way go: into topics, and into queues that may refuse them."""
+    """The destinations of one way: topics, and queues that may refuse messages."""
 
     topics: tuple[Topic, ...]
     refusing: tuple[Overflow, ...] = ()
 
 
 class Placing:
-    """Places by way, in one vhost, as long as :attr:`is_valid`."""
+    """The places of ways in one vhost, as long as :attr:`is_valid`."""
 
     def __init__(self, vhost: Vhost) -> None:
         self._vhost = vhost
@@ -43,11 +43,11 @@ class Placing:
 
     @property
     def is_valid(self) -> bool:
-        """Nothing has changed since."""
+        """Whether the topology is unchanged."""
         return self._generation == self._vhost.router.generation
 
     async def place(self, way: Way) -> Place:
-        """Where messages of that way go. Raises :class:`.AmqpError` as for a publish."""
+        """Return where messages of that way go. Raises :class:`.AmqpError` as for a publish."""
         found = self._found.get(way)
         if found is None:
             if len(self._found) % SEARCHES_A_TURN == SEARCHES_A_TURN - 1:

@@ -1,7 +1,6 @@
-"""Queue types: the kinds of queue that there are, and the words in which queues are described.
+"""Queue types: the kinds of queue and the vocabulary of queues.
 
-The rule: names and units only. What each type takes is for the tables of arguments and of policies
-to say.
+The rule: names and units only. The tables of arguments and of policies say what each type takes.
 """
 
 from enum import Enum
@@ -14,7 +13,7 @@ SECONDS: Final = {
 
 
 class QueueType(Enum):
-    """What ``x-queue-type`` may ask for; the value is the name in that argument."""
+    """The values of ``x-queue-type``."""
 
     CLASSIC = "classic"
     QUORUM = "quorum"
@@ -22,17 +21,17 @@ class QueueType(Enum):
 
     @property
     def in_words(self) -> str:
-        """As RabbitMQ's error texts name it."""
+        """Its name in RabbitMQ's error texts."""
         return f"rabbit_{self.value}_queue"
 
     @property
     def in_policies(self) -> str:
-        """As policies name queues of this type that they apply to."""
+        """Its name as the target of policies."""
         return "streams" if self is QueueType.STREAM else f"{self.value}_queues"
 
 
 class OverflowPolicy(Enum):
-    """What becomes of what is too much; the value is the name in ``x-overflow``."""
+    """The values of ``x-overflow``: what happens to a message too many."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"
@@ -40,11 +39,11 @@ class OverflowPolicy(Enum):
 
 
 def is_age(text: str) -> bool:
-    """It is an age: a count and one of the :data:`SECONDS`."""
+    """Whether ``text`` is an age: a count and one of the :data:`SECONDS`."""
     count, unit = text[:-1], text[-1:]
     return count.isascii() and count.isdigit() and int(count) > 0 and unit in SECONDS
 
 
 def age_in_ms(text: str) -> int:
-    """The age that ``text`` is."""
+    """Return the age ``text`` in ms."""
     return int(text[:-1]) * SECONDS[text[-1]] * 1000

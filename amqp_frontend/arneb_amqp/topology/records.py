@@ -1,7 +1,7 @@
 """Records: durable queues, exchanges and bindings as the core's frontend metadata.
 
-The rule: a value is JSON that says everything, its key only has to be unique and short
-enough for the store, so long names are cut there and told apart by a digest.
+The rule: a value is self-contained JSON; its key only has to be unique and short enough for the
+store, so long names are cut there and told apart by a digest.
 
 =========================================  ==================================================
 key                                        value
@@ -12,7 +12,8 @@ key                                        value
 =========================================  ==================================================
 
 An argument is ``{"name": ["type", value]}`` with RabbitMQ's name of the type. ``ttl`` is there if a
-policy has changed it: pairs of the time until which one held, and that one; null: for ever.
+policy has changed it: pairs of the time until which a time to live applied (null: it still does)
+and that time to live (null: none).
 """
 
 import json
@@ -32,7 +33,7 @@ EXCHANGES: Final = "amqp/exchange/"
 BINDINGS: Final = "amqp/binding/"
 
 KEY_PART_BYTES_MAX: Final = 180
-"""LMDB keys hold 511 bytes; a key has two parts and a prefix."""
+"""Bytes of one part of a key: LMDB keys hold 511 bytes; a key has two parts and a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,15 @@ class QueueRecord:
     auto_delete: bool = False
     arguments: Table = field(default_factory=dict)
     ttl: ChangedTtl | None = None
-    """How long its messages live, if that is, or was, another than its arguments say."""
+    """The time to live of its messages, if it is, or ever was, not the declared one."""
 
     @property
     def key(self) -> str:
-        """Where the record is kept."""
+        """The record's key."""
         return f"{QUEUES}{_part(self.vhost)}/{_part(self.name)}"
 
     def encode(self) -> bytes:
-        """The record as kept."""
+        """Return the record as stored."""
         ttl = {} if self.ttl is None else {"ttl": [*self.ttl.before, (None, self.ttl.now_ms)]}
         return _dump(
             vhost=self.vhost, name=self.name, auto_delete=self.auto_delete,
@@ -61,7 +62,7 @@ class QueueRecord:
 
 
 def decode_queue(value: bytes) -> QueueRecord:
-    """The inverse of :meth:`QueueRecord.encode`."""
+    """Decode a stored record."""
     record = json.loads(value)
     return QueueRecord(
         record["vhost"], record["name"], record["auto_delete"], load_table(record["arguments"]),
@@ -77,12 +78,12 @@ def _load_ttl(dumped: Any) -> ChangedTtl | None:
 
 
 def exchange_key(vhost: str, name: str) -> str:
-    """Where an exchange is kept."""
+    """Return the key of an exchange."""
     return f"{EXCHANGES}{_part(vhost)}/{_part(name)}"
 
 
 def encode_exchange(vhost: str, exchange: Exchange) -> bytes:
-    """A durable exchange as kept."""
+    """Return a durable exchange as stored."""
     return _dump(
         vhost=vhost, name=exchange.name, type=exchange.type, auto_delete=exchange.auto_delete,
         internal=exchange.internal, arguments=dump_table(exchange.arguments),
@@ -90,7 +91,7 @@ def encode_exchange(vhost: str, exchange: Exchange) -> bytes:
 
 
 def decode_exchange(value: bytes) -> tuple[str, Exchange]:
-    """The vhost and the exchange."""
+    """Return the vhost and the exchange of a stored record."""
     record = json.loads(value)
     return record["vhost"], Exchange(
         record["name"], record["type"], durable=True, auto_delete=record["auto_delete"],
@@ -99,7 +100,7 @@ def decode_exchange(value: bytes) -> tuple[str, Exchange]:
 
 
 def encode_binding(vhost: str, binding: Binding) -> bytes:
-    """A durable binding as kept."""
+    """Return a durable binding as stored."""
     return _dump(
         vhost=vhost, source=binding.source, kind=binding.kind.value,
         destination=binding.destination, routing_key=binding.routing_key,
@@ -108,12 +109,12 @@ def encode_binding(vhost: str, binding: Binding) -> bytes:
 
 
 def binding_key(vhost: str, binding: Binding) -> str:
-    """Where a binding is kept: it is its own name."""
+    """Return the key of a binding: a digest of the whole."""
     return f"{BINDINGS}{_part(vhost)}/{sha256(encode_binding(vhost, binding)).hexdigest()[:40]}"
 
 
 def decode_binding(value: bytes) -> tuple[str, Binding]:
-    """The vhost and the binding."""
+    """Return the vhost and the binding of a stored record."""
     record = json.loads(value)
     return record["vhost"], Binding(
         record["source"], record["destination"], record["routing_key"],
@@ -122,23 +123,23 @@ def decode_binding(value: bytes) -> tuple[str, Binding]:
 
 
 def vhosts_in(rows: Iterable[bytes]) -> Iterator[str]:
-    """The vhosts that records of any kind are of."""
+    """Yield the vhosts of records of any kind."""
     for value in rows:
         yield json.loads(value)["vhost"]
 
 
 def keys_of(vhost: str, rows: Mapping[str, bytes]) -> list[str]:
-    """The keys of a vhost's records, of any kind."""
+    """Return the keys of a vhost's records of any kind."""
     return [key for key, value in rows.items() if json.loads(value)["vhost"] == vhost]
 
 
 def dump_table(table: Table) -> dict[str, Any]:
-    """A table in JSON's terms, types kept."""
+    """Return a table as JSON values, including types."""
     return {name: _dump_field(each) for name, each in table.items()}
 
 
 def load_table(table: Mapping[str, Any]) -> dict[str, Field]:
-    """The inverse of :func:`dump_table`."""
+    """Return a table dumped by :func:`dump_table`."""
     return {name: _load_field(each) for name, each in table.items()}
 
 
@@ -172,7 +173,7 @@ def _load_field(each: list[Any]) -> Field:
 
 
 def _dump(**record: Any) -> bytes:
-    # Names that are no UTF-8 hold lone surrogates, which JSON keeps as escapes.
+    # Names that are not UTF-8 contain lone surrogates, which JSON keeps as escapes.
     return json.dumps(record, separators=(",", ":")).encode("ascii")
 
 

@@ -1,7 +1,7 @@
-"""Removal: a queue, an exchange or a binding goes, with what goes along, when that is durable.
+"""Removal: deletes a queue, an exchange or a binding, with dependents, durably.
 
-The rule: it is planned what goes, the store forgets it, and then the router does. If the store
-refuses, nothing has changed, and what is published meanwhile goes where it went.
+The rule: first the removal is planned, then the store forgets it, then the router does. If the
+store refuses, nothing has changed, and messages published meanwhile are routed as before.
 """
 
 from collections.abc import AsyncIterator, Generator
@@ -16,7 +16,7 @@ from arneb_amqp.topology.records import binding_key, exchange_key
 from arneb_core.api.core import Unit
 
 BINDINGS_PER_TURN: Final = 200
-"""Bindings that are named between two checkpoints: some 2 ms."""
+"""Bindings handled between two checkpoints: some 2 ms."""
 
 
 @asynccontextmanager
@@ -28,10 +28,10 @@ async def removal(
     *,
     with_queue: bool = False,
 ) -> AsyncIterator[Unit]:
-    """A unit that forgets durably what is in ``plan``; the body adds to it and commits it. Then the
-    router's ``steps`` are taken, and ``events`` tells of them.
+    """Yield a unit that durably forgets what is in ``plan``; the body adds to it and commits it.
+    Then the router's ``steps`` are taken, and ``events`` reports them.
 
-    Must not be cancelled: a cancelled commit takes place all the same.
+    Must not be cancelled: a cancelled commit still takes place.
     """
     planned = await _taken(plan)
     unit = Unit()
@@ -46,7 +46,7 @@ async def removal(
 
 
 async def _taken(steps: Generator[None, None, Removed]) -> Removed:
-    """What comes of ``steps``, with a turn for others between two of them."""
+    """Run ``steps``, with a turn for others between two of them, and return their result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Seeding: the access catalogue, begun by the settings of this frontend and by what is stored."""
+"""Seeding: the access catalogue, initialised from this frontend's settings and the store."""
 
 from dataclasses import replace
 
@@ -13,9 +13,9 @@ from arneb_core.api.core import Core
 async def open_catalogue(
     core: Core, config: AmqpConfig, seed: Seed | None = None, belonging: Belonging = EVERYTHING
 ) -> Catalogue:
-    """The access catalogue in the store of ``core``. At the very first start there is what the
-    settings say, or ``seed`` in their place; vhosts in which something was declared before are kept
-    even if they do not. ``belonging``: what can be here.
+    """Open the access catalogue in the store of ``core``. At the very first start it holds what the
+    settings say, or ``seed`` in their place; vhosts with earlier declarations are kept even if
+    those do not name them. ``belonging``: what can be here.
 
     Raises as :meth:`.Catalogue.open`.
     """

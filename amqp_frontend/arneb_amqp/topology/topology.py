@@ -1,9 +1,9 @@
 """The topology: every vhost, and the locks under which anything in them changes.
 
-The rule: whoever reads needs no lock, because changes are whole between two awaits of the
-trio loop as far as readers can tell; whoever changes, or may adopt a queue, does so inside
-:meth:`Topology.changing`, never cancelled half-way and one at a time, except for those that touch
-different things: their changes share commits.
+The rule: readers need no lock, because every change is complete between two awaits as far as they
+can tell. Whoever changes something, or may adopt a queue, does so inside :meth:`Topology.changing`,
+never cancelled half-way. Changes happen one at a time, except those that touch different things,
+which share commits.
 """
 
 import logging
@@ -62,29 +62,29 @@ from arneb_core.api.waiting import together
 LOGGER: Final = logging.getLogger(__name__)
 
 MAINTENANCE_S: Final = 0.25
-"""A queue goes at most so much later than its argument says."""
+"""The most by which a queue outlives its expiry."""
 MAINTENANCE_S_MIN: Final = 0.01
 
 MAINTENANCE_FAILED_S_MAX: Final = 5.0
-"""Between looks while the store takes nothing."""
+"""The longest wait between attempts while the store refuses writes."""
 
 NAME_BYTES: Final = 16
-"""Random octets in a name that the server gives; RabbitMQ's have as many."""
+"""Random octets in a server-generated name; RabbitMQ's have as many."""
 
 
 EVERYTHING: Final = "everything"
-"""Shared by those who change something, and held alone by those who may change anything."""
+"""Shared by limited changes, and held alone by unlimited ones."""
 
 Touched = Callable[[], Footprint | None]
-"""What a change touches as things stand; None = anything."""
+"""Returns what a change touches now; None = anything."""
 
 
 def everything() -> None:
-    """Anything may be changed."""
+    """Return None: anything may be changed."""
 
 
 def new_name() -> str:
-    """The random part of a server-given name."""
+    """Return the random part of a server-generated name."""
     return token_urlsafe(NAME_BYTES)
 
 
@@ -116,9 +116,9 @@ class Vhost:
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
         self.tracing: Onlooker | None = None
-        """Sees what is published and delivered here, while somebody wants that."""
+        """Sees everything published and delivered here, if set."""
         self.firehose: Tracing | None = None
-        """Copies it, while an operator wants that."""
+        """Copies it, while tracing is on."""
         self._observer: Onlooker | None = None
         self.notices = Notices(core, self.router, self.queues)
 
@@ -126,12 +126,12 @@ class Vhost:
         return f"<Vhost {self.name}, {self.queues!r}>"
 
     def trace(self, node: str | None) -> None:
-        """Trace from now on, as the node of that name; None: do not."""
+        """Trace from now on, as the node of that name; None: stop."""
         self.firehose = None if node is None else Tracing(self.name, self.notices, node)
         self._look()
 
     def observe(self, observer: Onlooker) -> None:
-        """Have another one see what is published and delivered here, from now on."""
+        """Let ``observer`` see everything published and delivered here from now on."""
         self._observer = observer
         self._look()
 
@@ -141,40 +141,40 @@ class Vhost:
 
     @property
     def is_traced(self) -> bool:
-        """Somebody wants to see what is published here, whether anybody takes it or not."""
+        """Whether publishes are traced, including those that no queue takes."""
         return self.tracing is not None
 
     def _delayed_topic(self, exchange: str) -> Topic | None:
         return self.delayed_exchanges.topic(exchange)
 
     def foreign_topic(self, queue: str) -> bool:
-        """There is a topic of that queue's name, though nobody may have declared the queue."""
+        """Whether a topic of that queue's name exists, even if nobody declared the queue."""
         return self.queues.foreign_topic(queue) is not None
 
     def has_queue(self, name: str) -> bool:
-        """A queue of that name was declared; a topic of another frontend's is none yet."""
+        """Whether a queue of that name is declared; another frontend's topic is not a queue yet."""
         queue = self.queues.get(name)
         return queue is not None and not queue.adopted
 
     def queue_traffic(self, queue: str) -> QueueTraffic:
-        """Where what is delivered from that queue is counted."""
+        """Return the counters of deliveries from that queue."""
         found = self.queues.get(queue)
         return QueueTraffic() if found is None else found.traffic
 
     def refuses(self, queues: Sequence[str]) -> bool:
-        """One of ``queues`` may refuse a publish, so it is to be asked for each message."""
+        """Whether one of ``queues`` may refuse a publish and so must be asked for each message."""
         refusing = self.queues.refusing
         return bool(refusing) and not refusing.keys().isdisjoint(queues)
 
     def passes_refused_on(self, queues: Sequence[str]) -> bool:
-        """What one of ``queues`` refuses is a dead letter, and goes elsewhere."""
+        """Whether a message that one of ``queues`` refuses becomes a dead letter."""
         if not (refusing := self.queues.refusing):
             return False
         found = map(refusing.get, queues)
         return any(each is not None and each.refused is not None for each in found)
 
     def ack_timeout_s(self, queue: str) -> float | None:
-        """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
+        """Return the acknowledgement timeout of ``queue``; None if it sets none."""
         options = self.queues.options(queue)
         if options is None or options.consumer_timeout_ms is None:
             return None
@@ -194,7 +194,7 @@ class Topology:
         self._core = core
         self.catalogue = catalogue
         self.events: Final = BrokerEvents()
-        """What happens in them, for whoever is bound to be told."""
+        """Publishes events of all vhosts."""
         self._observer_of: Callable[[Vhost], Onlooker] | None = None
         self._event_vhost = config.event_exchange_vhost
         self._queues_max = config.queues_max
@@ -202,7 +202,7 @@ class Topology:
         self._name_maker = name_maker
         self._locks = NameLocks()
         self._vhosts: dict[str, Vhost] = {}
-        self._gone = VhostTraffic()  # of those that are deleted
+        self._gone = VhostTraffic()  # of deleted vhosts
         for record in catalogue.tables.rows(VhostRecord):
             self._add(record)
         core.accompany_deletions(self._going_with)
@@ -211,13 +211,13 @@ class Topology:
         return f"<Topology of {len(self._vhosts)} vhosts>"
 
     def default_queue_type(self, vhost: str) -> str:
-        """The type of queues there that name none, by its name; empty: nobody has said one."""
+        """Return the queue type there for declarations without one; empty: no default is set."""
         record = self.catalogue.vhost(vhost)
         return (record.default_queue_type if record is not None else "") or self._queue_type
 
     @classmethod
     async def open(cls, core: Core, catalogue: Catalogue, config: AmqpConfig) -> Self:
-        """The topology with everything that was declared durably before."""
+        """Open the topology with everything that was declared durably before."""
         topology = cls(core, catalogue, config)
         await topology._load()
         catalogue.watch(topology._changed)
@@ -227,22 +227,22 @@ class Topology:
 
     @property
     def vhosts(self) -> Collection[Vhost]:
-        """All of them, as a live view."""
+        """All vhosts, as a live view."""
         return self._vhosts.values()
 
     def traffic(self) -> VhostTraffic:
-        """Of all vhosts that there are and were, together."""
+        """Return the traffic of all present and past vhosts together."""
         total = VhostTraffic()
         for each in (self._gone, *(vhost.router.traffic for vhost in self._vhosts.values())):
             total.add(each)
         return total
 
     def vhost(self, name: str) -> Vhost | None:
-        """The vhost of that name, unless it is being removed."""
+        """Return the vhost of that name, unless it is being removed."""
         return None if self.catalogue.vhost(name) is None else self._vhosts.get(name)
 
     def observe(self, observer_of: Callable[[Vhost], Onlooker]) -> None:
-        """Have each vhost, and each that will come, seen by the onlooker that is made of it."""
+        """Let each vhost, present and future, be seen by an onlooker made for it."""
         self._observer_of = observer_of
         for vhost in self._vhosts.values():
             vhost.observe(observer_of(vhost))
@@ -261,7 +261,7 @@ class Topology:
             self.events.go_by(vhost.notices)
 
     def _check_queue_count(self, vhost: str, queue: str) -> None:
-        """Raises 406 when there may be no more queues."""
+        """Raises 406 at the queue limit."""
         if self._queues_max >= 0:
             there = sum(len(each.queues) for each in self._vhosts.values())
             if there >= self._queues_max:
@@ -296,14 +296,14 @@ class Topology:
             await vhost.governing.carry_out(self.changing)
 
     def _governed_by(self, changed: Sequence[Changed]) -> list[Vhost]:
-        """Those whose policies have changed."""
+        """Return the vhosts whose policies have changed."""
         policies = [each for pair in changed for each in pair if isinstance(each, Policy)]
         vhosts = map(self.vhost, dict.fromkeys(each.vhost for each in policies))
         return [each for each in vhosts if each is not None]
 
     async def _empty(self, name: str) -> None:
-        """The vhost goes, and all that was declared in it; what the other frontend alone knows of
-        in its namespace stays."""
+        """Delete everything declared in a vhost; what only the other frontend knows in its
+        namespace stays."""
         vhost = self._vhosts[name]
         await together([partial(self._delete_queue, vhost, queue) for queue in vhost.queues])
         async with self.changing():
@@ -320,9 +320,9 @@ class Topology:
 
     @asynccontextmanager
     async def changing(self, touched: Touched = everything) -> AsyncIterator[None]:
-        """Hold the locks of what is ``touched``, which is asked again when they are held. A commit
-        that has begun cannot be taken back, so the body is shielded from cancellation; it waits for
-        the store only."""
+        """Hold the locks of what is ``touched``, which is evaluated again once they are held. A
+        commit that has begun cannot be undone, so the body is shielded from cancellation; it waits
+        only for the store."""
         wanted = touched()
         if wanted is not None:
             shared = EVERYTHING, *wanted.shared
@@ -337,8 +337,8 @@ class Topology:
 
     @asynccontextmanager
     async def _going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
-        """Somebody else deletes that topic: the queue that it is goes with it. The lock is held in
-        any case, for the queue may be coming to be now."""
+        """Remove the queue of a topic that is deleted elsewhere. The lock is held in any case,
+        because the queue may just be coming into being."""
         async with AsyncExitStack() as stack:
             for vhost in list(self._vhosts.values()):
                 queue = queue_of(vhost.queues.namespace, topic)
@@ -349,7 +349,7 @@ class Topology:
             yield
 
     async def maintain(self) -> NoReturn:
-        """Remove queues that have expired, and try dead letters again, for ever."""
+        """Remove expired queues and retry dead letters, forever."""
         back_off = BackOff(MAINTENANCE_S, MAINTENANCE_FAILED_S_MAX)
         while True:
             soonest_ms, all_done = float("inf"), True

@@ -1,8 +1,8 @@
-"""Tracing: a copy of everything that is published and delivered in one vhost, for who looks on.
+"""Tracing: copies of everything published and delivered in one vhost.
 
 The rule: copies go to the exchange ``amq.rabbitmq.trace`` and nowhere else, and are never traced
-themselves. They are made only while tracing is on, which a restart ends, as in RabbitMQ; what
-cannot be stored of them is lost, for nobody waits for it.
+themselves. They are made only while tracing is on, which a restart ends, as in RabbitMQ; copies
+that cannot be stored are lost, because nobody waits for them.
 
 Source: ``rabbit_trace``, RabbitMQ 3.13.
 """
@@ -22,13 +22,13 @@ from arneb_amqp.wire.tables import Field, array, longstr, signedint, table
 from arneb_core.api.entry import HEADER_BYTES
 
 TRACE: Final = "amq.rabbitmq.trace"
-"""The exchange where copies go."""
+"""The exchange for copies."""
 
 _PROPERTIES: Final = tuple(each.name for each in fields(Properties))
 
 
 class Tracing:
-    """Copies what goes through one vhost."""
+    """Copies the messages of one vhost."""
 
     def __init__(self, vhost: str, notices: Notices, node: str) -> None:
         self._vhost = vhost
@@ -39,7 +39,7 @@ class Tracing:
         return f"<Tracing of {self._vhost!r}>"
 
     def published(self, tapped: Tapped, entries: Iterable[bytes], queues: Sequence[str]) -> None:
-        """Messages were published, and go to these queues."""
+        """Copy published messages that go to these queues."""
         routed = {"routed_queues": array([longstr(each) for each in queues])}
         admission = Admission()
         for entry in entries:
@@ -58,7 +58,7 @@ class Tracing:
         entries: Iterable[bytes],
         redelivered: Sequence[bool],
     ) -> None:
-        """Messages of a queue were delivered."""
+        """Copy delivered messages of a queue."""
         admission = Admission()
         for entry, again in zip(entries, redelivered, strict=True):
             headers = {"redelivered": signedint(again)} | self._seen(tapped, channel)
@@ -93,7 +93,7 @@ class Tracing:
 
 
 def _as_table(properties: Properties) -> dict[str, Field]:
-    """The properties that are there, as RabbitMQ writes them into a table."""
+    """Return the properties that are set, as RabbitMQ writes them into a table."""
     shown: dict[str, Field] = {}
     for name in _PROPERTIES:
         value: Any = getattr(properties, name)

@@ -1,9 +1,9 @@
-"""Delayed message exchanges: what those of one vhost keep, and where it goes when it is due.
+"""Delayed message exchanges: stores the delayed messages of one vhost and routes them when due.
 
-The rule: each of them has a topic of its own, which no queue and no Pulsar client sees, with
-one subscription that hands out what is due. A message is routed then, by the bindings of then, and
-one commit takes it out of that topic and puts it into the queues that get it; so it is never lost
-and never there twice. What no queue gets is gone, as in RabbitMQ.
+The rule: each exchange has a topic of its own, which no queue and no Pulsar client sees, with one
+subscription that delivers what is due. A message is routed when due, by the bindings of that
+moment, and one commit takes it out of the topic and puts it into its queues; so it is never lost
+and never duplicated. A message that no queue takes is dropped, as in RabbitMQ.
 """
 
 import logging
@@ -45,28 +45,27 @@ from arneb_core.api.windows import Window
 LOGGER: Final = logging.getLogger(__name__)
 
 SCHEME: Final = "amqp-delayed://"
-"""Not Pulsar's, so that no client comes upon these topics."""
+"""Not Pulsar's, so that no client finds these topics."""
 
 SUBSCRIPTION: Final = "routing"
 
 UNDER_WAY_MAX: Final = 4_096
-"""Messages that are due and on their way to their queues at the same time: a commit's worth,"""
+"""Due messages on their way to their queues at the same time: a commit's worth,"""
 
 UNDER_WAY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""and about so many bytes, by those that came due last."""
+"""and about this many bytes, judging by the most recent ones."""
 
 KINDS_MAX: Final = 1_024
-"""Kinds of messages of which the route is remembered; properties may differ from message to
-message."""
+"""Kinds of messages whose route is remembered; properties may differ from message to message."""
 
 TARGETS_MAX: Final = 100_000
-"""Queues in all those routes, after which they are forgotten too."""
+"""Queues in all remembered routes, at which they are forgotten, too."""
 
 
 class DueRoute:
-    """Where due messages of one kind go, and as what.
+    """Where due messages of one kind go, and how they are changed.
 
-    Invariant: ``_forwarding`` is what :meth:`at` said for ``_at_ms``.
+    Invariant: ``_forwarding`` is the result of :meth:`at` for ``_at_ms``.
     """
 
     __slots__ = (
@@ -103,11 +102,11 @@ class DueRoute:
 
     @property
     def expires(self) -> bool:
-        """The messages expire."""
+        """Whether the messages expire."""
         return self._expiration_ms is not None
 
     def at(self, now_ms: int) -> Forwarding | None:
-        """For messages that are forwarded now; None = to nowhere."""
+        """Return the forwarding of messages at ``now_ms``; None = to nowhere."""
         if now_ms != self._at_ms:
             self._at_ms = now_ms
             expires_ms = 0 if self._expiration_ms is None else now_ms + self._expiration_ms
@@ -119,7 +118,7 @@ class DueRoute:
 
 
 class DelayedExchange:
-    """What one exchange delays (it is the sink of the consumer on the exchange's topic)."""
+    """The delayed messages of one exchange (the sink of the consumer on its topic)."""
 
     def __init__(
         self,
@@ -140,7 +139,7 @@ class DelayedExchange:
         self._consumer: Consumer | None = None
         self._unrouted: list[Deliveries] = []
         self._routes: dict[MessageKind, DueRoute] = {}
-        """Of kinds whose properties have nothing to do with it, without those."""
+        """By kind; without the properties where they do not matter."""
         self._targets = 0
         self._generation = router.generation
 
@@ -148,30 +147,30 @@ class DelayedExchange:
         return f"<DelayedExchange of {self.exchange!r}, {len(self._unrouted)} runs to try again>"
 
     def begin(self) -> None:
-        """From now on what is due is routed."""
+        """Start routing due messages."""
         if self._consumer is None:
             spec = ConsumerSpec("delays", unlimited=True, by_time=True, windows=(self._window,))
             self._consumer = self.topic.subscriptions[SUBSCRIPTION].attach(spec, self)
 
-    # What the core calls (arneb_core.api.consumers.Sink)
+    # The core's calls (arneb_core.api.consumers.Sink)
 
     def deliver(self, run: Deliveries) -> None:
-        """These are due."""
+        """Route due messages."""
         mean_bytes = sum(map(len, run.entries)) // max(1, len(run.entries))
         self._window.limit = min(UNDER_WAY_MAX, max(1, UNDER_WAY_BYTES_MAX // max(1, mean_bytes)))
         self._route(run)
 
     def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
+        """Do nothing: nobody is told."""
 
     def closed_by_core(self, reason: str) -> None:
-        """The exchange was deleted, the broker stops, or something failed here. All that was due
-        and is not routed is the core's again, and comes again if there is a consumer again."""
+        """Forget what is not routed: the exchange was deleted, the broker stops, or something
+        failed here. The core has it again and delivers it to the next consumer."""
         self._consumer = None
         self._unrouted.clear()
 
     def retry(self) -> None:
-        """Be there again if something has failed, and try again what could not be committed."""
+        """Attach again after a failure, and retry what could not be committed."""
         if self._consumer is None:
             LOGGER.warning("delayed exchange %r continues after an error", self.exchange)
             self.begin()
@@ -182,7 +181,8 @@ class DelayedExchange:
                 return
 
     def _leave(self) -> None:
-        """A defect of ours: all that is not routed is the core's again, and comes again."""
+        """Detach after a defect of ours: the core has everything unrouted again, and redelivers
+        it."""
         if self._consumer is not None:
             self._consumer.detach()
         self.closed_by_core("failed")
@@ -226,13 +226,13 @@ class DelayedExchange:
                 )
                 self._unrouted.append(run)
 
-        # What is forwarded is one message an entry, as what a channel publishes.
+        # A forwarded entry is one message, as in a channel's publish.
         unit = Unit(appends, [(consumer, run.positions)], passes_over_gone=True, has_batches=False)
         if self._core.commit(unit, done):
             admission.over()
 
     def _form_of(self, entry: bytes, now_ms: int) -> DueForm | None:
-        """The form of ``entry``, if it has one and goes where the route alone says."""
+        """Return the form of ``entry``, if it has one and the route alone decides where it goes."""
         word, raw, _ = word_and_route_of(entry)
         known = self._routes.get((word, raw, b""))
         return None if known is None else form_of(entry, known.at(now_ms))
@@ -254,7 +254,7 @@ class DelayedExchange:
         return self._find(kind, is_plain=is_plain) if route is None else route
 
     def _find(self, kind: MessageKind, *, is_plain: bool) -> DueRoute:
-        """Work a route out, and remember it."""
+        """Find a route and remember it."""
         word, raw, raw_properties = kind
         properties = decode_properties(raw_properties)
         copies, kept = carbon_copies(properties)
@@ -295,11 +295,12 @@ class DelayedExchanges:
 
     @property
     def by_name(self) -> Mapping[str, DelayedExchange]:
-        """Every one of them by its name."""
+        """The delayed exchanges by name."""
         return self._exchanges
 
     def topic(self, exchange: str) -> Topic | None:
-        """Where messages that ``exchange`` keeps are appended; None when it went meanwhile."""
+        """Return the topic for messages that ``exchange`` delays; None when it was deleted
+        meanwhile."""
         delayed = self._exchanges.get(exchange)
         if delayed is None:
             return None
@@ -307,13 +308,13 @@ class DelayedExchanges:
         return delayed.topic
 
     async def make(self, exchange: Exchange, unit: Unit | None = None) -> DelayedExchange | None:
-        """Make what ``exchange`` needs to keep messages, together with ``unit``; None if it keeps
-        none, and then nothing was committed."""
+        """Make the topic of a delayed exchange, together with ``unit``; None if ``exchange`` is of
+        another type, and then nothing was committed."""
         if exchange.type != DELAYED_MESSAGE:
             return None
         name = self._topic_name(exchange.name)
         if exchange.name in self._exchanges:
-            # Of one that was deleted while the store took nothing. Nothing of that is to come.
+            # Left by one deleted while the store refused writes; its messages are dropped.
             with suppress(TopicNotFound):
                 await self._core.delete_topic(name, as_owner=True)
             del self._exchanges[exchange.name]
@@ -335,8 +336,8 @@ class DelayedExchanges:
         return made
 
     async def begin(self) -> None:
-        """All that was declared before is here: what is due may go. What an exchange kept that did
-        not outlive the broker is gone."""
+        """Start all exchanges once everything declared is loaded. Messages of exchanges that did
+        not survive the restart are deleted."""
         for name in list(self._core.topics):
             exchange = self._exchange_of(name)
             if exchange is not None and exchange not in self._exchanges:
@@ -345,8 +346,8 @@ class DelayedExchanges:
             delayed.begin()
 
     async def maintain(self) -> bool:
-        """Forget what exchanges kept that are gone, and try again what could not be committed.
-        False when something of it must be tried again: then what was kept is still here."""
+        """Delete the messages of deleted exchanges, and retry what could not be committed. False
+        when something must be retried: then the messages are still here."""
         all_done = True
         for name, delayed in list(self._exchanges.items()):
             if name in self._router.exchanges:

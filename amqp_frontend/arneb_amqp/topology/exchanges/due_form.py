@@ -1,7 +1,7 @@
-"""A due form: what kept messages have in common that differ in their delay and payload only.
+"""A due form: the common parts of delayed messages that differ only in delay and payload.
 
-The rule: a short cut and never a second opinion. It is made of a message whose way was worked out,
-and only where the route alone decides; whatever does not look the same is worked out anew.
+The rule: a short cut and never a second opinion. A form is made from a message that was routed the
+long way, and only where the route alone decides; anything that looks different is routed anew.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from arneb_core.api.entry import PRIORITY_OFFSET
 from arneb_core.api.topics import Topic
 
 BEHIND_TIMES: Final = 32
-"""Where an entry's header goes on behind the times of publishing, delivery and expiry."""
+"""The offset in an entry's header after the times of publishing, delivery and expiry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +27,18 @@ class DueForm:
     word: bytes
     """Priority and flags."""
     before: bytes
-    """From :data:`BEHIND_TIMES` up to the delay."""
+    """The entry from :data:`BEHIND_TIMES` to the delay."""
     behind: bytes
-    """From the delay to the payload."""
+    """The entry from the delay to the payload."""
     until: int
-    """Where the delay ends."""
+    """The end of the delay."""
     start: int
-    """Where the content begins."""
+    """The start of the content."""
     head: bytes
     topics: tuple[Topic, ...]
 
     def messages(self, entries: Sequence[bytes], start: int) -> list[bytes]:
-        """What becomes of those from ``start`` on, up to one that is not of this form."""
+        """Return the forwarded messages from ``start`` to the first of another form."""
         before, behind, until, word = self.before, self.behind, self.until, self.word
         head, content_at = self.head, self.start
         found: list[bytes] = []
@@ -54,8 +54,7 @@ class DueForm:
 
 
 def form_of(entry: bytes, way: Forwarding | None) -> DueForm | None:
-    """The form of ``entry``, which goes the ``way`` that its route alone says; None if it has
-    none."""
+    """Return the form of ``entry``, which goes the ``way`` of its route; None if it has none."""
     word, _, start = word_and_route_of(entry)
     end = header_end(entry, start)
     at = entry.find(DELAY_FIELD, start, end) + len(DELAY_FIELD)

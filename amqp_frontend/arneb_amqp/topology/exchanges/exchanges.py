@@ -1,7 +1,7 @@
-"""Exchanges and bindings of one vhost, and keeping the durable ones.
+"""The exchanges and bindings of one vhost, and the records of durable ones.
 
-The rule: the router checks and holds them; this module says what RabbitMQ forbids beyond
-that, and writes what must outlive the broker. Whoever calls holds the topology's lock.
+The rule: the router checks and holds them; this module adds what else RabbitMQ forbids, and stores
+what must outlive the broker. The caller holds the topology's lock.
 """
 
 from collections.abc import Generator, Iterable
@@ -58,13 +58,13 @@ class Exchanges:
         return f"<Exchanges of {self.vhost}, {len(self._router.exchanges)}>"
 
     def find(self, name: str) -> Exchange:
-        """The exchange of that name, for a passive declaration. Raises 403 and 404."""
+        """Return the exchange of that name, for a passive declaration. Raises 403 and 404."""
         refuse_default(name)
         return self._router.exchange(name)
 
     async def declare(self, wanted: Exchange) -> None:
-        """Make the exchange if it is not there; it is durable when this returns if it should
-        be. Raises RabbitMQ's errors for one that is different or wrong."""
+        """Make the exchange if it does not exist; if durable, it is stored when this returns.
+        Raises RabbitMQ's errors for one that differs or is invalid."""
         self._router.check_type(wanted.type)
         refuse_default(wanted.name)
         current = self._router.exchanges.get(wanted.name)
@@ -92,13 +92,13 @@ class Exchanges:
         self._events.exchange_created(self.vhost, wanted)
 
     def govern(self, exchanges: Iterable[Exchange]) -> None:
-        """Have the policies hold for these, as both are now."""
+        """Apply the current policies to these exchanges."""
         for each in exchanges:
             applied = self._queues.policies.for_exchange(each.name)
             self._router.give_alternate(each.name, applied.definition.get(ALTERNATE_EXCHANGE))
 
     async def delete(self, name: str, *, if_unused: bool) -> None:
-        """Remove the exchange with its bindings; one that is not there is removed already."""
+        """Remove the exchange with its bindings, if it exists."""
         refuse_default(name)
         words = exchange_in_words(name, self.vhost)
         if name.startswith(RESERVED_PREFIX):
@@ -124,7 +124,7 @@ class Exchanges:
         self._events.bound(self.vhost, binding)
 
     async def unbind(self, binding: Binding, owner: ConnectionId) -> None:
-        """Remove the binding; one that is not there is removed already."""
+        """Remove the binding, if it exists."""
         self._refuse_default_ends(binding)
         if binding not in self._router.bindings_from(binding.source):
             return
@@ -133,7 +133,7 @@ class Exchanges:
         await self._remove(binding_removal(self._router, binding), self._router.unbinding(binding))
 
     async def _check_ends(self, binding: Binding, owner: ConnectionId) -> bool:
-        """Whether both ends are durable. Raises 404 for a missing one, source first."""
+        """Return whether both ends are durable. Raises 404 for a missing one, source first."""
         source = self._router.exchange(binding.source)
         if binding.kind is DestinationKind.EXCHANGE:
             return source.durable and self._router.exchange(binding.destination).durable
@@ -161,5 +161,6 @@ class Exchanges:
 
 
 def _quoted(value: bool | str) -> str:
-    """RabbitMQ shows types as Erlang's atoms, with quotes of their own where those need some."""
+    """Quote a value as RabbitMQ does: types are Erlang atoms, with quotes of their own if
+    needed."""
     return f"'{render_value(value) if isinstance(value, bool) else render_atom(value)}'"

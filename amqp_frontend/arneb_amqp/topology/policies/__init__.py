@@ -1,1 +1,1 @@
-"""Policies: what operators say of queues and exchanges by their names, whoever declared them."""
+"""Policies: operators' settings for queues and exchanges by name, whoever declared them."""

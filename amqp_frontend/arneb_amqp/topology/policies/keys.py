@@ -1,7 +1,8 @@
-"""Policy keys: what may stand in the definition of a policy, and what wins where several say it.
+"""Policy keys: the keys of a policy's definition, and which setting wins where several apply.
 
-The rule: a key is one row of :data:`POLICY_KEYS`. A key that is known and means nothing here (those
-of clusters and of federation) has a row too, so that definitions from elsewhere come in whole.
+The rule: a key is one row of :data:`POLICY_KEYS`. Keys that are known but have no meaning here
+(those of clusters and of federation) have a row, too, so that foreign definitions can be imported
+whole.
 
 Sources: ``rabbit_policies``, the ``capabilities`` of the queue types and their
 ``args_policy_lookup``, RabbitMQ 3.13.
@@ -21,7 +22,7 @@ Check = Callable[[Any], bool]
 
 
 class Wins(Enum):
-    """What counts when a policy and the arguments of a queue say the same key."""
+    """What wins when a policy and a queue's arguments set the same key."""
 
     LEAST = "the lesser of both"
     ARGUMENT = "the argument"
@@ -30,28 +31,28 @@ class Wins(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyKey:
-    """One key."""
+    """One key of a definition."""
 
     name: str
     is_valid: Check
     words: str = ""
-    """What its value is, in RabbitMQ's words; none: its name."""
+    """RabbitMQ's words for its value; empty: its name."""
     unknown_to: frozenset[QueueType] = frozenset()
-    """A policy with this key leaves queues of these types alone, whatever else it says."""
+    """A policy with this key does not apply to queues of these types, whatever else it has."""
     by_operators: bool = False
-    """Operator policies may say it as well."""
+    """Whether operator policies may set it, too."""
     is_limit: bool = False
-    """Of what the policy and the operator's say the lesser counts; else the operator's."""
+    """Whether the lesser of the policy's and the operator's value counts; else the operator's."""
     option: str = ""
-    """The field of the queue's options that it sets; none = it has no meaning for queues here."""
+    """The field of the queue's options that it sets; empty = it has no meaning for queues here."""
     wins: Mapping[QueueType, Wins] = field(default_factory=dict)
-    """The types of queue for which it sets that, and what it means beside an argument."""
+    """The queue types to which it applies, and what wins over an argument."""
     read: Callable[[Any], object] = lambda value: value
-    """The option that the value asks for."""
+    """Returns the option for a value."""
 
 
 def whole(least: int, most: int | None = None) -> Check:
-    """A whole number inside these bounds."""
+    """Return a check for a whole number within these bounds."""
 
     def check(value: Any) -> bool:
         return type(value) is int and value >= least and (most is None or value <= most)
@@ -60,17 +61,17 @@ def whole(least: int, most: int | None = None) -> Check:
 
 
 def one_of(*allowed: Any) -> Check:
-    """One of these; a truth value is no number."""
+    """Return a check for one of these values; a truth value is not a number."""
     return lambda value: type(value) is not bool and value in allowed
 
 
 def text(value: Any) -> bool:
-    """A text."""
+    """Whether the value is text."""
     return isinstance(value, str)
 
 
 def anything(_: Any) -> bool:
-    """Nobody looks at it."""
+    """Accept any value."""
     return True
 
 
@@ -112,7 +113,7 @@ ROWS: Final = (
         by_operators=True, is_limit=True, option="bytes_max",
         wins={**_LEAST, **_POLICY},
     ),
-    # Where and how messages are kept the log decides for itself.
+    # The log decides for itself where and how messages are stored.
     PolicyKey(
         "max-in-memory-length", whole(0), "maximum memory in bytes", _NOT_QUORUM,
         by_operators=True, is_limit=True,
@@ -140,7 +141,7 @@ ROWS: Final = (
         "dead-letter-routing-key", text, "dead letter routing key", _STREAM,
         option="dead_letter_routing_key", wins=_ARGUMENT,
     ),
-    # Dead letters are never lost here, whichever strategy is asked for.
+    # Dead letters are never lost here, whatever the strategy.
     PolicyKey(
         "dead-letter-strategy", one_of("at-most-once", "at-least-once"), "dead letter strategy",
         _NOT_QUORUM,
@@ -176,19 +177,19 @@ ROWS: Final = (
             ("queue-master-locator", text, False),
         )
     ),
-    # Of exchanges; a policy for everything may say it.
+    # For exchanges; a policy for everything may have it.
     PolicyKey("alternate-exchange", text, "alternate exchange name"),
     PolicyKey("federation-upstream", text),
     PolicyKey("federation-upstream-set", text),
     PolicyKey("federation-upstream-pattern", text),
 )  # fmt: skip
-"""Every key that RabbitMQ and the plugins that come with it know."""
+"""Every key of RabbitMQ and the plugins that come with it."""
 
 POLICY_KEYS: Final[Mapping[str, PolicyKey]] = {row.name: row for row in ROWS}
 
 
 def merged(definition: Mapping[str, Any], by_operator: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a policy and an operator's come to, for what both of them match."""
+    """Return the combined definition of a policy and an operator policy."""
     both = {**definition, **by_operator}
     for name in definition.keys() & by_operator.keys():
         row = POLICY_KEYS.get(name)
@@ -198,6 +199,7 @@ def merged(definition: Mapping[str, Any], by_operator: Mapping[str, Any]) -> Map
 
 
 def is_for(definition: Mapping[str, Any], kind: QueueType) -> bool:
-    """Queues of that type know every key of it; else it leaves them alone."""
+    """Whether queues of that type know every key of the definition; else it does not apply to
+    them."""
     rows = (POLICY_KEYS.get(name) for name in definition)
     return all(row is None or kind not in row.unknown_to for row in rows)

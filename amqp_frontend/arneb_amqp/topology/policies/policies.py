@@ -1,8 +1,7 @@
-"""The policies of one vhost, and which of them holds for what.
+"""The policies of one vhost, and which of them applies to what.
 
-The rule: of the policies that match a name and a type the one of the highest priority holds, and no
-other; beside it, chosen likewise, one of the operators'. Pure: what follows for queues and
-exchanges is theirs to do.
+The rule: of the policies that match a name and a type, only the one with the highest priority
+applies, and likewise one operator policy. Pure: queues and exchanges act on the result.
 
 Source: ``rabbit_policy``, RabbitMQ 3.13.
 """
@@ -22,25 +21,25 @@ QUEUES: Final = "queues"
 EXCHANGES: Final = "exchanges"
 
 APPLY_TO: Final = (ALL, QUEUES, EXCHANGES, *(each.in_policies for each in QueueType))
-"""What a policy may apply to."""
+"""The targets of a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What holds for one queue or exchange."""
+    """The policies that apply to one queue or exchange."""
 
     policy: str | None = None
     """The name of the policy."""
     operator_policy: str | None = None
     definition: Mapping[str, Any] = field(default_factory=dict)
-    """What both come to."""
+    """The combined definition of both."""
 
 
 NO_POLICY: Final = Applied()
 
 
 class Policies:
-    """The policies of one vhost as they are now. They never change: others take their place."""
+    """The current policies of one vhost. Immutable: replaced as a whole."""
 
     def __init__(self, policies: Iterable[Policy], by_operators: Iterable[Policy] = ()) -> None:
         self._policies = _in_order(policies)
@@ -52,19 +51,19 @@ class Policies:
 
     @classmethod
     def of(cls, tables: Tables, vhost: str) -> Self:
-        """Those that the access catalogue has for that vhost."""
+        """Return the policies of a vhost in the access catalogue."""
         both = tables.rows(Policy), tables.rows(OperatorPolicy)
         return cls(*([each for each in rows if each.vhost == vhost] for rows in both))
 
     def for_queue(self, name: str, kind: QueueType) -> Applied:
-        """What holds for that queue."""
+        """Return what applies to that queue."""
         if not self._policies and not self._by_operators:
             return NO_POLICY
         targets = (ALL, QUEUES, kind.in_policies)
         return self._found(lambda each: each.is_at(name, targets) and is_for(each.says, kind))
 
     def for_exchange(self, name: str) -> Applied:
-        """What holds for that exchange."""
+        """Return what applies to that exchange."""
         if not self._policies and not self._by_operators:
             return NO_POLICY
         return self._found(lambda each: each.is_at(name, (ALL, EXCHANGES)))
@@ -78,14 +77,14 @@ class Policies:
             definition = merged(
                 policy.says if policy else {}, by_operator.says if by_operator else {}
             )
-            # One value for all that they hold for: there may be many.
+            # One value for all that it applies to: they may be many.
             applied = self._applied[key] = Applied(*key, definition)
         return applied
 
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A policy, ready to be tried."""
+    """A policy, ready to be matched."""
 
     name: str
     apply_to: str
@@ -101,7 +100,8 @@ def _name_of(tried: _Tried | None) -> str | None:
 
 
 def _in_order(policies: Iterable[Policy]) -> list[_Tried]:
-    """As they are tried; of equal priority in the order of their names, where RabbitMQ has none."""
+    """Return the policies in order of matching; those of equal priority by name, where RabbitMQ's
+    order is undefined."""
     return [
         _Tried(each.name, each.apply_to, each.definition, _search(each.pattern))
         for each in sorted(policies, key=lambda each: (-each.priority, each.name))
@@ -109,5 +109,5 @@ def _in_order(policies: Iterable[Policy]) -> list[_Tried]:
 
 
 def _search(pattern: str) -> Callable[[str], bool]:
-    """An empty one is found everywhere, unlike that of a permission."""
+    """Return the matcher of a pattern; an empty one matches everything, unlike a permission's."""
     return compiled(pattern) if pattern else lambda name: True

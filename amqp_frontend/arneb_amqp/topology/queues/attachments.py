@@ -1,9 +1,8 @@
-"""Attachments: the consumers of queues, with what AMQP adds to the core's idea of one.
+"""Attachments: the consumers of queues, with AMQP's additions to the core's consumers.
 
-The rule: a consumer that AMQP has cancelled stays attached in the core for as long as the
-client owes answers for its deliveries, because ``basic.cancel`` gives nothing back; and
-``basic.get`` is served through a consumer that is never assigned anything. Neither is
-counted as a consumer of the queue.
+The rule: a consumer cancelled by AMQP stays attached in the core while the client owes answers for
+its deliveries, because ``basic.cancel`` requeues nothing; and ``basic.get`` uses a consumer that is
+never assigned anything. Neither is counted as a consumer of the queue.
 """
 
 from collections.abc import Iterable
@@ -41,8 +40,8 @@ from arneb_core.api.windows import Window
 GETTER_NAME: Final = "basic.get"
 
 TURN_ENTRIES: Final = 1
-"""RabbitMQ deals messages out like cards, one to each consumer in turn, and people rely on it to
-share work evenly. A lone consumer gets whole runs all the same."""
+"""Entries per turn of a consumer. RabbitMQ deals messages out one to each consumer in turn, and
+applications rely on it to share work evenly. A lone consumer still gets whole runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,18 +52,18 @@ class Attachment:
     consumer: Consumer
     exclusive: bool = False
     counted: bool = True
-    """It is a consumer in AMQP's eyes; False for getters and after ``basic.cancel``."""
+    """Whether AMQP counts it as a consumer; False for getters and after ``basic.cancel``."""
     stream_filter: StreamFilter | None = None
-    """What it sees, if the queue is a stream."""
+    """Its filter, if the queue is a stream."""
 
     def touched_by_leaving(self) -> Footprint | None:
-        """What may change when it leaves."""
+        """Return what may change when it leaves."""
         queue = self.queue
         return None if queue.auto_delete else of_queue(queue.vhost, queue.name)
 
 
 class Attachments:
-    """Attaches and detaches the consumers of one vhost. Whoever calls holds the lock."""
+    """Attaches and detaches the consumers of one vhost. The caller holds the topology's lock."""
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
@@ -73,7 +72,7 @@ class Attachments:
         return f"<Attachments to {self._queues!r}>"
 
     async def attach(self, wanted: Consumption, owner: ConnectionId, sink: Sink) -> Attachment:
-        """Begin to consume. Raises RabbitMQ's errors."""
+        """Attach a consumer. Raises RabbitMQ's errors."""
         queue = await self._queues.access(wanted.queue, owner)
         queue.used()
         check_consumer_arguments(wanted.arguments, str(queue), queue.type)
@@ -81,7 +80,7 @@ class Attachments:
             return await self._attach_to_stream(queue, wanted, sink)
         _check_global_window(queue, wanted)
         single = queue.options.single_active_consumer
-        # RabbitMQ's quorum queues take no notice of it.
+        # RabbitMQ's quorum queues ignore it.
         exclusive = wanted.exclusive and queue.type is not QueueType.QUORUM
         alone = not queue.consumer_count and not single
         if queue.exclusively_consumed or (exclusive and not alone):
@@ -125,7 +124,7 @@ class Attachments:
     async def attach_getter(
         self, name: str, owner: ConnectionId, sink: Sink, *, no_ack: bool
     ) -> Attachment:
-        """A consumer to pull single messages with. Raises RabbitMQ's errors."""
+        """Attach a consumer that pulls single messages. Raises RabbitMQ's errors."""
         queue = await self._queues.access(name, owner)
         queue.used()
         if queue.type is QueueType.STREAM:
@@ -149,8 +148,8 @@ class Attachments:
         return attachment
 
     async def cancel(self, attachment: Attachment) -> bool:
-        """Stop deliveries and let the rest be answered; True when nothing was left to answer,
-        so that the attachment has ended. May delete an auto-delete queue."""
+        """Stop deliveries and let the rest be answered; True if nothing was left to answer and the
+        attachment has ended. May delete an auto-delete queue."""
         if not attachment.consumer.in_flight:
             await self.detach(attachment)
             return True
@@ -160,9 +159,9 @@ class Attachments:
         return False
 
     async def detach(self, attachment: Attachment) -> None:
-        """Leave; what is in flight goes back. May delete an auto-delete queue.
+        """Detach and requeue what is in flight. May delete an auto-delete queue.
 
-        A quorum queue counts that, so that a message that kills its consumers comes to its
+        A quorum queue counts the requeue, so a message that kills its consumers reaches its
         delivery limit.
         """
         if attachment.queue.type is QueueType.QUORUM:
@@ -184,8 +183,8 @@ class Attachments:
 
 
 async def give_back(leaving: Iterable[Attachment | None]) -> None:
-    """What is in flight at those that leave goes back in turns, if it is very much. That is for
-    before the topology's lock is taken; :meth:`Attachments.detach` comes then."""
+    """Requeue what leaving consumers have in flight, in turns if it is much. Called before the
+    topology's lock is taken; :meth:`Attachments.detach` follows."""
     for attachment in leaving:
         if attachment is not None:
             is_quorum = attachment.queue.type is QueueType.QUORUM
@@ -193,8 +192,8 @@ async def give_back(leaving: Iterable[Attachment | None]) -> None:
 
 
 def _windows(queue: Queue, wanted: Consumption) -> tuple[Window, ...]:
-    """What bounds the consumer: its own window and, except in quorum queues, its channel's. Who
-    does not acknowledge has none of its own."""
+    """Return the consumer's windows: its own and, except in quorum queues, its channel's. A
+    consumer that does not acknowledge has none of its own."""
     own, of_channel = wanted.windows
     if queue.type is QueueType.QUORUM:
         return () if wanted.no_ack else (own,)

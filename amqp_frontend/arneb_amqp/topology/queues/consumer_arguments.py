@@ -1,6 +1,6 @@
-"""Consumer arguments: what ``basic.consume`` may ask for, and where in a stream it begins.
+"""Consumer arguments: the arguments of ``basic.consume``, including a stream's starting point.
 
-The rule: read once, checked as RabbitMQ checks them, errors in its words.
+The rule: they are read once and checked as RabbitMQ checks them, with its error texts.
 
 Sources: ``rabbit_amqqueue``, ``rabbit_stream_queue`` and the ``consumer_arguments`` of each type of
 queue, RabbitMQ 3.13; texts as 3.10.8 was seen to send them.
@@ -27,8 +27,8 @@ CONSUMER_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
     QueueType.QUORUM: (CONSUMER_PRIORITY,),
     QueueType.STREAM: (STREAM_OFFSET,),
 }
-"""What a consumer may ask of each type alone. Arguments that no type knows are passed over, and so
-are those of a stream's filter by the others: they are in RabbitMQ's list of none."""
+"""The consumer arguments of each queue type. Arguments that no type knows are ignored, and so are a
+stream filter's by the other types: they are in none of RabbitMQ's lists."""
 
 _CHECKS: Final = {CONSUMER_PRIORITY: integer, "x-cancel-on-ha-failover": boolean}
 
@@ -52,7 +52,7 @@ class StartsAt:
 
 
 def check_consumer_arguments(arguments: Table, queue: str, kind: QueueType) -> None:
-    """Raise RabbitMQ's 406 for an argument that is wrong, or is for consumers of other queues."""
+    """Raise RabbitMQ's 406 for an argument that is invalid, or belongs to other queue types."""
     known = CONSUMER_ARGUMENTS[kind]
     for names in CONSUMER_ARGUMENTS.values():
         for name in names:
@@ -64,14 +64,14 @@ def check_consumer_arguments(arguments: Table, queue: str, kind: QueueType) -> N
 
 
 def consumer_priority(arguments: Table) -> int:
-    """``x-priority`` of a consumer, 0 when it has none. Higher goes first."""
+    """Return ``x-priority`` of a consumer, 0 when it has none. Higher goes first."""
     field = arguments.get(CONSUMER_PRIORITY)
     return field.value if field is not None and isinstance(field.value, int) else 0
 
 
 def start_of(arguments: Table, queue: str, now_ms: int) -> StartsAt:
-    """Where ``x-stream-offset`` says; at the next message without it. Raises RabbitMQ's 406, and
-    its 541 for what it cannot make sense of at all."""
+    """Return the start that ``x-stream-offset`` names; without it, the next message. Raises
+    RabbitMQ's 406, and its 541 for values of no known form."""
     field = arguments.get(STREAM_OFFSET)
     if field is None:
         return StartsAt(Start.NEXT)
@@ -88,7 +88,7 @@ def start_of(arguments: Table, queue: str, now_ms: int) -> StartsAt:
 
 
 def filter_of(arguments: Table, queue: str) -> frozenset[str] | None:
-    """The values of ``x-stream-filter``; None when it is not there."""
+    """Return the values of ``x-stream-filter``; None when absent."""
     field = arguments.get(FILTER)
     if field is None:
         return None
@@ -102,7 +102,7 @@ def filter_of(arguments: Table, queue: str) -> frozenset[str] | None:
 
 
 def matches_unfiltered(arguments: Table) -> bool:
-    """Whether messages without a filter value are wanted too."""
+    """Whether messages without a filter value are wanted, too."""
     return lookup_bool(arguments, MATCH_UNFILTERED)
 
 

@@ -1,6 +1,6 @@
-"""A declaration: what a client asks for with ``queue.declare``, and what may never be asked for.
+"""A declaration: the content of ``queue.declare``, and its absolute checks.
 
-The rule: values, and checks that need no queue to compare with.
+The rule: values, and checks that need no existing queue.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ ConnectionId = NewType("ConnectionId", int)
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What ``queue.declare`` asks for. An exclusive queue is never durable, as in RabbitMQ 3."""
+    """The content of ``queue.declare``. An exclusive queue is never durable, as in RabbitMQ 3."""
 
     owner: ConnectionId
     name: str
@@ -33,11 +33,11 @@ class Declaration:
     auto_delete: bool = False
     arguments: Table = field(default_factory=dict)
     name_given: bool = False
-    """The broker has given it its name."""
+    """Whether the broker generated the name."""
 
     def of_type(self, default: str) -> "Declaration":
-        """The same with the queue type that a vhost has for those that name none; empty: none. What
-        cannot be of that type is a classic queue."""
+        """Return it with the vhost's default queue type if it names none; empty: no default. What
+        cannot be of that type becomes a classic queue."""
         if not default or QUEUE_TYPE in self.arguments:
             return self
         if not self.durable or self.exclusive or self.auto_delete:
@@ -45,8 +45,8 @@ class Declaration:
         return replace(self, arguments={**self.arguments, QUEUE_TYPE: longstr(default)})
 
     def named(self, new_name: Callable[[], str]) -> "Declaration":
-        """The same with a name, if it has none. Raises RabbitMQ's errors for one that it may not
-        have, and for a queue that must have one."""
+        """Return it with a generated name if it has none. Raises RabbitMQ's errors for a forbidden
+        name, and for a queue type that needs a name."""
         if self.name_given:
             return self
         refuse_reserved("queue", self.name)
@@ -56,7 +56,7 @@ class Declaration:
         return replace(self, name=f"amq.gen-{new_name()}", name_given=True)
 
     def _check_may_be_unnamed(self) -> None:
-        """Raise RabbitMQ's 406 for a queue to which the server cannot give a name."""
+        """Raise RabbitMQ's 406 for a queue type that cannot be server-named."""
         asked = self.arguments.get(QUEUE_TYPE)
         for kind in (QueueType.QUORUM, QueueType.STREAM):
             if asked is not None and asked.value == kind.value.encode():
@@ -65,8 +65,8 @@ class Declaration:
                 )
 
     def check(self, queue: str) -> None:
-        """Raise RabbitMQ's 406 for arguments that are wrong, and for what it demands of quorum
-        queues and streams; ``queue`` as in error texts."""
+        """Raise RabbitMQ's 406 for invalid arguments, and for properties that quorum queues and
+        streams forbid; ``queue`` as in error texts."""
         check_queue_arguments(self.arguments, queue)
         kind = queue_type(self.arguments)
         if HISTORY in self.arguments and (kind is QueueType.STREAM or not self.durable):

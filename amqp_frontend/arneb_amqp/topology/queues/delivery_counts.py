@@ -1,8 +1,8 @@
-"""Counting: the header in which a quorum queue says how often a message was given back.
+"""Delivery counts: the header in which a quorum queue counts a message's returns.
 
-The rule: entries stay as they are; what is sent is a copy with one header more. RabbitMQ sends
-the header with every ``basic.get-ok``, and with a delivery once there is something to count.
-Messages of other origins than AMQP are sent as they are.
+The rule: entries stay unchanged; a copy with one more header is sent. RabbitMQ sends the header
+with every ``basic.get-ok``, and with a delivery once there is something to count. Messages of other
+origins than AMQP are sent unchanged.
 
 Source: RabbitMQ's documentation of quorum queues, and what 3.10.8 was seen to send.
 """
@@ -44,7 +44,7 @@ class CountingSink:
 
 
 def counted(run: Deliveries, *, always: bool = False) -> Deliveries:
-    """``run`` with the header on what has a count, or, ``always``, on everything."""
+    """Return ``run`` with the header on entries that have a count, or, ``always``, on all."""
     counts = run.redelivery_counts or {}
     entries = [
         with_count(entry, counts.get(position, 0)) if always or position in counts else entry
@@ -54,7 +54,7 @@ def counted(run: Deliveries, *, always: bool = False) -> Deliveries:
 
 
 def with_count(entry: bytes, count: int) -> bytes:
-    """``entry`` as it is sent after having come back ``count`` times."""
+    """Return ``entry`` as it is sent after ``count`` returns."""
     if entry[1] != Origin.AMQP:
         return entry
     start = content_start(entry)

@@ -1,6 +1,6 @@
-"""Effective options: what a queue's arguments and its policy come to.
+"""Effective options: a queue's arguments and policy combined.
 
-The rule: which of the two wins, or whether the lesser counts, is in the row of the policy's key.
+The rule: the row of the policy's key says which of the two wins, or whether the lesser counts.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from arneb_amqp.topology.queues.options import QueueOptions, asked_for, queue_ty
 from arneb_amqp.wire.tables import Table
 
 NOTHING_ASKED: Final = QueueOptions()
-"""One value for all queues of which nothing is asked: most there are."""
+"""One value for all queues without options, which most are."""
 
 
 def effective_options(arguments: Table, definition: Mapping[str, Any]) -> QueueOptions:
-    """What valid ``arguments`` and the ``definition`` of the policy that holds ask for together."""
+    """Return the options of valid ``arguments`` and the ``definition`` of the applied policy."""
     if not (arguments or definition):
         return NOTHING_ASKED
     asked, kind = asked_for(arguments), queue_type(arguments)

@@ -1,7 +1,7 @@
-"""Enforcing: the options of queues are made to hold.
+"""Enforcing: applies the options of queues.
 
-The rule: what the core can keep by itself it is told, and told again only when it is something
-else; options may change at any time, in any direction. What is on its way meanwhile stays counted.
+The rule: the core is told what it can enforce by itself, again only when that changes; options may
+change at any time, in any direction. Messages on their way meanwhile stay counted.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,24 +17,24 @@ from arneb_core.api.core import Core
 
 @dataclass(slots=True, eq=False)
 class Enforcing:
-    """Has the options of one vhost's queues hold."""
+    """Applies the options of one vhost's queues."""
 
     _core: Core
     _router: Router
     _destinations: Destinations
     refusing: dict[str, Overflow]
-    """The queues that refuse a publish when they are full."""
+    """The queues that refuse publishes when full."""
     attended: dict[str, Queue] = field(default_factory=dict)
-    """Those that :mod:`.maintenance` has something to do for: they expire, or have dead letters
-    that it may have to try again."""
+    """Queues with work for :mod:`.maintenance`: they expire, or have dead letters that may have to
+    be retried."""
 
     def __repr__(self) -> str:
         attended = len(self.attended)
         return f"<Enforcing, {len(self.refusing)} queues may refuse, {attended} attended>"
 
     def enforce(self, queue: Queue, *, anew: bool = False) -> None:
-        """Have the options of ``queue`` hold from now on. ``anew``: the core was told nothing of
-        them yet."""
+        """Apply the options of ``queue`` from now on. ``anew``: the core has not been told of them
+        yet."""
         options = queue.options
         target = None if options.type is QueueType.STREAM else self._dead_letters(queue)
         if options.expires_ms is not None or queue.dead_lettering is not None:
@@ -53,12 +53,13 @@ class Enforcing:
         self._refuse(queue, target)
 
     def forget(self, queue: Queue) -> None:
-        """It is deleted."""
+        """Forget a deleted queue."""
         self.refusing.pop(queue.name, None)
         self.attended.pop(queue.name, None)
 
     def _dead_letters(self, queue: Queue) -> DeadLettering | None:
-        """Who gets the dead letters. Once there it stays, for it counts what is on its way."""
+        """Return the handler of dead letters. Once made it stays, because it counts messages on
+        their way."""
         options = queue.options
         if options.dead_letter_exchange is None:
             return None
@@ -86,7 +87,7 @@ class Enforcing:
 
 
 async def keep(queue: Queue) -> None:
-    """Have a stream's log keep what its options say. Raises :class:`.CommitFailed`."""
+    """Apply a stream's retention to its log. Raises :class:`.CommitFailed`."""
     settings = queue.options.topic_settings(durable=queue.durable, exclusive=False)
     await queue.topic.retain(
         settings.retention_ms, settings.retention_bytes, settings.ledger_bytes_max

@@ -1,8 +1,8 @@
-"""Maintenance: what the queues of a vhost need from time to time.
+"""Maintenance: periodic work for the queues of a vhost.
 
-The rule: whoever calls holds the topology's lock. What cannot be done for one queue is tried again
-the next time, and keeps nothing else from being done. Only queues that need something are looked
-at: a broker with 50,000 others is not kept busy by doing nothing for them.
+The rule: the caller holds the topology's lock. What fails for one queue is retried the next time
+and does not hold up the rest. Only queues that need something are visited: a broker with 50,000
+others is not kept busy doing nothing for them.
 """
 
 import logging
@@ -17,14 +17,14 @@ from arneb_amqp.topology.queues.queues import Queues
 from arneb_core.api.errors import CoreError, TopicBusy
 
 QUEUES_PER_TURN: Final = 2_000
-"""Looked at before others have their turn: some 2 ms."""
+"""Queues visited in one turn: some 2 ms."""
 
 LOGGER: Final = logging.getLogger(__name__)
 
 
 async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
-    """Remove queues that nobody has used for as long as they said; ms until the next may have to
-    go, and whether all could be removed that had to be."""
+    """Remove queues unused for their expiry; return the ms until the next expiry, and whether all
+    due removals succeeded."""
     soonest_ms, all_done = float("inf"), True
     for number, queue in enumerate(list(queues.attended.values()), 1):
         if number % QUEUES_PER_TURN == 0:
@@ -43,7 +43,7 @@ async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
 
 
 async def retry_dead_letters(queues: Queues) -> None:
-    """Try again what could not be committed."""
+    """Retry dead letters that could not be committed."""
     for number, queue in enumerate(list(queues.attended.values()), 1):
         if number % QUEUES_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
@@ -52,16 +52,17 @@ async def retry_dead_letters(queues: Queues) -> None:
 
 
 def _is_consumed(queue: Queue) -> bool:
-    """Somebody consumes; who polled, or has only answers left to give, does not."""
+    """Whether the queue has a consumer, other than getters and cancelled consumers with answers
+    due."""
     subscription = queue.topic.subscriptions.get(SUBSCRIPTION)
     there = () if subscription is None else subscription.consumers
     return any(each not in queue.unseen for each in there)
 
 
 async def _deleted(queues: Queues, queue: Queue) -> bool:
-    """Remove a queue that has expired; False when the core could not, which is logged."""
+    """Remove an expired queue; False when the core could not, which is logged."""
     try:
-        with suppress(TopicBusy):  # somebody came to it meanwhile
+        with suppress(TopicBusy):  # a consumer came meanwhile
             await queues.delete(queue, only_if=lambda _: not _is_consumed(queue))
     except CoreError as error:
         LOGGER.warning("cannot delete expired %s, will retry: %s", queue, error)

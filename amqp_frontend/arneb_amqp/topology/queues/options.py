@@ -1,8 +1,8 @@
-"""Queue options: what the arguments of ``queue.declare`` ask for, read once.
+"""Queue options: the arguments of ``queue.declare``, read once.
 
-The rule: an argument is one row of :data:`ARGUMENTS`, and what it asks for is one field of
-:class:`QueueOptions`. The arguments themselves are kept with the queue as they came, because a
-later declaration is compared with them, in what RabbitMQ compares.
+The rule: an argument is one row of :data:`ARGUMENTS`, and sets one field of :class:`QueueOptions`.
+The arguments themselves are kept with the queue as received, because later declarations are
+compared with them, in the arguments that RabbitMQ compares.
 
 Sources: ``rabbit_amqqueue:check_declare_arguments``, and the ``capabilities`` of
 ``rabbit_classic_queue``, ``rabbit_quorum_queue`` and ``rabbit_stream_queue``, RabbitMQ 3.13.
@@ -37,13 +37,13 @@ STREAM_FILTER_SIZE: Final = "x-stream-filter-size-bytes"
 HISTORY: Final = "x-history"
 
 EXPIRY_MS_MAX: Final = 315_360_000_000
-"""Ten years, RabbitMQ's bound for times to live."""
+"""Ten years: RabbitMQ's bound for times to live."""
 PRIORITY_MAX: Final = 255
 SEGMENT_BYTES_MAX: Final = 3_000_000_000
 """RabbitMQ's bound for one segment of a stream."""
 
 OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
-"""The properties of topics of exclusive queues, and of those where answers for one channel go."""
+"""The properties of topics of exclusive queues and of direct-reply queues."""
 
 _SETTINGS: Final = {
     (durable, exclusive): TopicSettings(
@@ -52,16 +52,16 @@ _SETTINGS: Final = {
     for durable in (False, True)
     for exclusive in (False, True)
 }
-"""Of the topics of all queues but streams, by whether they are durable and of one connection."""
+"""Settings of the topics of all queues except streams, by durability and exclusivity."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """What a queue was declared with; None = not asked for."""
+    """The options of a queue; None = not set."""
 
     type: QueueType = QueueType.CLASSIC
     expires_ms: int | None = None
-    """The queue goes when nobody has used it for so long."""
+    """The queue is deleted when unused for this long."""
     message_ttl_ms: int | None = None
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
@@ -72,26 +72,26 @@ class QueueOptions:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
-    """How long deliveries may wait for their acknowledgements; 0 = for ever."""
+    """The acknowledgement timeout; 0 = never."""
     max_age_ms: int | None = None
     segment_bytes_max: int = 0
     has_history: bool = False
-    """What becomes of its messages is recorded."""
+    """Whether the fate of its messages is recorded."""
 
     @classmethod
     def parse(cls, arguments: Table) -> Self:
-        """What valid ``arguments`` ask for."""
+        """Return the options that valid ``arguments`` set."""
         return cls(**asked_for(arguments))
 
     @property
     def refuses(self) -> bool:
-        """A publish that is too much is refused."""
+        """Whether publishes are refused when the queue is full."""
         bounded = self.messages_max is not None or self.bytes_max is not None
         return bounded and self.overflow is not OverflowPolicy.DROP_HEAD
 
     @property
     def limits(self) -> Limits:
-        """What the core is to do by itself."""
+        """The limits that the core enforces by itself."""
         drops = self.overflow is OverflowPolicy.DROP_HEAD
         return Limits(
             message_ttl_ms=self.message_ttl_ms,
@@ -102,7 +102,7 @@ class QueueOptions:
         )
 
     def topic_settings(self, *, durable: bool, exclusive: bool) -> TopicSettings:
-        """How the queue's topic is made."""
+        """Return the settings of the queue's topic."""
         if self.type is QueueType.STREAM:
             return TopicSettings(
                 retention_ms=WITHOUT_END if self.max_age_ms is None else self.max_age_ms,
@@ -147,7 +147,7 @@ def age_ms(asked: Field) -> int | None:
 
 
 def anything(_: Field, __: Table) -> str | None:
-    """RabbitMQ looks at the value of this one nowhere."""
+    """Accept any value: RabbitMQ never reads this one."""
     return None
 
 
@@ -203,24 +203,24 @@ def _filter_size(field: Field, _: Table) -> str | None:
     if not field.is_integer or not 16 <= whole(field) <= 255:
         raise precondition_failed(
             f"Invalid value for  {STREAM_FILTER_SIZE}"
-        )  # two blanks, as there
+        )  # two blanks, as in RabbitMQ
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument: what is checked, which types of queue take it, and what it asks for."""
+    """One argument: its check, its queue types and the option it sets."""
 
     name: str
     check: Check
     compared: Mapping[QueueType, int] = field(default_factory=dict)
-    """Its place in RabbitMQ's list of the arguments of each type, in whose order declarations are
-    compared. What is in the lists of other types only is refused."""
+    """Its position in RabbitMQ's argument list of each type, the order in which declarations are
+    compared. Arguments that only other types list are refused."""
     also: tuple[QueueType, ...] = ()
-    """Types that take it though it came after RabbitMQ's list of them was made and never got into
-    it, or never will be: the first declaration counts, and a later one is not compared."""
+    """Types that accept it though it is not in RabbitMQ's list of them: the first declaration
+    counts, and later ones are not compared."""
     option: str = ""
-    """The field of :class:`QueueOptions` that it sets; none = it has no meaning here."""
+    """The field of :class:`QueueOptions` that it sets; empty = it has no meaning here."""
     read: Callable[[Field], object] = number
 
 
@@ -240,7 +240,7 @@ ARGUMENTS: Final = (
         "x-dead-letter-routing-key", _dead_letter_routing_key, _at(classic=4, quorum=2),
         option="dead_letter_routing_key", read=text,
     ),
-    # Dead letters are never lost here, whichever strategy is asked for.
+    # Dead letters are never lost here, whatever the strategy.
     Argument(
         "x-dead-letter-strategy",
         one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy"), _at(quorum=3),
@@ -249,7 +249,7 @@ ARGUMENTS: Final = (
     Argument(
         "x-max-length-bytes", not_negative, _at(classic=6, quorum=6, stream=1), option="bytes_max"
     ),
-    # Where and how messages are kept the log decides for itself.
+    # The log decides for itself where and how messages are stored.
     Argument("x-max-in-memory-length", not_negative, _at(quorum=7)),
     Argument("x-max-in-memory-bytes", not_negative, _at(quorum=8)),
     Argument("x-max-priority", _priority, _at(classic=7), option="priority_max"),
@@ -292,19 +292,19 @@ ARGUMENTS: Final = (
         _at(quorum=15, stream=6),
     ),
     Argument("x-queue-master-locator", anything, _at(classic=13)),
-    # Arneb's own: what becomes of each message is recorded.
+    # Arneb's own: the fate of each message is recorded.
     Argument(
         HISTORY, boolean, also=(QueueType.CLASSIC, QueueType.QUORUM), option="has_history",
         read=is_true,
     ),
 )  # fmt: skip
-"""Every argument that RabbitMQ knows, in the order in which it looks at them, and ours."""
+"""Every argument of RabbitMQ, in its order of checks, and ours."""
 
 _CHECKS: Final = {row.name: row.check for row in ARGUMENTS}
 
 
 def asked_for(arguments: Table) -> dict[str, Any]:
-    """What valid ``arguments`` ask for: fields of :class:`QueueOptions` by name."""
+    """Return the options that valid ``arguments`` set: fields of :class:`QueueOptions` by name."""
     options: dict[str, Any] = {}
     for row in ARGUMENTS:
         asked = arguments.get(row.name) if row.option else None
@@ -315,21 +315,21 @@ def asked_for(arguments: Table) -> dict[str, Any]:
 
 
 def queue_type(arguments: Table) -> QueueType:
-    """The type that valid ``arguments`` ask for."""
+    """Return the queue type that valid ``arguments`` name."""
     asked = arguments.get(QUEUE_TYPE)
     return QueueType.CLASSIC if asked is None else kind_of_queue(asked)
 
 
 def compared_arguments(kind: QueueType) -> list[str]:
-    """The arguments in which declarations of a queue of this type must agree, in RabbitMQ's
+    """Return the arguments in which declarations of a queue of this type must agree, in RabbitMQ's
     order."""
     rows = [row for row in ARGUMENTS if kind in row.compared]
     return [row.name for row in sorted(rows, key=lambda row: row.compared[kind])]
 
 
 def check_queue_arguments(arguments: Table, queue: str) -> None:
-    """Raise RabbitMQ's 406 for the first argument that is wrong; ``queue`` as in error texts."""
-    # RabbitMQ looks at this one before all others, and words the error differently.
+    """Raise RabbitMQ's 406 for the first invalid argument; ``queue`` as in error texts."""
+    # RabbitMQ checks this one before all others, and words the error differently.
     check_exchange_name_argument(arguments, DEAD_LETTER_EXCHANGE, queue)
     check_arguments(arguments, queue, (QUEUE_TYPE,), _CHECKS)
     kind = queue_type(arguments)
@@ -344,7 +344,7 @@ def check_queue_arguments(arguments: Table, queue: str) -> None:
 
 
 def assert_same_arguments(current: Table, received: Table, queue: str) -> None:
-    """Raise RabbitMQ's 406 unless ``received`` says what the ``current`` arguments say."""
+    """Raise RabbitMQ's 406 unless ``received`` agrees with the ``current`` arguments."""
     for name in compared_arguments(queue_type(current)):
         default = QueueType.CLASSIC.value if name == QUEUE_TYPE else None
         assert_equivalent(current, received, name, queue, default)

@@ -1,7 +1,7 @@
-"""A queue: a topic, the subscription that AMQP's consumers share, and what was declared.
+"""A queue: a topic, the subscription that AMQP's consumers share, and its declaration.
 
-The rule: it tells, and checks what it is compared with; which queues there are is for
-:mod:`arneb_amqp.topology.queues.queues` to say.
+The rule: it reports its state and checks declarations against it; the set of queues is kept by
+:mod:`arneb_amqp.topology.queues.queues`.
 """
 
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
 NOTHING_TOLD: Final = (Limits(), False)
-"""The limits of a subscription that nobody has limited, and that its dead letters go nowhere."""
+"""The state of a subscription without limits, whose dead letters go nowhere."""
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """One queue as it stands.
+    """One queue and its current state.
 
     ``adopted``: a Pulsar client made the topic and nobody has declared the queue, so its
     arguments are open. ``unseen``: consumers of the subscription that AMQP does not count,
@@ -49,23 +49,23 @@ class Queue:
     topic: Topic
     auto_delete: bool = False
     arguments: Table = field(default_factory=dict)
-    """As declared, to be compared with later declarations; :attr:`options` says what they mean."""
+    """As declared, for comparison with later declarations; :attr:`options` interprets them."""
     owner: ConnectionId | None = None
     adopted: bool = False
     exclusively_consumed: bool = False
     applied: Applied = NO_POLICY
-    """The policy that holds for it."""
+    """The policy that applies to it."""
     options: QueueOptions = field(init=False)
-    """What its arguments and its policy come to."""
+    """Its arguments and its policy combined."""
     ttl: Ttl = field(init=False)
-    """How long its messages live; see :mod:`.time_to_live`."""
+    """The time to live of its messages; see :mod:`.time_to_live`."""
     told: tuple[Limits, bool] = NOTHING_TOLD
-    """What the core was told of its limits."""
+    """The limits last passed to the core."""
     dead_lettering: DeadLettering | None = None
     overflow: Overflow | None = None
-    """It refuses what is too much."""
+    """Set once its options made it refuse messages when full."""
     used_at_ms: int = 0
-    """When it was last used, other than by consumers that are there."""
+    """When it was last used, other than by present consumers."""
     unseen: dict[Consumer, None] = field(default_factory=dict)
     traffic: QueueTraffic = field(default_factory=QueueTraffic)
 
@@ -77,7 +77,7 @@ class Queue:
         return f"<Queue {self.name!r} in {self.vhost!r}, {self.type.value}>"
 
     def announce(self, events: BrokerEvents) -> None:
-        """It has just been made."""
+        """Report the new queue."""
         if events.wanted:
             shown = {
                 "durable": self.durable,
@@ -89,35 +89,35 @@ class Queue:
 
     @property
     def durable(self) -> bool:
-        """It outlives the broker."""
+        """Whether it survives a restart of the broker."""
         return self.topic.durable
 
     @property
     def subscription(self) -> Subscription:
-        """Where AMQP's consumers attach."""
+        """The subscription to which AMQP's consumers attach."""
         return self.topic.subscriptions[SUBSCRIPTION]
 
     @property
     def is_complete(self) -> bool:
-        """It has the subscription that it needs; a stream needs none of its own."""
+        """Whether it has the subscription that it needs; a stream needs none of its own."""
         return self.type is QueueType.STREAM or SUBSCRIPTION in self.topic.subscriptions
 
     @property
     def type(self) -> QueueType:
-        """Classic unless its arguments say something else."""
+        """Classic unless its arguments name another type."""
         return self.options.type
 
     @property
     def message_count(self) -> int:
-        """Messages ready for delivery; of a stream all that it keeps."""
+        """Messages ready for delivery; of a stream, all that it keeps."""
         if self.type is QueueType.STREAM:
             return self.topic.messages
         return self.subscription.ready_messages
 
     @property
     def consumer_count(self) -> int:
-        """Consumers, those of Pulsar clients on the same subscription included. Nobody counts
-        who reads a stream, as in RabbitMQ."""
+        """The number of consumers, including Pulsar's on the same subscription. Readers of a stream
+        are not counted, as in RabbitMQ."""
         if self.options.type is QueueType.STREAM:
             return 0
         there = self.topic.subscriptions[SUBSCRIPTION].consumers
@@ -125,7 +125,7 @@ class Queue:
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Messages that are ready, and messages at consumers; of a stream, all that it keeps."""
+        """Messages that are ready, and messages in flight; of a stream, all that it keeps."""
         if self.options.type is QueueType.STREAM:
             return self.topic.messages, 0
         subscription = self.topic.subscriptions.get(SUBSCRIPTION)
@@ -133,22 +133,22 @@ class Queue:
 
     @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
-        """Messages that left it without an acknowledgement, by the reason, and by whether they
-        were dead letters for somebody."""
+        """Messages that left it without an acknowledgement, by reason and by whether they were
+        dead-lettered."""
         subscription = self.topic.subscriptions.get(SUBSCRIPTION)
         return {} if subscription is None else subscription.departed
 
     def count_out(
         self, traffic: VhostTraffic, departed: Mapping[tuple[Departure, bool], int]
     ) -> None:
-        """It is deleted, and ``departed`` is what had left it."""
+        """Add a deleted queue, and its ``departed`` messages, to the vhost's counters."""
         traffic.queues_deleted += not is_reply_queue(self.name)
         for (reason, is_dead_letter), count in departed.items():
             traffic.departed[self.type.value, reason, is_dead_letter] += count
 
     @property
     def record(self) -> QueueRecord:
-        """The queue as kept."""
+        """The queue as stored."""
         ttl = as_stored(self.ttl, QueueOptions.parse(self.arguments).message_ttl_ms)
         return QueueRecord(self.vhost, self.name, self.auto_delete, self.arguments, ttl)
 
@@ -156,16 +156,16 @@ class Queue:
         return queue_in_words(self.name, self.vhost)
 
     def redeclare(self, wanted: Declaration) -> None:
-        """It was adopted, and is what ``wanted`` says from now on, once a policy holds for it."""
+        """Turn an adopted queue into what ``wanted`` describes; its policy is applied next."""
         self.arguments, self.auto_delete = wanted.arguments, wanted.auto_delete
         self.adopted = False
 
     def used(self) -> None:
-        """It does not expire so soon."""
+        """Restart its expiry."""
         self.used_at_ms = monotonic_ms()
 
     def hold(self, applied: Applied, at_ms: int) -> bool:
-        """From ``at_ms`` on that policy holds for it; True if its record is another one now."""
+        """Apply a policy from ``at_ms`` on; True if its record has changed."""
         options, ttl = effective_options(self.arguments, applied.definition), self.ttl
         if options.expires_ms != self.options.expires_ms:
             self.used_at_ms = monotonic_ms()  # the time begins now
@@ -175,20 +175,20 @@ class Queue:
 
     @property
     def _is_empty(self) -> bool:
-        """Nothing that was published is there, in flight or on its way."""
+        """Whether no published message is there, in flight or on its way."""
         if not self.is_complete or self.type is QueueType.STREAM or self.topic.has_incoming:
             return False
         last = self.topic.last
         return last is None or self.subscription.mark_delete >= last
 
     def closed(self, consumer: Consumer, *, exclusive: bool) -> None:
-        """A consumer was detached by the core."""
+        """Note that the core has detached a consumer."""
         self.unseen.pop(consumer, None)
         if exclusive:
             self.exclusively_consumed = False
 
     async def purge(self) -> int:
-        """Drop every message that is ready; returns how many those were."""
+        """Drop every ready message; return their number."""
         if self.type is QueueType.STREAM:
             raise not_implemented(f"queue.purge not supported by stream queues {self}")
         return await self.subscription.purge()
@@ -209,7 +209,7 @@ class Queue:
         assert_same_arguments(self.arguments, wanted.arguments, str(self))
 
     def check_conditions(self, *, if_unused: bool, if_empty: bool) -> None:
-        """Raise 540 for a quorum queue: those are deleted as they are or not at all."""
+        """Raise 540 for a quorum queue, which cannot be deleted conditionally."""
         for flag, name in ((if_unused, "if-unused"), (if_empty, "if-empty")):
             if flag and self.type is QueueType.QUORUM:
                 raise not_implemented(

@@ -1,8 +1,8 @@
 """Queues of one vhost: a queue is a topic with one Shared subscription.
 
-The rule: whoever changes which queues there are holds the topology's lock; everything else
-only reads. A queue whose topic a Pulsar client made is noticed when somebody names it; one whose
-topic somebody else deletes goes in the same commit (:meth:`Queues.going_with`).
+The rule: changes of the set of queues require the topology's lock; everything else only reads. A
+queue whose topic a Pulsar client made is noticed when a client names it; a queue whose topic is
+deleted elsewhere goes in the same commit (:meth:`Queues.going_with`).
 """
 
 import logging
@@ -45,15 +45,15 @@ from arneb_core.api.topics import Topic
 LOGGER: Final = logging.getLogger(__name__)
 
 LOST_MAX: Final = 10_000
-"""Names of queues that went by another frontend. Needed for as long as a publish may wait behind
-another request of its connection, which is a commit or a few."""
+"""Names of queues deleted through another frontend. Needed while a publish may wait behind another
+request of its connection, which is a commit or a few."""
 
 
 class Queues:
     """The queues of one vhost by name.
 
-    Invariant: every queue here is known to the router and had a topic and the subscription
-    when it came in.
+    Invariant: every queue here is known to the router and had a topic and the subscription when it
+    was added.
     """
 
     def __init__(
@@ -69,25 +69,25 @@ class Queues:
     ) -> None:
         self.vhost = vhost
         self.namespace = namespace
-        """That of the topics that its queues are."""
+        """The namespace of its queues' topics."""
         self._core = core
         self._router = router
         self._events = events
         self.new_name = new_name
-        self._check_count = check_count  # raises 406 when there may be no more
+        self._check_count = check_count  # raises 406 at the limit
         self._queues: dict[str, Queue] = {}
-        self.changes = 0  # goes up with each queue that comes or goes
+        self.changes = 0  # grows with each queue that comes or goes
         self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
-        """Those of ``_queues`` that go with a connection, by the connection."""
+        """The exclusive queues, by connection."""
         self.policies = Policies(())
-        """Those of the vhost."""
-        self.refusing: dict[str, Overflow] = {}  # a publish, when they are full
+        """The vhost's policies."""
+        self.refusing: dict[str, Overflow] = {}  # publishes, when full
         self._lost_lately: dict[str, None] = {}
-        """Queues, and topics that could have been some, that went by another frontend."""
+        """Queues, and topics that could have been queues, deleted through another frontend."""
         self._lost: dict[str, None] = {}
-        """While the broker starts: queues that something is left of, but no topic."""
+        """While the broker starts: queues with records but no topic."""
         self.destinations = Destinations(self.topic, self.refusing.get, delayed_exchange)
-        """What dead letters are addressed to."""
+        """Resolves the targets of dead letters."""
         self._enforcing = Enforcing(core, router, self.destinations, self.refusing)
         self.attended = self._enforcing.attended
 
@@ -101,49 +101,50 @@ class Queues:
         return len(self._queues)
 
     def get(self, name: str) -> Queue | None:
-        """The queue of that name, if somebody has used it as one."""
+        """Return the queue of that name, if it was ever used as one."""
         return self._queues.get(name)
 
     def options(self, name: str) -> QueueOptions | None:
-        """What that queue was declared with; None when it is not there."""
+        """Return the options of that queue; None when it does not exist."""
         queue = self._queues.get(name)
         return None if queue is None else queue.options
 
     def lost(self, name: str) -> bool:
-        """There is no such queue any more, because somebody deleted its topic by another frontend:
-        what was on its way to it was not deleted by anybody."""
+        """Whether the queue is gone because another frontend deleted its topic: messages on their
+        way to it are lost, not deleted."""
         return name in self._lost_lately and self.topic(name) is None
 
     def topic(self, name: str) -> Topic | None:
-        """Where messages for the queue are appended; None when it went meanwhile."""
+        """Return the topic for the queue's messages; None when it was deleted meanwhile."""
         queue = self._queues.get(name)
         return queue.topic if queue is not None else self.foreign_topic(name)
 
     def expect_expiry(self, names: Iterable[str]) -> None:
-        """Messages that expire are about to come into these queues. In a stream nothing does."""
+        """Note that expiring messages are about to enter these queues. In a stream nothing
+        expires."""
         for name in names:
             queue = self._queues.get(name)
             if queue is not None and queue.type is not QueueType.STREAM:
                 self._core.expect_expiry(queue.topic)
 
     def foreign_topic(self, name: str) -> Topic | None:
-        """The topic of that queue's name, whoever made it."""
+        """Return the topic of that queue's name, whoever made it."""
         return self._core.topics.get(topic_of(self.namespace, name))
 
     def has(self, queue: Queue) -> bool:
-        """The queue is still there."""
+        """Whether the queue still exists."""
         return self._queues.get(queue.name) is queue
 
     async def find(self, name: str) -> Queue:
-        """The queue of that name. Raises 404 ``no queue 'q' in vhost '/'``."""
+        """Return the queue of that name. Raises 404 ``no queue 'q' in vhost '/'``."""
         queue = await self._find(name)
         if queue is None:
             raise not_found(f"no {queue_in_words(name, self.vhost)}")
         return queue
 
     async def access(self, name: str, owner: ConnectionId) -> Queue:
-        """As :meth:`find`, for a connection that must be allowed to use it. Where answers for a
-        channel go is for nobody to use but who consumes there already."""
+        """As :meth:`find`, for a connection that must be allowed to use it. A reply queue may not
+        be used by anyone but its consumer."""
         known = self._queues.get(name)
         if is_reply_queue(name) and (known is None or known.consumer_count):
             raise not_found(f"no {queue_in_words(name, self.vhost)}")
@@ -152,8 +153,8 @@ class Queues:
         return queue
 
     async def declare(self, wanted: Declaration) -> Queue:
-        """The queue that ``wanted`` describes, made if it is not there, durable when this
-        returns. Raises RabbitMQ's errors for one that is different or wrong."""
+        """Return the queue that ``wanted`` describes, made if it does not exist, stored when this
+        returns. Raises RabbitMQ's errors for one that differs or is invalid."""
         wanted = wanted.named(self.new_name)
         name = wanted.name
         queue = await self._find(name)
@@ -167,7 +168,7 @@ class Queues:
         if queue.adopted:
             wanted.check(queue_in_words(name, self.vhost))
             if queue_type(wanted.arguments) is QueueType.STREAM:
-                # How long its log is kept was settled by who made the topic.
+                # The retention of its log was set by the maker of the topic.
                 raise inequivalent(QUEUE_TYPE, str(queue), "'stream'", "none")
             if queue.durable:
                 record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
@@ -179,26 +180,27 @@ class Queues:
         return queue
 
     async def make_reply_queue(self, name: str) -> None:
-        """Where answers for one channel go; it goes with its consumer."""
+        """Make the queue for direct replies to one channel; it goes with its consumer."""
         settings = TopicSettings(durable=False, properties=OF_ONE_CONNECTION)
         topic = await self._core.create_topic(topic_of(self.namespace, name), settings)
         await self._enter(Queue(name, self.vhost, topic, auto_delete=True))
 
     def check_reply_queue(self, name: str) -> None:
-        """Raise 404 unless it is the pseudo-queue, or some channel listens there."""
+        """Raise 404 unless it is the pseudo-queue, or a channel consumes from it."""
         if is_reply_queue(name) and name not in self._queues:
             raise not_found(f"no {queue_in_words(name, self.vhost)}")
 
     async def delete_by_name(
         self, name: str, owner: ConnectionId, *, if_unused: bool, if_empty: bool
     ) -> int:
-        """What ``queue.delete`` asks for; a queue that is not there is deleted already."""
+        """Carry out ``queue.delete``; return the number of ready messages, 0 if the queue does not
+        exist."""
         queue = None if is_reply_queue(name) else await self._find(name)
         if queue is None:
             return 0
         queue.check_access(owner)
         queue.check_conditions(if_unused=if_unused, if_empty=if_empty)
-        # RabbitMQ deletes a stream whatever conditions are named.
+        # RabbitMQ deletes a stream whatever the conditions.
         if_empty = if_empty and queue.type is not QueueType.STREAM
 
         def may_go(topic: Topic) -> bool:
@@ -212,22 +214,22 @@ class Queues:
         return await self.delete(queue, only_if=may_go)
 
     async def delete(self, queue: Queue, *, only_if: Callable[[Topic], bool] | None = None) -> int:
-        """Remove it with its messages and bindings; returns how many messages were ready. Raises
-        as :meth:`.Core.delete_topic` if ``only_if`` does not hold."""
+        """Remove it with its messages and bindings; return how many messages were ready. Raises as
+        :meth:`.Core.delete_topic` if ``only_if`` does not hold."""
         count = 0 if queue.type is QueueType.STREAM else queue.message_count
         async with self._leaving(queue) as unit:
             if self.foreign_topic(queue.name) is queue.topic:
                 await self._core.delete_topic(
                     queue.topic.name, unit=unit, only_if=only_if, as_owner=True
                 )
-            else:  # it has gone; one of that name is somebody else's
+            else:  # it is gone; a topic of that name is somebody else's
                 await self._core.committed(unit)
         return count
 
     @asynccontextmanager
     async def going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
-        """Somebody else deletes the topic of that name in the block, with ``unit``: the queue that
-        it is goes in the same commit, as if it were deleted here."""
+        """Remove the queue of a topic that the block deletes with ``unit``, in the same commit, as
+        if it were deleted here."""
         name = queue_of(self.namespace, topic) or ""
         queue = self._queues.get(name)
         if queue is None or queue.topic.name != topic:
@@ -259,10 +261,10 @@ class Queues:
 
     @asynccontextmanager
     async def _leaving(self, queue: Queue) -> AsyncIterator[Unit]:
-        """Take the queue out when what the block commits is durable."""
+        """Remove the queue once the block's commit is durable."""
         async with self._removal(queue.name) as unit:
             unit.metadata.append((queue.record.key, None))
-            departed = queue.departed  # which its subscription does not tell any more afterwards
+            departed = queue.departed  # its subscription cannot tell afterwards
             yield unit
             self._take_out(queue)
             queue.count_out(self._router.traffic, departed)
@@ -274,13 +276,13 @@ class Queues:
         return removal(self.vhost, plan, steps, self._events, with_queue=True)
 
     async def delete_exclusive(self, owner: ConnectionId) -> None:
-        """The connection is gone and its queues go with it."""
+        """Delete the exclusive queues of a connection that is gone."""
         for queue in list(self._exclusive.get(owner, {}).values()):
             await self.delete(queue)
 
     async def restore(self, record: QueueRecord) -> None:
-        """Take up a queue that was declared before the broker started. What it asks for counts
-        from :meth:`begin` on, for its dead letters must find every binding."""
+        """Restore a queue declared before the broker started. Its options apply from :meth:`begin`
+        on, because its dead letters must find every binding."""
         topic = self.foreign_topic(record.name)
         if topic is None:
             self._lost[record.name] = None
@@ -291,14 +293,14 @@ class Queues:
         await self._enter(queue, begin=False)
 
     async def restore_destination(self, name: str) -> None:
-        """A binding that was made before the broker started leads to that queue."""
+        """Restore the queue to which a stored binding leads."""
         if name not in self._lost and await self._find(name) is None:
             self._lost[name] = None
             self._router.add_queue(name)
 
     async def begin(self) -> None:
-        """All that was declared before is here. Queues without a topic are forgotten, bindings and
-        all, as if they were deleted now: versions before this one could leave such."""
+        """Start all queues once everything declared is loaded. Queues without a topic are deleted
+        with their bindings: versions before this one could leave some."""
         lost, self._lost = self._lost, {}
         for name in lost:
             LOGGER.warning(
@@ -355,7 +357,7 @@ class Queues:
         self._router.traffic.queues_declared += 1
         self._router.traffic.queues_created += 1
         queue.announce(self._events)
-        if self.policies is not policies:  # others have taken their place meanwhile
+        if self.policies is not policies:  # replaced meanwhile
             await self.govern([queue])
         await self._keep_history(queue)
         return queue
@@ -375,7 +377,7 @@ class Queues:
         self._router.add_queue(queue.name)
 
     async def govern(self, queues: Iterable[Queue]) -> None:
-        """Have the policies hold for these, as both are now."""
+        """Apply the current policies to these queues."""
         at_ms, unit, streams = wall_clock_ms() + 1, Unit(), []
         for queue in queues:
             if not self.has(queue):

@@ -1,8 +1,8 @@
-"""Streams: queues that keep what was read, for everybody to read from wherever they like.
+"""Streams: queues that keep what was read, for each consumer to read from any point.
 
-The rule: each consumer of a stream has a subscription of its own, without a trace on disk, so
-that no one's acknowledgements are anybody else's business: they only make room in the prefetch
-window. What goes, goes by the retention of the topic.
+The rule: each consumer of a stream has a subscription of its own, not stored on disk, so its
+acknowledgements affect nobody else: they only make room in its prefetch window. Messages go by the
+retention of the topic.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _ORIGIN_AT = 1
 async def subscribe(
     topic: Topic, starts_at: StartsAt, new_name: Callable[[], str]
 ) -> tuple[Subscription, int]:
-    """A subscription for one consumer of the stream, and the offset of what it gets first.
+    """Return a subscription for one consumer of the stream, and the offset of its first message.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`, :class:`~arneb_core.api.errors.TopicFenced`.
     """
@@ -42,15 +42,15 @@ async def subscribe(
 
 
 def stream_filter_of(arguments: Table, queue: str, starts_at: StartsAt) -> StreamFilter:
-    """What a consumer with these arguments sees of ``queue``."""
+    """Return the filter of a consumer of ``queue`` with these arguments."""
     exact = starts_at.number if starts_at.start is Start.OFFSET else 0
     return StreamFilter(queue, exact, filter_of(arguments, queue), matches_unfiltered(arguments))
 
 
 class StreamSink:
-    """A sink of a stream's consumer (:class:`arneb_core.api.consumers.Sink`): numbers what comes.
+    """A sink of a stream's consumer (:class:`arneb_core.api.consumers.Sink`): numbers its messages.
 
-    Invariant: the message at ``_next``, should one be there, has the offset ``_offset``.
+    Invariant: the message at ``_next``, if there is one, has the offset ``_offset``.
     """
 
     __slots__ = ("_next", "_offset", "_sink", "_topic")
@@ -80,7 +80,7 @@ class StreamSink:
             if position == self._next:
                 offset = self._offset
             elif position == before(self._next):
-                # More of the batch of which something was delivered last.
+                # More of the batch delivered last.
                 offset = self._offset - messages_in(entry)
             else:
                 offset = self._jump(position)
@@ -90,14 +90,14 @@ class StreamSink:
         return offsets
 
     def _jump(self, position: Position) -> int:
-        """``position`` is not what was expected: it begins another ledger, older ones being full
-        or gone."""
+        """Return the offset of an unexpected ``position``: it begins another ledger, because older
+        ones are full or gone."""
         base = self._topic.first_offset(LedgerId(ledger_of(position)))
         return self._offset if base is None else base + entry_of(position)
 
 
 async def _first_position(topic: Topic, starts_at: StartsAt) -> Position | None:
-    """The first entry to deliver; None = what comes next."""
+    """Return the first entry to deliver; None = the next to come."""
     match starts_at.start:
         case Start.FIRST:
             return topic.first

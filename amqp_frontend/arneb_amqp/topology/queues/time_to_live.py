@@ -1,7 +1,7 @@
-"""Time to live: how long a queue's messages live, and those that were there before it changed.
+"""Time to live: how long a queue's messages live, including those from before it changed.
 
-The rule: a message keeps the time that held when it was published, as in RabbitMQ, which writes it
-to each message. Here the changes are kept instead, with the queue, so a message costs nothing.
+The rule: a message keeps the time to live that applied when it was published, as in RabbitMQ, which
+writes it into each message. Here the changes are kept with the queue, so a message costs nothing.
 """
 
 from typing import Final
@@ -9,18 +9,18 @@ from typing import Final
 from arneb_core.api.expiry import ChangedTtl, Ttl
 
 CHANGES_MAX: Final = 32
-"""Kept of one queue. With more the two oldest become one, of which the longer time counts, so that
-nothing goes earlier than it should."""
+"""Changes kept for one queue. Beyond that the two oldest are merged with the longer of their times,
+so that no message expires too early."""
 
 
 def current(ttl: Ttl) -> int | None:
-    """That of what is published now."""
+    """Return the time to live of messages published now."""
     return ttl.now_ms if isinstance(ttl, ChangedTtl) else ttl
 
 
 def changed(ttl: Ttl, wanted_ms: int | None, at_ms: int, *, is_empty: bool) -> Ttl:
-    """``wanted_ms`` takes the place of ``ttl`` for what is published from ``at_ms`` on.
-    ``is_empty``: nothing was published before that is still there."""
+    """Replace ``ttl`` by ``wanted_ms`` for messages published from ``at_ms`` on. ``is_empty``: no
+    earlier message is left."""
     if is_empty:
         return wanted_ms
     if current(ttl) == wanted_ms:
@@ -35,14 +35,14 @@ def changed(ttl: Ttl, wanted_ms: int | None, at_ms: int, *, is_empty: bool) -> T
 
 
 def as_stored(ttl: Ttl, declared_ms: int | None) -> ChangedTtl | None:
-    """What is stored of it; nothing if it is what was declared, and always was."""
+    """Return what is stored of it; None if it is, and always was, the declared one."""
     if isinstance(ttl, ChangedTtl):
         return ttl
     return None if ttl == declared_ms else ChangedTtl(ttl, ())
 
 
 def as_held(stored: ChangedTtl | None, declared_ms: int | None) -> Ttl:
-    """The inverse of :func:`as_stored`."""
+    """Return the time to live from what :func:`as_stored` returned."""
     if stored is None:
         return declared_ms
     return stored if stored.before else stored.now_ms
