@@ -1,8 +1,8 @@
 """AMQP entries as neutral messages, and neutral messages as AMQP entries.
 
-The codec is registered as ``amqp`` under the entry point group ``arneb.codecs``; see
-:mod:`arneb_core.api.codec` for who uses it. :func:`encode_message` is the other direction, for what
-AMQP consumers get for an entry of another origin.
+The codec is registered as ``amqp`` in the entry point group ``arneb.codecs``; see
+:mod:`arneb_core.api.codec` for its users. :func:`encode_message` is the other direction: it makes
+what AMQP consumers get for an entry of another origin.
 """
 
 from dataclasses import replace
@@ -29,12 +29,13 @@ from arneb_core.api.codec import Message
 from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, published_and_hint
 
 DROPPED: Final = "pulsar.properties_dropped"
-"""The header that counts the properties for which there was no room."""
+"""The header that counts properties for which there was no room."""
 
 _PROPERTY_BYTES_MAX: Final = FRAME_BYTES_MAX_DEFAULT // 2
-"""A content header is one frame; a peer with the usual frame size must be able to take it."""
+"""Bytes of a property list: a content header is one frame, which a peer with the usual frame size
+must be able to take."""
 _CHANNEL: Final = ChannelId(1)
-"""The channel number that most consumers have, so that delivery need not replace it."""
+"""The most common channel number of consumers, so that delivery need not replace it."""
 _KEY_BYTES_MAX: Final = 255
 
 
@@ -44,7 +45,7 @@ class AmqpCodec:
     origin: Origin = Origin.AMQP
 
     def decode(self, entry: bytes) -> list[Message]:
-        """The one message of ``entry``. Raises :class:`ValueError` for a damaged entry."""
+        """Return the one message of ``entry``. Raises :class:`ValueError` for a damaged entry."""
         published_ms, hint = published_and_hint(entry)
         start = HEADER_BYTES + hint
         route = entry[HEADER_BYTES:start]
@@ -92,11 +93,10 @@ CODEC: Final = AmqpCodec()
 
 
 def encode_message(message: Message, queue: str) -> bytes:
-    """``message`` as an AMQP entry, for delivery to consumers of ``queue``.
+    """Return ``message`` as an AMQP entry, for delivery to consumers of ``queue``.
 
-    A message without a key gets the queue's name as its routing key, as if it had been
-    published through the default exchange. What does not fit is kept where it can be: see the
-    table.
+    A message without a key gets the queue's name as its routing key, as if published through the
+    default exchange. What does not fit is kept where possible: see the table.
     """
     strings = dict(message.properties)
     exchange = take_text(strings, EXCHANGE)
@@ -116,7 +116,7 @@ def encode_message(message: Message, queue: str) -> bytes:
 
 
 def _encode(properties: Properties) -> bytes:
-    """The property list, with as many headers as one frame takes."""
+    """Return the property list, with as many headers as fit one frame."""
     raw = encode_properties(properties)
     if len(raw) <= _PROPERTY_BYTES_MAX or not properties.headers:
         return raw

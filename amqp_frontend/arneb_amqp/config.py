@@ -22,8 +22,8 @@ from arneb_core.access.seed import Seed, SeedUser
 KIB: Final = 1024
 
 TRANSACTION_BYTES_MAX_DEFAULT: Final = 256 * KIB * KIB
-"""A largest message and as much again; with messages of 1 KiB, 170,000. A commit holds all of it
-once more, in pages of the store, until it is on disk."""
+"""Two of the largest messages, or 170,000 of 1 KiB. A commit holds all of it once more, in pages of
+the store, until it is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class User:
     """A user at the first start, who may then do everything in every vhost."""
 
     name: str
-    """The name, as the client sends it."""
+    """The name as the client sends it."""
     password: str = field(default="", repr=False)
     """In clear text: keep the file from being read by others. Either this or ``password_hash``."""
     password_hash: str = ""
-    """As RabbitMQ makes it of a password, with SHA-256 (``rabbitmqctl hash_password``,
-    ``arneb init``)."""
+    """RabbitMQ's hash of a password, with SHA-256 (``rabbitmqctl hash_password``, ``arneb
+    init``)."""
     loopback_only: bool = False
     """The user may not log in from another machine; RabbitMQ's rule for ``guest``."""
     tags: tuple[str, ...] = ("administrator",)
@@ -58,7 +58,7 @@ GUEST: Final = User("guest", "guest", loopback_only=True)
 
 
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")
-"""What a queue may be by default."""
+"""The choices of a default queue type."""
 
 
 def _check_pattern(name: str, pattern: str) -> None:
@@ -69,7 +69,7 @@ def _check_pattern(name: str, pattern: str) -> None:
 
 
 class CertificateLogin(Enum):
-    """What of a certificate is a user's name; the values are RabbitMQ's."""
+    """The part of a certificate that is the user's name; the values are RabbitMQ's."""
 
     DISTINGUISHED_NAME = "distinguished_name"
     COMMON_NAME = "common_name"
@@ -88,11 +88,11 @@ class SanType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DefaultLimits:
-    """The first such table whose pattern is found in the name counts, and no other. It counts when
-    the virtual host is made: later changes of the settings change none."""
+    """The first such table whose pattern is found in the name applies, and no other. It applies
+    when the virtual host is made: later changes of the settings do not affect it."""
 
     pattern: str = ".*"
-    """A regular expression that is searched in names of virtual hosts."""
+    """A regular expression, searched in names of virtual hosts."""
     max_connections: int = -1
     """The most connections; -1 = no limit."""
     max_queues: int = -1
@@ -103,31 +103,31 @@ class DefaultLimits:
 
     @property
     def limits(self) -> LimitsOf:
-        """The same as the catalogue has it."""
+        """The same in the catalogue's form."""
         given = {"max-connections": self.max_connections, "max-queues": self.max_queues}
         return LimitsOf(self.pattern, {name: each for name, each in given.items() if each >= 0})
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultOperatorPolicy:
-    """They count when the virtual host is made: later changes of the settings change none."""
+    """They apply when the virtual host is made: later changes of the settings do not affect it."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     vhost_pattern: str = ".*"
-    """A regular expression that is searched in names of virtual hosts."""
+    """A regular expression, searched in names of virtual hosts."""
     queue_pattern: str = ".*"
     """The policy's own pattern, for names of queues."""
     expires_ms: int = -1
-    """``expires``: how long a queue may be unused; -1 = it is not said."""
+    """``expires``: how long a queue may be unused; -1 = not set."""
     message_ttl_ms: int = -1
-    """``message-ttl``: how long a message may wait; -1 = it is not said."""
+    """``message-ttl``: how long a message may wait; -1 = not set."""
     max_length: int = -1
-    """``max-length``: the most messages of a queue; -1 = it is not said."""
+    """``max-length``: the most messages of a queue; -1 = not set."""
     max_length_bytes: int = -1
-    """``max-length-bytes``: the most bytes of a queue's messages; -1 = it is not said."""
+    """``max-length-bytes``: the most bytes of a queue's messages; -1 = not set."""
     delivery_limit: int = -1
-    """``delivery-limit`` of quorum queues; -1 = it is not said."""
+    """``delivery-limit`` of quorum queues; -1 = not set."""
 
     def __post_init__(self) -> None:
         _check_pattern("vhost_pattern", self.vhost_pattern)
@@ -139,7 +139,7 @@ class DefaultOperatorPolicy:
 
     @property
     def policy(self) -> PolicyOf:
-        """The same as the catalogue has it."""
+        """The same in the catalogue's form."""
         given = {
             "expires": self.expires_ms,
             "message-ttl": self.message_ttl_ms,
@@ -156,29 +156,29 @@ class AmqpConfig:
     """What the server offers, demands and bounds."""
 
     users: tuple[User, ...] = (GUEST,)
-    """One such table for each user at the first start; later the store says who there is. Without
-    any there is one user, ``guest`` with the password ``guest``, who may log in from this machine
-    only; with some, that one is gone."""
+    """One such table for each user at the first start; later the store has the users. Without any
+    there is one user, ``guest`` with the password ``guest``, who may log in from this machine only;
+    with some, that one is gone."""
     vhosts: tuple[str, ...] = ("/",)
-    """The virtual hosts at the first start; later the store says which there are."""
+    """The virtual hosts at the first start; later the store has them."""
     default_queue_type: str = ""
     """The type of queues that name none, in virtual hosts that name none: ``classic``, ``quorum``
-    or ``stream``; empty: ``classic``. What cannot be of that type is classic."""
+    or ``stream``; empty: ``classic``. A queue that cannot be of that type is classic."""
     default_limits: tuple[DefaultLimits, ...] = ()
     """Limits that new virtual hosts have."""
     default_operator_policies: tuple[DefaultOperatorPolicy, ...] = ()
     """Operator policies that new virtual hosts have."""
     loopback_users: tuple[str, ...] = ("guest",)
-    """Users who may log in from this machine only, unless ``users`` names them: then that says
-    it."""
+    """Users who may log in from this machine only, except those in ``users``, which have their own
+    setting."""
     password_length_min: int = 0
     """The fewest characters of a password that an operator gives a user."""
     password_pattern: str = ".*"
-    """A regular expression that has to be found in each of them."""
+    """A regular expression that must be found in each such password."""
     vhosts_max: int = -1
     """The most virtual hosts; -1 = no limit."""
     connections_max: int = -1
-    """The most connections of AMQP at a node; -1 = no limit."""
+    """The most AMQP connections of a node; -1 = no limit."""
     node_channels_max: int = -1
     """The most channels on all connections of a node together; -1 = no limit."""
     channel_consumers_max: int = -1
@@ -186,15 +186,15 @@ class AmqpConfig:
     queues_max: int = -1
     """The most queues in all virtual hosts together; -1 = no limit."""
     external_login: bool = False
-    """Offer ``EXTERNAL`` over TLS: the certificate of a client, which ``tls.client_ca`` verifies,
-    says who it is, without a password."""
+    """Offer ``EXTERNAL`` over TLS: a client's certificate, verified by ``tls.client_ca``, names the
+    user, without a password."""
     certificate_login: CertificateLogin = CertificateLogin.DISTINGUISHED_NAME
-    """What of a certificate is the user's name: ``distinguished_name``, ``common_name`` or
+    """The part of a certificate that is the user's name: ``distinguished_name``, ``common_name`` or
     ``subject_alternative_name``."""
     certificate_san_type: SanType = SanType.DNS
     """Which alternative names count: ``dns``, ``ip``, ``email``, ``uri`` or ``other_name``."""
     certificate_san_index: int = 0
-    """The how manieth of them; the first is 0."""
+    """The index among these names, from 0."""
     channel_max: int = CHANNEL_MAX_DEFAULT
     """The most channels on a connection; 0 = no limit."""
     frame_bytes_max: int = FRAME_BYTES_MAX_DEFAULT
@@ -208,29 +208,27 @@ class AmqpConfig:
     """The most bytes that open transactions hold on all channels of a connection together; more
     closes the connection with 506."""
     heartbeat_s: int = HEARTBEAT_S_DEFAULT
-    """The heartbeat interval that is offered to clients; 0 = none."""
+    """The heartbeat interval offered to clients; 0 = none."""
     proxy_protocol: bool = False
     """Every connection begins with a header of the PROXY protocol, version 1 or 2, in which a proxy
-    says who it is that comes. Whoever reaches the port is believed, so let proxies alone reach
-    it."""
+    names the client. Anybody who reaches the port is believed, so let only proxies reach it."""
     handshake_s: float = 10.0
     """The longest time from the accepted socket to ``connection.open``."""
     close_s: float = 5.0
-    """The longest time that a ``connection.close`` waits for ``close-ok`` before the socket is
-    cut."""
+    """The longest wait for ``close-ok`` after a ``connection.close`` before the socket is cut."""
     outbox_bytes_high: int = 512 * KIB
     """Above this much unsent output a connection's consumers get no new deliveries."""
     outbox_bytes_low: int = 128 * KIB
     """Below this they get deliveries again."""
     outbox_bytes_max: int = 8 * KIB * KIB
-    """Above this much unsent output the connection is not read either. Far above what deliveries
-    can reach: a client with one thread may publish for long before it reads what it has asked for,
-    and must not wait for us while we wait for it. What is bounded here are answers that nobody
+    """Above this much unsent output the connection is not read either. It is far above what
+    deliveries can reach: a client with one thread may publish for long before it reads its
+    deliveries, and must not wait for us while we wait for it. This bounds answers that nobody
     reads."""
     consumer_timeout_s: float = 1800.0
-    """A delivery that is not acknowledged for so long closes its channel; 0 = never."""
+    """A delivery not acknowledged for this long closes its channel; 0 = never."""
     event_exchange_vhost: str = ""
-    """The virtual host whose exchange ``amq.rabbitmq.event`` tells what happens in the broker, with
+    """The virtual host whose exchange ``amq.rabbitmq.event`` publishes the broker's events, with
     the names of all virtual hosts and users; empty: none has it."""
     cluster_name: str = "arneb"
     """The ``cluster_name`` among the server properties that clients see."""
@@ -262,7 +260,7 @@ class AmqpConfig:
 
     @property
     def seed(self) -> Seed:
-        """Who there is at the first start."""
+        """The users and virtual hosts at the first start."""
         users = (
             SeedUser(each.name, each.password, each.tags, parse_hash(each.password_hash))
             for each in self.users
@@ -271,14 +269,14 @@ class AmqpConfig:
 
     @property
     def vhost_defaults(self) -> VhostDefaults:
-        """What virtual hosts have that are made."""
+        """The defaults of new virtual hosts."""
         return VhostDefaults(
             tuple(each.limits for each in self.default_limits),
             tuple(each.policy for each in self.default_operator_policies),
         )
 
     def is_loopback_only(self, user: str) -> bool:
-        """The user may log in from this machine only."""
+        """Whether the user may log in from this machine only."""
         named = {each.name: each.loopback_only for each in self.users}
         return named.get(user, user in self.loopback_users)
 
@@ -289,8 +287,8 @@ class AmqpConfig:
         consumer_timeout_s: float | None = None,
         loopback_users: Sequence[str] | None = None,
     ) -> "AmqpConfig":
-        """The same with another ``channel_max`` or ``consumer_timeout_s``, or with just these users
-        who may log in from this machine only."""
+        """Return the settings with another ``channel_max`` or ``consumer_timeout_s``, or with
+        exactly these users who may log in from this machine only."""
         config = self
         if consumer_timeout_s is not None:
             config = replace(config, consumer_timeout_s=consumer_timeout_s)
@@ -304,7 +302,7 @@ class AmqpConfig:
 
 
 class Adjustable:
-    """The settings that the next connection has, which an operator may change meanwhile."""
+    """The settings for the next connection, which an operator may change at run time."""
 
     def __init__(self, now: AmqpConfig) -> None:
         self.now = now
@@ -313,5 +311,5 @@ class Adjustable:
         return f"<Adjustable {self.now!r}>"
 
     def is_loopback_only(self, user: str) -> bool:
-        """The user may log in from this machine only, as it is now."""
+        """Whether the user may log in from this machine only, by the current settings."""
         return self.now.is_loopback_only(user)

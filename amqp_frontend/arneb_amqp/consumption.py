@@ -1,7 +1,6 @@
-"""What ``basic.consume`` asks for, as the session that was asked and the topology that does it
-both know it.
+"""A consumption: the content of ``basic.consume``, shared by session and topology.
 
-The rule: names are expanded, a tag is there, and nothing is judged yet.
+The rule: names are expanded, the tag is set, and nothing is checked yet.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from arneb_core.api.windows import Window
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """A consumer to be."""
+    """A consumer to be attached."""
 
     queue: str
     tag: str
@@ -22,6 +21,6 @@ class Consumption:
     windows: tuple[Window, ...]
     """The consumer's own and its channel's."""
     channel: int = field(default=0, compare=False)
-    """The number of its channel, for whoever looks on."""
+    """The number of its channel, for tracing."""
     answers: bool = field(default=False, compare=False)
-    """It takes the answers to its channel, under a name that is made with it."""
+    """Whether it consumes direct replies to its channel, from a queue that is made with it."""

@@ -1,7 +1,7 @@
-"""What AMQP can answer when something is wrong: reply codes and the exceptions that carry them.
+"""Errors of AMQP: reply codes and the exceptions that carry them.
 
-The rule: an exception here already holds exactly what goes on the wire, code, text and
-failing method, so that whoever catches it only has to send it.
+The rule: an exception already holds exactly what goes on the wire (code, text and failing method),
+so whoever catches it only has to send it.
 
 * :class:`AmqpError`
     * :class:`ChannelException` - closes the channel (on channel 0 the connection)
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final, Self, TypeAlias
 
 REPLY_TEXT_BYTES_MAX: Final = 255
-"""A short string holds no more."""
+"""The bound of a short string."""
 
 CUT_MARK: Final = b"..."
 
@@ -20,7 +20,7 @@ MethodIds: TypeAlias = tuple[int, int]
 """Class and method id."""
 
 NO_METHOD: Final[MethodIds] = (0, 0)
-"""Of an error that no method is blamed for."""
+"""For errors that no method caused."""
 
 
 class ReplyCode(IntEnum):
@@ -48,7 +48,7 @@ class ReplyCode(IntEnum):
 
     @property
     def closes_channel_only(self) -> bool:
-        """The error costs the channel and not the connection."""
+        """Whether the error closes only the channel."""
         return self in CHANNEL_CODES
 
 
@@ -68,7 +68,7 @@ CHANNEL_CODES: Final = frozenset(
 class AmqpError(Exception):
     """An error that the peer is told of.
 
-    ``method`` is the method that failed, None while whoever knows it has not filled it in.
+    ``method`` is the method that failed; None until it is filled in.
     """
 
     def __init__(
@@ -88,13 +88,14 @@ class AmqpError(Exception):
 
     @property
     def leaves_doubt(self) -> bool:
-        """Another node leads, and only that one knows what became of it: to refuse were a guess."""
+        """Whether the outcome is unknown: another node leads, and only that one knows, so a refusal
+        would be a guess."""
         return self.reply_code is ReplyCode.CONNECTION_FORCED
 
     def caused_by(self, method: MethodIds) -> Self:
-        """The same error, naming the method unless it names one, or nobody, already.
+        """Return the error, with ``method`` set unless it has one, or :data:`NO_METHOD`, already.
 
-        What is the broker's own fault names none.
+        The broker's own faults name no method.
         """
         if self.method is None and self.reply_code is not ReplyCode.INTERNAL_ERROR:
             self.method = method
@@ -112,13 +113,13 @@ class ConnectionException(AmqpError):
 def amqp_error(
     reply_code: ReplyCode, explanation: str = "", method: MethodIds | None = None
 ) -> AmqpError:
-    """The exception of the right class for ``reply_code``."""
+    """Return the exception of the right class for ``reply_code``."""
     kind = ChannelException if reply_code.closes_channel_only else ConnectionException
     return kind(reply_code, explanation, method)
 
 
 def cut(text: str) -> str:
-    """``text`` in at most 255 bytes of UTF-8; what is cut off is marked by three dots."""
+    """Cut ``text`` to at most 255 bytes of UTF-8; three dots mark a cut."""
     raw = text.encode("utf-8", "surrogateescape")
     if len(raw) <= REPLY_TEXT_BYTES_MAX:
         return text
@@ -200,10 +201,10 @@ def internal_error(explanation: str = "") -> ConnectionException:
 
 
 def queue_in_words(queue: str, vhost: str) -> str:
-    """``queue 'q' in vhost '/'``, as error texts name a queue."""
+    """Return ``queue 'q' in vhost '/'``, as in error texts."""
     return f"queue '{queue}' in vhost '{vhost}'"
 
 
 def exchange_in_words(exchange: str, vhost: str) -> str:
-    """``exchange 'x' in vhost '/'``; the default exchange has no name and is shown as such."""
+    """Return ``exchange 'x' in vhost '/'``; the default exchange has an empty name."""
     return f"exchange '{exchange}' in vhost '{vhost}'"

@@ -1,8 +1,8 @@
 """A typed header as text and back: how field values travel where only strings can.
 
-The rule: the text is what a person would write (``5``, ``true``, ``2.5``), and a type name
-beside it brings the exact field back. Types are named as RabbitMQ names them; only strings
-that are no UTF-8 have a name of their own. The table is in ``docs/internals/translation.md``.
+The rule: the text is what a person would write (``5``, ``true``, ``2.5``), and a type name beside
+it restores the exact field. Types have RabbitMQ's names; only strings that are not UTF-8 have a
+name of their own. The table is in ``docs/internals/translation.md``.
 """
 
 import json
@@ -20,17 +20,17 @@ from arneb_amqp.wire.tables import (
 )
 
 PLAIN: Final = "longstr"
-"""The type of a string, which needs no name beside it."""
+"""The type of a string, which need not be named."""
 
 OCTETS: Final = "longstr/base64"
-"""The type name of a string that is no UTF-8."""
+"""The type name of a string that is not UTF-8."""
 
 _TYPES: Final = {kind.erlang_name: kind for kind in FieldType} | {OCTETS: FieldType.LONGSTR}
 _WHOLE: Final = INTEGER_TYPES | {FieldType.TIMESTAMP}
 
 
 def text_of(field: Field) -> tuple[str, str]:
-    """The text of ``field`` and the name of its type."""
+    """Return the text of ``field`` and the name of its type."""
     name, value = _to_json(field)
     match value:
         case None:
@@ -44,9 +44,9 @@ def text_of(field: Field) -> tuple[str, str]:
 
 
 def field_of(text: str, type_name: str) -> Field:
-    """The field that :func:`text_of` turned into these two.
+    """Return the field that :func:`text_of` turned into these two.
 
-    Raises :class:`ValueError` when the text is no value of that type.
+    Raises :class:`ValueError` when the text is not a value of that type.
     """
     kind = _TYPES.get(type_name)
     if kind is None:
@@ -60,7 +60,7 @@ def field_of(text: str, type_name: str) -> Field:
 
 
 def _parsed(kind: FieldType, text: str) -> object:
-    """``text`` as the value that JSON would hold for a field of that type."""
+    """Return ``text`` as the JSON value of a field of that type."""
     match kind:
         case FieldType.LONGSTR | FieldType.BINARY | FieldType.DECIMAL:
             return text
@@ -77,7 +77,7 @@ def _parsed(kind: FieldType, text: str) -> object:
 
 
 def _to_json(field: Field) -> tuple[str, object]:
-    """A field as type name and a value that JSON can hold."""
+    """Return a field as its type name and a JSON value."""
     kind, value = field
     name = kind.erlang_name
     match value:

@@ -1,9 +1,9 @@
-"""Plain strings: those of a property list in which nothing is out of the ordinary, in one walk.
+"""Plain strings: an ordinary property list as strings, in one walk.
 
-The rule: the same strings in the same order as :func:`.translation.to_strings` makes of the decoded
-list, or None; what is nested, named twice, no UTF-8, malformed or empty is not for here. Most lists
-are plain, and a consumer of another protocol gets each of its messages by this way: to decode all
-fields first, and to make strings of them then, takes four times as long.
+The rule: the result has the same strings in the same order as :func:`.translation.to_strings` makes
+of the decoded list, or is None: anything nested, repeated, empty, malformed or not UTF-8 is left to
+that function. Most lists are plain, and a consumer of another protocol gets each of its messages
+this way: decoding all fields first and then making strings of them takes four times as long.
 """
 
 import json
@@ -21,14 +21,14 @@ from arneb_amqp.wire.properties import (
 from arneb_amqp.wire.tables import NUMBERS, FieldType
 
 CACHED: Final = 1024
-"""Names of headers, and as many sets of them: what applications have. Each is of some 100 bytes, of
-4 KiB at the most."""
+"""Names of headers, and sets of names, cached: as many as applications have. Each is some 100
+bytes, at most 4 KiB."""
 
 TYPES_MAX: Final = 16
-"""So many headers that are no strings have their types remembered together; more are not plain."""
+"""Headers other than strings whose types are cached together; with more a list is not plain."""
 
 TIMESTAMP_MAX: Final = 1 << 53
-"""Later times, and none at all that is said to be one, are no event time but told in words."""
+"""The latest plain timestamp; a later one, or zero, is no event time and goes the long way."""
 
 _LONGSTR: Final = FieldType.LONGSTR.value[0]
 _BOOL: Final = FieldType.BOOL.value[0]
@@ -39,11 +39,12 @@ _BOOL_NAME: Final = FieldType.BOOL.erlang_name
 
 
 class PlainStrings:
-    """Makes them, with the names that its user has for what only AMQP has."""
+    """Makes plain strings, with its user's names for AMQP's own properties."""
 
     def __init__(self, reserved: str, header_types: str, fields_max: int) -> None:
-        """``reserved`` begins those names, ``header_types`` is the one for the types of headers;
-        a list of more than ``fields_max`` bytes may have more fields than are turned to strings."""
+        """``reserved`` is the prefix of those names, ``header_types`` the name for the types of
+        headers; a list of more than ``fields_max`` bytes may have more fields than are turned into
+        strings."""
         self._bytes_max = fields_max
         self._types_name = header_types
         self._mode_name = reserved + "delivery_mode"
@@ -56,8 +57,8 @@ class PlainStrings:
         return f"<PlainStrings {self._reserved!r}, {self._name_of.cache_info().currsize} names>"
 
     def of(self, data: bytes, behind: tuple[str, str] | None) -> tuple[dict[str, str], int] | None:
-        """The strings of the property list ``data`` and its timestamp, 0 if it has none; None if it
-        is not plain. ``behind`` is a string that stands behind those of headers."""
+        """Return the strings of the property list ``data`` and its timestamp, 0 if absent; None if
+        it is not plain. ``behind`` is a string to put after those of the headers."""
         if len(data) > self._bytes_max:
             return None
         strings: dict[str, str] = {}
@@ -86,7 +87,7 @@ class PlainStrings:
                     at += 8
         except (IndexError, error, UnicodeDecodeError):
             return None
-        if at != len(data):  # or behind it, where a text is cut off
+        if at != len(data):  # or beyond it, where a text is cut off
             return None
         if behind is not None:
             strings[behind[0]] = behind[1]
@@ -98,7 +99,8 @@ class PlainStrings:
         return strings, timestamp
 
     def _headers(self, data: bytes, at: int, strings: dict[str, str]) -> int:
-        """Add the headers whose size stands at ``at``; where they end, 0 if they are not plain."""
+        """Add the headers whose size field is at ``at``; return their end, 0 if they are not
+        plain."""
         end: int = at + 4 + TABLE_SIZE.unpack_from(data, at)[0]
         at += 4
         if at >= end or end > len(data):
@@ -138,7 +140,7 @@ class PlainStrings:
         return end
 
     def _name(self, raw: bytes) -> str | None:
-        """The name of a header, if it can be that of a string."""
+        """Return the name of a header, if it can be the name of a string."""
         try:
             name = raw.decode()
         except UnicodeDecodeError:
@@ -146,8 +148,8 @@ class PlainStrings:
         return None if name.startswith(self._reserved) else name
 
     def _steps(self, flags: int) -> tuple[tuple[str, str], ...]:
-        """What stands in a list with these flags, each with the name of its string if it is a
-        text."""
+        """Return the properties in a list with these flags, each with the name of its string if it
+        is text."""
         others = ("headers", "delivery_mode", "priority", "timestamp")
         return tuple(
             (name, "" if name in others else self._reserved + name) for name in names_in(flags)

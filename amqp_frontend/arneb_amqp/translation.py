@@ -1,8 +1,8 @@
 """The properties of an AMQP message as strings, and back.
 
-The rule: what has a field on both sides goes from field to field; what AMQP alone has becomes
-a string with a reserved name, from which the other direction brings it back exactly. A string
-with a reserved name that makes no sense is a header like any other. The table is in
+The rule: what has a field on both sides goes from field to field; what only AMQP has becomes a
+string with a reserved name, from which the other direction restores it exactly. A string with a
+reserved name and an invalid value is an ordinary header. The table is in
 ``docs/internals/translation.md``.
 """
 
@@ -31,9 +31,9 @@ from arneb_amqp.wire.tables import (
 from arneb_core.api.codec import Message
 
 RESERVED: Final = "amqp."
-"""Begins the names of properties that hold what only AMQP has."""
+"""The prefix of property names for what only AMQP has."""
 BASE64: Final = ".base64"
-"""Ends the names of those whose text is no UTF-8."""
+"""The suffix of names whose text is not UTF-8."""
 
 EXCHANGE: Final = "amqp.exchange"
 HEADER_TYPES: Final = "amqp.header_types"
@@ -47,7 +47,8 @@ NULL_VALUE: Final = "pulsar.null_value"
 LONG_KEY: Final = "pulsar.key"
 LONG_NAMES: Final = "pulsar.properties"
 TIMESTAMP_IN_MS: Final = "timestamp_in_ms"
-"""The header in which RabbitMQ's timestamp plugin keeps what the property is too coarse for."""
+"""The header in which RabbitMQ's timestamp plugin keeps the milliseconds that the property cannot
+hold."""
 
 _TEXTS: Final = (
     "content_type", "content_encoding", "correlation_id", "reply_to", "expiration",
@@ -56,7 +57,7 @@ _TEXTS: Final = (
 _NAME_BYTES_MAX: Final = 255
 
 HEADER_FIELDS_MAX: Final = 8_000
-"""With more fields, those in tables and arrays among them, headers travel together and unread, as
+"""With more fields, counting those in tables and arrays, headers travel together and undecoded, as
 :data:`OTHER_HEADERS`: a content header has room for 100,000, whose texts take 0.2 s."""
 
 _EVENT_TIME_MS_MAX: Final = (1 << 63) - 1
@@ -73,8 +74,8 @@ def event_time_ms(timestamp: int | None) -> int:
 
 
 def plain_strings(route: bytes, data: bytes) -> tuple[dict[str, str], int] | None:
-    """What :func:`to_strings` makes of the property list ``data``, and its time in milliseconds, if
-    nothing in it is out of the ordinary; else None."""
+    """Return the result of :func:`to_strings` for the property list ``data``, and its time in
+    milliseconds, if the list is ordinary; else None."""
     exchange = None
     if route[0] or len(route) == len(NO_NAMES):
         exchange = _exchange_string(route[1 : 1 + route[0]])
@@ -85,7 +86,7 @@ def plain_strings(route: bytes, data: bytes) -> tuple[dict[str, str], int] | Non
 
 
 def to_strings(route: Route, properties: Properties) -> dict[str, str]:
-    """The properties of the neutral message."""
+    """Return the properties of the neutral message."""
     strings = _headers_to_strings(properties.headers)
     if route.exchange or not route.routing_key:
         _put_text(strings, EXCHANGE, route.exchange)
@@ -104,7 +105,7 @@ def to_strings(route: Route, properties: Properties) -> dict[str, str]:
 
 
 def take_null(properties: Properties) -> tuple[Properties, bool]:
-    """The properties without what says that an empty body stands for null, and whether it does."""
+    """Return the properties without the mark of a null value, and whether it was there."""
     headers = properties.headers
     if headers is None or headers.get(NULL_VALUE) != boolean(True):
         return properties, False
@@ -131,9 +132,9 @@ def _headers_to_strings(headers: Mapping[str, Field] | None) -> dict[str, str]:
 
 
 def split_headers(raw: bytes) -> tuple[bytes, str]:
-    """A property list without its headers, and those as :data:`OTHER_HEADERS` holds them, if they
-    have too many fields to become properties; else ``raw`` and nothing."""
-    if len(raw) <= HEADER_FIELDS_MAX:  # A field has an octet at least.
+    """Return a property list without its headers, and those as :data:`OTHER_HEADERS` has them, if
+    they have too many fields to become properties; else ``raw`` and an empty string."""
+    if len(raw) <= HEADER_FIELDS_MAX:  # A field has at least one octet.
         return raw, ""
     rest, table = without_headers(raw)
     spans: list[int] = []
@@ -144,7 +145,8 @@ def split_headers(raw: bytes) -> tuple[bytes, str]:
 
 
 def from_strings(strings: dict[str, str], message: Message) -> Properties:
-    """The inverse; whatever has a reserved name and makes no sense stays a header."""
+    """Return the properties from strings; a string with a reserved name and an invalid value stays
+    a header."""
     texts = {name: take_text(strings, RESERVED + name) for name in _TEXTS}
     mode: int | None = None
     if strings.get(RESERVED + "delivery_mode") == "":
@@ -177,7 +179,7 @@ def _headers_from_strings(strings: dict[str, str], message: Message) -> Mapping[
 
 
 def _extras(message: Message, long_names: list[Field]) -> dict[str, Field]:
-    """Headers for what AMQP has no place for."""
+    """Return headers for what has no AMQP field."""
     extras: dict[str, Field] = {}
     if long_names:
         extras[LONG_NAMES] = array(long_names)
@@ -195,13 +197,13 @@ def _extras(message: Message, long_names: list[Field]) -> dict[str, Field]:
 def _header(text: str, type_name: str) -> Field:
     try:
         return field_of(text, type_name)
-    except ValueError:  # Somebody changed the text and left the type; the text is what counts.
+    except ValueError:  # The text was changed and its type was not; the text counts.
         return longstr(text)
 
 
 @lru_cache(CACHED)
 def _exchange_string(raw: bytes) -> tuple[str, str] | None:
-    """The string that names the exchange ``raw``; None if that is no UTF-8."""
+    """Return the string that names the exchange ``raw``; None if it is not UTF-8."""
     try:
         return EXCHANGE, raw.decode()
     except UnicodeDecodeError:
@@ -216,7 +218,8 @@ def _put_text(strings: dict[str, str], name: str, text: str) -> None:
 
 
 def take_text(strings: dict[str, str], name: str) -> str | None:
-    """A text that fits a short string, taken out of ``strings``; None when there is none."""
+    """Remove a text that fits a short string from ``strings`` and return it; None if there is
+    none."""
     raw = strings.get(name, "").encode("utf-8", "surrogateescape")
     taken = name
     if name not in strings:
@@ -262,7 +265,7 @@ def _take_others(strings: dict[str, str]) -> Mapping[str, Field] | None:
 
 
 def _decoded(text: str | None) -> bytes | None:
-    """What ``text`` says in base64; None when it says nothing."""
+    """Decode base64; None if ``text`` is none or invalid."""
     if text is None:
         return None
     try:
@@ -272,7 +275,7 @@ def _decoded(text: str | None) -> bytes | None:
 
 
 def _is_text(text: str) -> bool:
-    """No lone surrogates, which stand for octets that are no UTF-8."""
+    """Whether the text has no lone surrogates, which stand for octets that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

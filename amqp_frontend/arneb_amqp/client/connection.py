@@ -1,7 +1,7 @@
-"""A connection to another broker: its socket, and its channels as somebody waits for them.
+"""A connection to another broker: its socket and its channels.
 
-The rule: everything is decided by the session; here bytes are read and written, and whoever waits
-is told. What was delivered and not taken yet is bounded: nothing more is read then.
+The rule: the session decides everything; this module reads and writes bytes and wakes waiters.
+Deliveries not yet taken are bounded: above the bound nothing more is read.
 """
 
 import ssl
@@ -35,14 +35,14 @@ from arneb_core.api.supervision import sole_error
 READ_BYTES: Final = 256 * 1024
 
 UNTAKEN_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of messages that were delivered and nobody has taken: with more the socket is not read."""
+"""Bytes of deliveries not yet taken, above which the socket is not read."""
 
 GOODBYE_S: Final = 2.0
-"""How long the other broker may take to answer a good-bye."""
+"""How long the other broker may take to answer a goodbye."""
 
 
 class ClientChannel:
-    """One channel. One task at a time calls, one takes what is delivered."""
+    """One channel. One task at a time may call, another may take deliveries."""
 
     def __init__(self, connection: "ClientConnection", number: ChannelId) -> None:
         self._connection = connection
@@ -59,7 +59,7 @@ class ClientChannel:
         return f"<ClientChannel {self.number}, {len(self._unconfirmed)} unconfirmed>"
 
     async def call(self, method: Command) -> Command:
-        """Say a method and wait for its answer. Raises :class:`.RemoteClosed`."""
+        """Send a method and wait for its answer. Raises :class:`.RemoteClosed`."""
         self._check()
         self._connection.session.call(self.number, method)
         await self._connection.flush()
@@ -68,14 +68,13 @@ class ClientChannel:
         return self._answers.popleft()
 
     async def say(self, method: Command) -> None:
-        """Say a method that is not answered. Raises :class:`.RemoteClosed`."""
+        """Send a method that is not answered. Raises :class:`.RemoteClosed`."""
         self._check()
         self._connection.session.call(self.number, method)
         await self._connection.flush()
 
     async def receive(self, most: int) -> list[Delivered]:
-        """What has been delivered, at least one message and at most so many. Raises
-        :class:`.RemoteClosed`."""
+        """Return deliveries, at least one and at most ``most``. Raises :class:`.RemoteClosed`."""
         while not self.delivered:
             await self._wait()
         taken = [self.delivered.popleft() for _ in range(min(most, len(self.delivered)))]
@@ -83,7 +82,7 @@ class ClientChannel:
         return taken
 
     def publish(self, exchange: str, routing_key: str, body: bytes, *, confirmed: bool) -> int:
-        """Publish a message when somebody flushes; its number on this channel, by which it is
+        """Queue a message for the next flush; return its number on this channel, by which it is
         ``confirmed``. Raises :class:`.RemoteClosed`."""
         self._check()
         self._connection.session.publish(self.number, exchange, routing_key, body)
@@ -93,11 +92,11 @@ class ClientChannel:
         return self._published
 
     async def flush(self) -> None:
-        """Have written what was published. Raises :class:`.RemoteClosed`."""
+        """Write what was published. Raises :class:`.RemoteClosed`."""
         await self._connection.flush()
 
     async def confirmed(self) -> set[int]:
-        """Wait until all that was published is answered; the numbers of what was not taken. Raises
+        """Wait until every publish is answered; return the numbers of refused ones. Raises
         :class:`.RemoteClosed`."""
         while self._unconfirmed:
             await self._wait()
@@ -105,7 +104,7 @@ class ClientChannel:
         return refused
 
     def tell(self, event: Answered | Delivered | Confirmed) -> None:
-        """The broker says something about this channel."""
+        """Take an event of this channel."""
         match event:
             case Answered(_, method):
                 self._answers.append(method)
@@ -120,7 +119,7 @@ class ClientChannel:
         self._tell()
 
     def end(self, error: RemoteClosed) -> None:
-        """Nothing more comes."""
+        """End the channel."""
         self.error = self.error or error
         self._tell()
 
@@ -138,7 +137,7 @@ class ClientChannel:
 
 
 class ClientConnection:
-    """One connection, open."""
+    """One connection."""
 
     def __init__(self, session: ClientSession, stream: trio.abc.Stream) -> None:
         self.session = session
@@ -151,7 +150,7 @@ class ClientConnection:
         self._untaken_bytes = 0
         self._room = trio.Event()
         self.is_blocked = False
-        """The other broker reads nothing that is published."""
+        """Whether the other broker has blocked publishing."""
 
     def __repr__(self) -> str:
         return f"<ClientConnection of {self.session!r}>"
@@ -165,7 +164,7 @@ class ClientConnection:
         return channel
 
     async def flush(self) -> None:
-        """Write what there is to write. Raises :class:`.RemoteClosed`."""
+        """Write pending output. Raises :class:`.RemoteClosed`."""
         async with self._writing:
             data = self.session.data_to_send(trio.current_time())
             if data:
@@ -176,7 +175,7 @@ class ClientConnection:
                     raise self._error or RemoteClosed("the connection broke") from error
 
     def taken(self, size: int) -> None:
-        """So many bytes of what was delivered are with somebody."""
+        """Note that deliveries of ``size`` bytes were taken."""
         self._untaken_bytes -= size
         if self._untaken_bytes < UNTAKEN_BYTES_MAX:
             self._room.set()
@@ -209,7 +208,7 @@ class ClientConnection:
             nursery.cancel_scope.cancel()
 
     async def close(self) -> None:
-        """Say good-bye and wait a little for the answer."""
+        """Say goodbye and wait a little for the answer."""
         self.session.close()
         with trio.move_on_after(GOODBYE_S), suppress(RemoteClosed):
             await self.flush()
@@ -219,7 +218,7 @@ class ClientConnection:
         while self._error is None:
             wake = min(self.session.next_timer(), trio.current_time() + 1)
             await trio.sleep_until(wake)
-            if self._untaken_bytes < UNTAKEN_BYTES_MAX:  # else it is we who do not listen
+            if self._untaken_bytes < UNTAKEN_BYTES_MAX:  # else this side is not reading
                 self._tell(self.session.handle_timer(trio.current_time()))
             with suppress(RemoteClosed):
                 await self.flush()
@@ -253,7 +252,7 @@ class ClientConnection:
 
 @asynccontextmanager
 async def connected(uri: BrokerUri, name: str) -> AsyncIterator[ClientConnection]:
-    """A connection to the broker of ``uri``, open while the block runs. Raises
+    """Open a connection to the broker of ``uri`` while the block runs. Raises
     :class:`.RemoteClosed` if it cannot be opened."""
     with trio.move_on_after(uri.timeout_s) as patience:
         stream = await _stream(uri)
@@ -297,7 +296,7 @@ async def _stream(uri: BrokerUri) -> trio.abc.Stream:
 
 
 def _context(uri: BrokerUri) -> ssl.SSLContext:
-    """In a thread: it reads files."""
+    """Make the TLS context; in a thread, because it reads files."""
     context = ssl.create_default_context(cafile=uri.ca_file or None)
     if not uri.verifies:
         context.check_hostname = False

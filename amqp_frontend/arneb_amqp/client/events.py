@@ -1,7 +1,7 @@
-"""Events: what a broker says to its client, as values.
+"""Events: a broker's messages to its client, as values.
 
-The rule: what the client asked for comes as :class:`Answered`, one for each call, in the order of
-the calls on that channel; everything else comes by itself.
+The rule: answers come as :class:`Answered`, one for each call, in the order of calls on that
+channel; all other events are unsolicited.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class RemoteClosed(Exception):
     def __init__(self, reason: str, code: int = 0) -> None:
         super().__init__(reason)
         self.code = code
-        """AMQP's reply code; 0: it said none."""
+        """AMQP's reply code; 0: none."""
 
 
 @dataclass(slots=True)
@@ -48,19 +48,18 @@ class Delivered:
 
 @dataclass(slots=True)
 class Confirmed:
-    """Messages that were published on a channel in confirm mode are the broker's now, or it does
-    not take them."""
+    """Publishes on a channel in confirm mode are stored by the broker, or refused."""
 
     channel: ChannelId
     tags: list[int]
     multiple: bool = False
-    """And all before them."""
+    """Whether all before them are included."""
     stored: bool = True
 
 
 @dataclass(slots=True)
 class Cancelled:
-    """A consumer gets nothing any more: its queue has gone."""
+    """A consumer was cancelled: its queue is gone."""
 
     channel: ChannelId
 
@@ -82,7 +81,7 @@ class Ended:
 
 @dataclass(slots=True)
 class Blocked:
-    """The broker is short of something, or is not any more: it reads nothing that is published."""
+    """The broker has blocked or unblocked publishing."""
 
     is_blocked: bool
 

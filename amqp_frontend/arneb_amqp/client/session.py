@@ -1,7 +1,7 @@
-"""A session of a client: bytes of a broker in, events out, and what is to be sent.
+"""A client's session: a broker's bytes in, events and bytes out.
 
-The rule: no I/O, and no clock but the ``now`` that it is given. A broker that breaks the protocol
-ends the session and nothing else.
+The rule: no I/O, and no clock but the given ``now``. A broker that breaks the protocol ends only
+the session.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,12 +50,12 @@ from arneb_amqp.wire.replies import make
 from arneb_amqp.wire.tables import Field, boolean, longstr, table
 
 CHANNELS_MAX: Final = 16
-"""More than a shovel uses."""
+"""Channels of a connection: more than a shovel uses."""
 
 LOCALE: Final = "en_US"
 
 BEATS_MISSED: Final = 2
-"""Without anything for so many intervals of the heartbeat, the broker is taken for gone."""
+"""Heartbeat intervals without input after which the broker is given up."""
 
 CAPABILITIES: Final = {
     name: boolean(True)
@@ -67,7 +67,7 @@ CAPABILITIES: Final = {
 
 
 class ClientState(Enum):
-    """How far a session is."""
+    """The state of a session."""
 
     GREETING = "greeting"
     TUNING = "tuning"
@@ -104,10 +104,10 @@ class ClientSession:
     def __repr__(self) -> str:
         return f"<ClientSession to {self._uri.shown}, {self.state.value}>"
 
-    # What comes
+    # Input
 
     def receive(self, data: bytes | bytearray, now: float) -> list[Event]:
-        """What the broker says with these bytes. After an :class:`.Ended` there is nothing more."""
+        """Take bytes and return the events in them. Nothing follows an :class:`.Ended`."""
         self._heard = now
         while self.state is not ClientState.CLOSED:
             for item in self._reader.receive(data):
@@ -119,7 +119,7 @@ class ClientSession:
         return events
 
     def lost(self, reason: str) -> list[Event]:
-        """The connection broke."""
+        """End the session: the connection broke."""
         self._end(RemoteClosed(reason))
         events, self._events = self._events, []
         return events
@@ -232,7 +232,8 @@ class ClientSession:
             self._events.append(Ended(error))
 
     def _become(self, state: ClientState) -> bool:
-        """False, and over, if the broker had not to say that now: a second connection.start."""
+        """Move to ``state``; if that is illegal (a second connection.start, for example), end the
+        session and return False."""
         if state in MOVES[self.state]:
             self.state = state
             return True
@@ -241,14 +242,14 @@ class ClientSession:
         self._events.append(Ended(error))
         return False
 
-    # What is said
+    # Output
 
     def call(self, channel: ChannelId, method: Command) -> None:
-        """Say a method, which may be answered."""
+        """Send a method, which may be answered."""
         self._out.append(encode_method(channel, method))
 
     def publish(self, channel: ChannelId, exchange: str, routing_key: str, body: bytes) -> None:
-        """Publish a message; ``body`` as :mod:`arneb_amqp.wire.content` describes it."""
+        """Publish a message; ``body`` is in the form of :mod:`arneb_amqp.wire.content`."""
         method = make(
             Basic.Publish, ticket=0, exchange=exchange, routing_key=routing_key,
             mandatory=False, immediate=False,
@@ -257,7 +258,7 @@ class ClientSession:
         self._out += readdress(body, 0, channel, self._frame_bytes_max)
 
     def close(self) -> None:
-        """Say good-bye."""
+        """Send ``connection.close``."""
         if self.state is ClientState.OPEN:
             self._become(ClientState.CLOSING)
             self._send(
@@ -265,7 +266,7 @@ class ClientSession:
             )
 
     def data_to_send(self, now: float) -> bytes:
-        """What is to be written."""
+        """Return everything to be written."""
         out, self._out = self._out, []
         if out:
             self._said = now
@@ -279,7 +280,7 @@ class ClientSession:
     # Time
 
     def next_timer(self) -> float:
-        """When :meth:`handle_timer` is to be called."""
+        """Return when :meth:`handle_timer` must be called."""
         if not self._heartbeat_s:
             return float("inf")
         return min(
@@ -287,7 +288,7 @@ class ClientSession:
         )
 
     def handle_timer(self, now: float) -> list[Event]:
-        """Say that this side is alive; notice that the other one is not."""
+        """Send a heartbeat, or give the broker up."""
         if self._heartbeat_s and now >= self._heard + BEATS_MISSED * self._heartbeat_s:
             return self.lost("nothing came from it for two heartbeats")
         if self._heartbeat_s and now >= self._said + self._heartbeat_s / 2:

@@ -1,6 +1,6 @@
 """URIs of brokers, as RabbitMQ's clients write them.
 
-The rule: whoever shows one shows :attr:`BrokerUri.shown`, which has no password in it.
+The rule: only :attr:`BrokerUri.shown`, which has no password, is ever displayed.
 
 Source: RabbitMQ's URI specification, and its URI query parameters.
 """
@@ -23,37 +23,37 @@ class InvalidUri(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerUri:
-    """Where a broker is, and who comes."""
+    """A broker's address and the client's credentials."""
 
     host: str = ""
     """Empty: this broker, without a connection."""
     port: int = AMQP_PORT
     vhost: str | None = None
-    """None: the one of whoever asks, in this broker; ``/`` in another."""
+    """None: the shovel's own vhost in this broker; ``/`` in another."""
     user: str = "guest"
     password: str = field(default="guest", repr=False)
     tls: bool = False
     heartbeat_s: int = HEARTBEAT_S
     timeout_s: float = TIMEOUT_S
-    """For the connection to be open."""
+    """The time for the connection to open."""
     ca_file: str = ""
     certificate_file: str = ""
     key_file: str = ""
     verifies: bool = True
     server_name: str = ""
     external: bool = False
-    """It says by its certificate who it is."""
+    """Whether it authenticates by its certificate."""
     shown: str = "amqp://"
-    """Without user, password and query."""
+    """The URI without user, password and query."""
 
     @property
     def is_local(self) -> bool:
-        """It is this broker."""
+        """Whether it is this broker."""
         return not self.host
 
 
 def parse_uri(text: str) -> BrokerUri:
-    """The broker that ``text`` names. Raises :class:`InvalidUri`."""
+    """Parse the URI of a broker. Raises :class:`InvalidUri`."""
     try:
         parts = urlsplit(text)
         port, host = parts.port, unquote(parts.hostname or "")

@@ -1,1 +1,1 @@
-"""Shovels: messages moved from a queue or an exchange to another one, here or in other brokers."""
+"""Shovels: move messages from a queue or an exchange to another one, here or in other brokers."""

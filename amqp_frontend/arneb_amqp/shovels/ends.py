@@ -1,7 +1,7 @@
-"""The two ends of a shovel: what is taken at one and put in at the other.
+"""The two ends of a shovel: a source and a destination of messages.
 
-The rule: a batch is taken, put in, and settled, one after the other. A source gives a message up
-only when it is told to; whatever was not settled is there again when the shovel comes back.
+The rule: a batch is received, put and settled before the next one. A source gives a message up only
+when told to; whatever was not settled is still there when the shovel returns.
 """
 
 from collections.abc import Sequence
@@ -18,42 +18,43 @@ class Moved:
     exchange: str
     routing_key: str
     body: bytes
-    """As :mod:`arneb_amqp.wire.content` describes it."""
+    """In the form of :mod:`arneb_amqp.wire.content`."""
     tag: int
-    """By which its source knows it: a delivery tag, or a position."""
+    """Its source's name for it: a delivery tag, or a position."""
     part: int | None = None
-    """Which message it is of a batch that stands there."""
+    """Its number within a stored batch."""
 
 
 class SourceEnd(Protocol):
-    """Where messages come from."""
+    """The source of messages."""
 
     @property
     def length(self) -> int:
-        """Of the queue, when it was opened."""
+        """The queue's length when the source was opened."""
         ...
 
     async def receive(self, most: int) -> Sequence[Moved]:
-        """The next messages: at least one, at most so many. Raises :class:`.RemoteClosed`."""
+        """Return the next messages, at least one and at most ``most``. Raises
+        :class:`.RemoteClosed`."""
         ...
 
     async def settle(self, batch: Sequence[Moved], refused: set[int]) -> None:
-        """Give a batch up, but those at the places ``refused``, which come again. Raises
+        """Give a batch up, except the messages at indexes ``refused``, which come again. Raises
         :class:`.RemoteClosed`."""
         ...
 
 
 class DestinationEnd(Protocol):
-    """Where messages go."""
+    """The destination of messages."""
 
     @property
     def is_blocked(self) -> bool:
-        """It takes nothing at present."""
+        """Whether it accepts nothing at present."""
         ...
 
     async def put(self, batch: Sequence[Moved], *, confirmed: bool) -> set[int]:
-        """Put a batch in; ``confirmed``: for good, when this returns. The places of those that were
-        refused. Raises :class:`.RemoteClosed`."""
+        """Put a batch in; ``confirmed``: it is durable when this returns. Return the indexes of
+        refused messages. Raises :class:`.RemoteClosed`."""
         ...
 
 

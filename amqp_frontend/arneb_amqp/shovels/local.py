@@ -1,7 +1,7 @@
-"""Ends in this broker, without a connection: a batch that goes from one to the other is one commit.
+"""Ends in this broker, without a connection: moving a batch from one to the other is one commit.
 
-The rule: messages are routed, refused and delayed as if a client published them. Nobody's rights
-are asked for: who may set a shovel's parameter, and for which vhosts, was decided then.
+The rule: messages are routed, refused and delayed as if a client published them. Rights are not
+checked here: they were when the shovel's parameter was set.
 """
 
 from collections import deque
@@ -47,14 +47,14 @@ from arneb_core.api.position import Position
 from arneb_core.api.windows import Window
 
 OWNERS: Final = count(-1, -1)
-"""No connection has a number below 0: a shovel that needs a queue of its own takes one."""
+"""Owner numbers of shovels' own queues: no connection has a number below 0."""
 
 MESSAGES_PER_TURN: Final = 50
-"""Routed before others have their turn: some 2 ms."""
+"""Messages routed in one turn: some 2 ms."""
 
 
 class LocalSource:
-    """A queue of this broker, being consumed; a sink (:class:`arneb_core.api.consumers.Sink`)."""
+    """A consumer of a queue of this broker; a sink (:class:`arneb_core.api.consumers.Sink`)."""
 
     def __init__(self, queue: str, length: int, *, acks: bool) -> None:
         self._queue = queue
@@ -74,7 +74,7 @@ class LocalSource:
         self._news.set()
 
     def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
+        """Do nothing: nobody is told."""
 
     def closed_by_core(self, reason: str) -> None:
         self._closed = reason
@@ -87,7 +87,7 @@ class LocalSource:
                 raise RemoteClosed(f"queue '{self._queue}' was {self._closed}")
             self._news = trio.Event()
             await self._news.wait()
-        # All that has come is one batch, and so one commit, however many runs it came in.
+        # Everything that has come is one batch, and so one commit, however many runs it came in.
         while self._runs and len(self._ready) < most:
             positions, entries, parts = unbatched(self._runs.popleft(), self._queue)
             self._ready += [
@@ -124,7 +124,7 @@ class LocalSource:
 
 
 class LocalDestination:
-    """A queue, an exchange, or whatever messages name, in this broker."""
+    """A queue, an exchange, or each message's own exchange, in this broker."""
 
     is_blocked = False
 
@@ -136,12 +136,12 @@ class LocalDestination:
         return f"<LocalDestination in {self._vhost.name!r}>"
 
     async def put(self, batch: Sequence[Moved], *, confirmed: bool) -> set[int]:
-        """See :class:`.DestinationEnd`. It waits in any case: that is what bounds memory."""
+        """See :class:`.DestinationEnd`. It always waits for the commit, which bounds memory."""
         return await self.move(batch, None)
 
     async def move(self, batch: Sequence[Moved], source: UnitSource | None) -> set[int]:
-        """Put a batch in, in one commit, in which ``source`` gives it up. The places of those that
-        were refused. Raises :class:`.RemoteClosed`."""
+        """Put a batch in, in one commit, in which ``source`` gives it up. Return the indexes of
+        refused messages. Raises :class:`.RemoteClosed`."""
         admission = Admission()
         try:
             return await self._move(batch, source, admission)
@@ -177,7 +177,7 @@ class LocalDestination:
     async def _address(
         self, message: Moved, admission: Admission, later: list[tuple[str, bytes]]
     ) -> bool:
-        """Add to ``admission`` what becomes of a message; False: a full queue refused it."""
+        """Add a message to ``admission``; False: a full queue refused it."""
         vhost, exchange, key = self._vhost, message.exchange, message.routing_key
         if vhost.router.exchange(exchange).internal:
             words = exchange_in_words(exchange, vhost.name)
@@ -228,7 +228,7 @@ class LocalDestination:
 async def local_source(
     topology: Topology, vhost: Vhost, wanted: Source, mode: AckMode, name: str
 ) -> AsyncIterator[LocalSource]:
-    """The source while the block runs, being consumed. Raises :class:`.RemoteClosed`."""
+    """Consume from the source while the block runs. Raises :class:`.RemoteClosed`."""
     owner = ConnectionId(next(OWNERS))
     try:
         async with topology.changing():
@@ -261,7 +261,7 @@ async def local_source(
 async def local_destination(
     core: Core, topology: Topology, vhost: Vhost, wanted: Destination
 ) -> LocalDestination:
-    """The destination. Raises :class:`.RemoteClosed`."""
+    """Open the destination. Raises :class:`.RemoteClosed`."""
     try:
         if wanted.queue is not None:
             async with topology.changing():
@@ -274,7 +274,7 @@ async def local_destination(
 
 
 async def _ensured(vhost: Vhost, name: str, arguments: Any) -> str:
-    """Have that queue there, durable if it has to be made. Under the lock."""
+    """Make sure the queue exists, making it durable if it is new. Under the lock."""
     if not vhost.has_queue(name) and not vhost.foreign_topic(name):
         wanted = Declaration(
             ConnectionId(0), name, durable=True, arguments=table_from_json(arguments)
@@ -284,7 +284,8 @@ async def _ensured(vhost: Vhost, name: str, arguments: Any) -> str:
 
 
 async def _own_queue(vhost: Vhost, owner: ConnectionId, wanted: Source) -> str:
-    """A queue for what comes to an exchange, for as long as the shovel runs. Under the lock."""
+    """Declare a queue for an exchange's messages, for as long as the shovel runs. Under the
+    lock."""
     queue = await vhost.queues.declare(Declaration(owner, "", exclusive=True))
     binding = Binding(wanted.exchange or "", queue.name, wanted.exchange_key)
     await vhost.exchanges.bind(binding, owner)
@@ -300,7 +301,7 @@ def _moved(position: Position, entry: bytes, part: int | None) -> Moved:
 def _places(
     batch: Sequence[Moved], without: set[int]
 ) -> tuple[list[Position], dict[Position, int]]:
-    """The entries of a batch, and of batches that are in it the messages."""
+    """Return the entries of a batch, and for entries that are batches their messages."""
     positions: list[Position] = []
     masks: dict[Position, int] = {}
     for place, each in enumerate(batch):

@@ -86,7 +86,7 @@ class RemoteDestination:
 async def remote_source(
     uri: BrokerUri, wanted: Source, mode: AckMode, name: str
 ) -> AsyncIterator[RemoteSource]:
-    """The source while the block runs, being consumed. Raises :class:`.RemoteClosed`."""
+    """Consume from the source while the block runs. Raises :class:`.RemoteClosed`."""
     async with connected(uri, name) as connection:
         channel = await connection.channel()
         queue, length = wanted.queue, 0
@@ -117,7 +117,7 @@ async def remote_source(
 async def remote_destination(
     uri: BrokerUri, wanted: Destination, mode: AckMode, name: str
 ) -> AsyncIterator[RemoteDestination]:
-    """The destination while the block runs. Raises :class:`.RemoteClosed`."""
+    """Open the destination while the block runs. Raises :class:`.RemoteClosed`."""
     async with connected(uri, name) as connection:
         if wanted.queue is not None:
             await _ensure(connection, wanted.queue, wanted.queue_arguments)
@@ -128,7 +128,8 @@ async def remote_destination(
 
 
 async def _ensure(connection: ClientConnection, queue: str, arguments: Any) -> int:
-    """Have that queue there, durable if it has to be made; how many messages are ready in it."""
+    """Make sure the queue exists, making it durable if it is new; return its number of ready
+    messages."""
     try:
         found = await _declare(await connection.channel(), queue, {}, passive=True)
     except RemoteClosed as error:

@@ -1,7 +1,7 @@
-"""Settings of a shovel: the value of its parameter, read and checked.
+"""Settings of a shovel: its parameter's value, read and checked.
 
-The rule: RabbitMQ's keys, the older ones as well, its defaults, and its words for what is wrong.
-What somebody asks for and is not done here is refused with a sentence.
+The rule: RabbitMQ's keys, including the older ones, its defaults and its error texts. Settings that
+are not supported here are refused with a sentence.
 
 Source: ``rabbit_shovel_parameters``, RabbitMQ 3.13.
 """
@@ -14,46 +14,47 @@ from typing import Any, Final
 from arneb_amqp.client.uris import BrokerUri, InvalidUri, parse_uri
 
 COMPONENT: Final = "shovel"
-"""Of the parameters that are shovels."""
+"""The component of shovels' parameters."""
 
 PREFETCH: Final = 1000
 RECONNECT_S: Final = 5.0
 PREFETCH_MAX: Final = 65_535
-"""What ``basic.qos`` can say."""
+"""The bound of ``basic.qos``."""
 
 
 class InvalidShovel(ValueError):
-    """What a parameter says is no shovel; the text says why."""
+    """The parameter does not describe a shovel; the text says why."""
 
 
 class AckMode(Enum):
     """When the source gives a message up."""
 
     ON_CONFIRM = "on-confirm"
-    """When the destination has it for good."""
+    """When the destination has stored it."""
     ON_PUBLISH = "on-publish"
-    """When it was sent."""
+    """When it is sent."""
     NO_ACK = "no-ack"
-    """When it was received."""
+    """When it is received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where messages come from: a queue, or an exchange."""
+    """The source: a queue or an exchange."""
 
     uris: tuple[BrokerUri, ...]
     queue: str | None = None
     exchange: str | None = None
     exchange_key: str = ""
     queue_arguments: Mapping[str, Any] = field(default_factory=dict)
-    """In JSON's terms, for a queue that is not there yet."""
+    """As JSON values, for a queue that does not exist yet."""
     consumer_arguments: Mapping[str, Any] = field(default_factory=dict)
     prefetch: int = PREFETCH
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where messages go; neither a queue nor an exchange: by the exchange and key that they had."""
+    """The destination; with neither a queue nor an exchange, messages keep their exchange and
+    key."""
 
     uris: tuple[BrokerUri, ...]
     queue: str | None = None
@@ -67,7 +68,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class ShovelSettings:
-    """What a shovel is to do."""
+    """All settings of a shovel."""
 
     source: Source
     destination: Destination
@@ -75,13 +76,13 @@ class ShovelSettings:
     reconnect_s: float = RECONNECT_S
     """0 = never."""
     delete_after: int | None = None
-    """It goes, its parameter with it, when so many have been moved."""
+    """The shovel and its parameter are deleted after this many messages."""
     deletes_after_length: bool = False
-    """That number is the queue's length when it starts."""
+    """That number is the queue's length at the start."""
 
     @property
     def local_vhosts(self) -> set[str | None]:
-        """The vhosts of this broker that it uses; None: the one that it is in."""
+        """The vhosts of this broker that it uses; None: its own."""
         uris = (*self.source.uris, *self.destination.uris)
         return {uri.vhost for uri in uris if uri.is_local}
 
@@ -171,11 +172,11 @@ CHECKS: Final[Mapping[str, Check]] = {
     "ack-mode": _ack_mode,
     "delete-after": _delete_after,
 }
-"""The keys that there are; those of AMQP 1.0 are refused with its protocol."""
+"""The keys; those of AMQP 1.0 are refused with its protocol."""
 
 
 def shovel_in(value: Mapping[str, Any]) -> ShovelSettings:
-    """The shovel that a parameter's value describes. Raises :class:`InvalidShovel`."""
+    """Return the shovel that a parameter's value describes. Raises :class:`InvalidShovel`."""
     faults = [f"Key {name} {fault}" for name in ("src-protocol", "dest-protocol")
               if name in value and (fault := _protocol(value[name]))]  # fmt: skip
     faults = faults or _faults(value)
@@ -235,7 +236,7 @@ def _shown(value: Any) -> str:
 
 
 def without_passwords(value: Any) -> Any:
-    """A parameter's value as it is shown: URIs without users and passwords."""
+    """Return a parameter's value for display: URIs without users and passwords."""
     if not isinstance(value, dict):
         return value
     shown = dict(value)

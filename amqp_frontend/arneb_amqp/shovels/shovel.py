@@ -1,7 +1,7 @@
-"""One shovel: runs, fails, waits and runs again, until it is taken away or done.
+"""One shovel: runs, fails, waits and runs again, until it is removed or done.
 
-The rule: what it moves is given up by the source when the ack mode says so and not before; inside
-this broker both happen in one commit. It says at any moment what it does.
+The rule: the source gives messages up when the ack mode says so, not before; within this broker
+both happen in one commit. Its status is always available.
 """
 
 import logging
@@ -33,17 +33,17 @@ from arneb_core.api.supervision import sole_error
 LOGGER: Final = logging.getLogger(__name__)
 
 BATCH_MAX: Final = 500
-"""Messages that are moved together: as many as share a commit well."""
+"""Messages moved together: as many as share a commit well."""
 
 REFUSED_S: Final = 0.5
-"""What the destination refuses is tried again so much later: it may be full for long."""
+"""The wait before refused messages are retried: the destination may be full for long."""
 
 SHOVELLED: Final = "x-shovelled"
 SHOVELLED_TIMESTAMP: Final = "x-shovelled-timestamp"
 
 
 class ShovelState(Enum):
-    """What it does; the values are RabbitMQ's words."""
+    """The state of a shovel; the values are RabbitMQ's words."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -58,7 +58,7 @@ class ShovelStatus:
     name: str
     state: ShovelState
     since: str
-    """When it came to that, as RabbitMQ writes times."""
+    """When it entered that state, in RabbitMQ's time format."""
     details: dict[str, Any]
 
 
@@ -86,14 +86,14 @@ class Shovel:
         self._running: tuple[BrokerUri, BrokerUri] | None = None
         self._destination: DestinationEnd | None = None
         self._left: int | None = None
-        """How many it is still to move; None: it does not count."""
+        """Messages still to be moved; None: not counted."""
 
     def __repr__(self) -> str:
         return f"<Shovel {self.name!r} in {self.vhost!r}, {self._state.value}>"
 
     @property
     def status(self) -> ShovelStatus:
-        """What it does now."""
+        """Its current status."""
         details: dict[str, Any] = {}
         if self._state is ShovelState.TERMINATED:
             details["reason"] = self._reason
@@ -106,7 +106,7 @@ class Shovel:
 
     @property
     def _told(self) -> dict[str, Any]:
-        """What belongs to its state in events."""
+        """The details of its state in events."""
         if self._state is ShovelState.TERMINATED:
             return {"reason": self._reason}
         return {} if self._running is None else self._described
@@ -130,8 +130,8 @@ class Shovel:
         return {name: value for name, value in described.items() if value is not None}
 
     async def run(self) -> bool:
-        """Move messages for ever, or until it is done: then True. False: it ended with an error and
-        is not to try again."""
+        """Move messages forever, or until done: then return True. False: it ended with an error and
+        must not be retried."""
         for attempt in count():
             self._become(ShovelState.STARTING)
             try:
@@ -151,7 +151,7 @@ class Shovel:
         raise AssertionError("it counts for ever")
 
     async def _move(self, attempt: int) -> None:
-        """One run; it returns when it is done. Raises :class:`.RemoteClosed`."""
+        """Run once, until done. Raises :class:`.RemoteClosed`."""
         settings = self.settings
         sources, destinations = settings.source.uris, settings.destination.uris
         uris = sources[attempt % len(sources)], destinations[attempt % len(destinations)]
@@ -177,7 +177,7 @@ class Shovel:
     async def _moved(
         self, source: SourceEnd, destination: DestinationEnd, batch: Sequence[Moved]
     ) -> set[int]:
-        """Move a batch; what was refused of it is the source's again."""
+        """Move a batch; return the indexes of refused messages, which the source has again."""
         mode = self.settings.ack_mode
         changed = [self._changed(each) for each in batch]
         if isinstance(source, LocalSource) and isinstance(destination, LocalDestination):
@@ -187,7 +187,7 @@ class Shovel:
         return refused
 
     def _changed(self, message: Moved) -> Moved:
-        """The message as it is published."""
+        """Return the message as it is published."""
         wanted = self.settings.destination
         exchange, key, body = message.exchange, message.routing_key, message.body
         if wanted.queue is not None:
@@ -251,7 +251,7 @@ class Shovel:
 
     @property
     def _title(self) -> str:
-        """By which its connections and consumers are known."""
+        """The name of its connections and consumers."""
         return f"Shovel {self.name}"
 
     def _vhost_of(self, uri: BrokerUri) -> Vhost:

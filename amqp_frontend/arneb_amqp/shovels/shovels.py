@@ -1,7 +1,7 @@
-"""The shovels of a broker: one task for each parameter that is one.
+"""The shovels of a broker: one task for each shovel parameter.
 
-The rule: the parameters say which there are. One that is set anew is a new shovel; one that is
-taken away ends first, and what it had in hand is its source's again.
+The rule: the parameters determine the shovels. A parameter set anew is a new shovel; a removed
+shovel ends first, and its source has its unsettled messages again.
 """
 
 import logging
@@ -48,11 +48,11 @@ class Shovels:
 
     @property
     def statuses(self) -> list[ShovelStatus]:
-        """What each of them does."""
+        """The statuses of all shovels."""
         return [self._running[key][0].status for key in sorted(self._running)]
 
     def restart(self, vhost: str, name: str) -> bool:
-        """Have one begin anew; False if there is none."""
+        """Restart a shovel; False if there is none."""
         row = self._wanted.get((vhost, name))
         if row is not None:
             self._end((vhost, name))
@@ -60,7 +60,7 @@ class Shovels:
         return row is not None
 
     async def run(self) -> None:
-        """Run what the parameters say, for ever."""
+        """Run the shovels that the parameters describe, forever."""
         self._running.clear()
         async with trio.open_nursery() as nursery:
             while True:
@@ -96,13 +96,13 @@ class Shovels:
             if is_done:
                 await self._delete(shovel)
             else:
-                await trio.sleep_forever()  # its status is still to be seen
+                await trio.sleep_forever()  # its status stays visible
         if self._running.get(key) == (shovel, scope):
             del self._running[key]
         self._news.set()
 
     async def _delete(self, shovel: Shovel) -> None:
-        """It has moved what it was to move: its parameter goes."""
+        """Delete the parameter of a shovel that is done."""
         self._wanted.pop((shovel.vhost, shovel.name), None)
         LOGGER.info("shovel %r in vhost %r is done", shovel.name, shovel.vhost)
         try:
