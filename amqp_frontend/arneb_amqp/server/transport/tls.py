@@ -1,7 +1,8 @@
 """Clients by TLS that have not shaken hands yet.
 
 The rule: the handshake takes place when a client is served, not before, within its timeout. Inside
-is a connection like any other, whose link handles TLS (:mod:`arneb_amqp.server.transport.secured_link`).
+is a connection like any other, whose link handles TLS
+(:mod:`arneb_amqp.server.transport.secured_link`).
 """
 
 import logging
