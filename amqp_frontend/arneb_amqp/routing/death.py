@@ -115,7 +115,7 @@ def dead_letter_of(
         if properties.expiration is not None:
             latest["original-expiration"] = longstr(properties.expiration)
     if history is not None:
-        latest = dict(sorted(latest.items()))  # as in RabbitMQ, of all but the first
+        latest = dict(sorted(latest.items()))  # as in RabbitMQ, for all but the first
     deaths = [latest, *others]
     headers[DEATHS] = array([table(each) for each in deaths])
     facts = {"exchange": longstr(route.exchange), _QUEUE: where, _REASON: why}
@@ -131,7 +131,7 @@ def dead_letter_of(
         route.routing_key if routing_key is None else routing_key,
         copies,
         deaths,
-        # Not for each queue that it may go to: both the history and the exchange may be long.
+        # Once, not for each queue it may go to: both the history and the exchange may be long.
         frozenset(each[_QUEUE].value for each in takewhile(_was_not_rejected, deaths)),
     )
 
@@ -161,7 +161,7 @@ def _was_not_rejected(death: Death) -> bool:
 
 
 def _list(field: Field | None) -> Sequence[Field] | None:
-    """None if it is none."""
+    """Return the members of a list field; None if it is not a list."""
     value = None if field is None else field.value
     return value if isinstance(value, tuple) else None
 

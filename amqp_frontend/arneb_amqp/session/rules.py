@@ -79,8 +79,8 @@ class Rule:
 
 def questions(kind: type[Command], asked: Asked) -> Iterator[Question]:
     """Yield what must be allowed before a method of that kind is carried out. Raises
-    :class:`KeyError` for a method without a row, and 403 for the default exchange where it may not
-    be used."""
+    :class:`KeyError` for a method without a row, 403 for the default exchange where it may not be
+    used, and 503 for an unknown exchange type: RabbitMQ checks both before it checks rights."""
     for need in RULES[kind].needs:
         name = need.name(asked)
         if name is not None:

@@ -27,7 +27,8 @@ _AMQP: Final = int(Origin.AMQP)
 
 DEAD_LETTERS_PER_STEP: Final = 100
 PROPERTY_BYTES_PER_STEP: Final = 16 * 1024
-"""Dead letters made of refused messages in one turn: some 2 ms."""
+"""Dead letters made of refused messages in one turn, and the bytes of their property lists
+together: some 2 ms, or those of a single one."""
 
 
 class RefusedMessages(Protocol):
@@ -216,7 +217,7 @@ def payload_bytes(entry: bytes) -> int:
 
 
 def property_bytes(entry: bytes) -> int:
-    """What of an entry is decoded to make a dead letter of it."""
+    """Return the bytes of an entry that are decoded to make a dead letter of it."""
     if entry[ORIGIN_OFFSET] != _AMQP:
         return len(entry) - HEADER_BYTES
     start = content_start(entry)

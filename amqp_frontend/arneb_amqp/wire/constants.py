@@ -58,6 +58,6 @@ TABLE_DEPTH_MAX: Final = 64
 """Nesting of tables and arrays. RabbitMQ recurses as deep as a frame allows."""
 
 COPY_DEPTH: Final = 2
-"""A copy for who traces has the headers of its message inside so many tables more."""
+"""Additional nesting in a traced copy: the message's headers lie within this many more tables."""
 
 CHANNEL_ZERO: Final = ChannelId(0)

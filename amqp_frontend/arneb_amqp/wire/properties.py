@@ -97,7 +97,7 @@ def malformed(data: bytes) -> ConnectionException:
 
 def decode_properties(data: bytes) -> Properties:
     """Return the properties in the list ``data``; bytes of a short string that are not UTF-8
-    survive as lone surrogates.
+    survive as lone surrogates. Not for a peer's input before :func:`.check_table` has checked it.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
     """

@@ -125,7 +125,8 @@ _SIZED: Final = frozenset(_TYPES) - frozenset(FIXED_BYTES)
 def decode_table(
     data: bytes, start: int = 0, end: int | None = None, *, deeper: int = 0
 ) -> dict[str, Field]:
-    """Decode the table whose fields fill ``data[start:end]``, which excludes its size field.
+    """Decode the table whose fields fill ``data[start:end]``, which excludes its size field. It may
+    be ``deeper`` than those that peers send, by that many levels.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when they do not fill it
     exactly or a field is malformed.

@@ -249,5 +249,5 @@ class Unacked:
 
 
 def unknown_tag(tag: int) -> Exception:
-    """RabbitMQ's 406 for a tag that was never given or is answered already."""
+    """Return RabbitMQ's 406 for a tag that was never given out or is already answered."""
     return precondition_failed(f"unknown delivery tag {tag}")

@@ -295,7 +295,7 @@ class Publisher:
 
     def _for_now(self, count: int, queues: tuple[str, ...]) -> int:
         """Return how many of ``count`` messages this turn may publish, at least one, and charge
-        their work to it: each may become a dead letter at once."""
+        their work to it: each may become a dead letter at once, or be copied."""
         work = copy_work(self._vhost, queues)
         if self.transaction is not None or not work:
             return count

@@ -1,6 +1,7 @@
-"""Work: what publishes cost beside being put into a queue, in units of a turn.
+"""Work: the cost of publishes beyond putting them into a queue, in units of a turn.
 
-The rule: a unit is about a microsecond of an idle machine, and what may be needed counts as needed.
+The rule: a unit is about a microsecond of an idle machine, and work that may be needed counts as
+needed.
 """
 
 from collections.abc import Sequence
@@ -9,23 +10,24 @@ from typing import Final
 from arneb_amqp.session.context import VhostContext
 
 ROUTE_WORK: Final = 20
-"""To look a message's headers up."""
+"""The cost of routing a message by its headers."""
 
 NAMED_WORK: Final = 4
-"""The same if others with the same headers went there before."""
+"""The same if a message with equal headers was routed before."""
 
 DEAD_LETTER_WORK: Final = 20
-"""To make a dead letter of a message that a full queue refuses."""
+"""The cost of making a dead letter of a message that a full queue refuses."""
 
 TRACE_WORK: Final = 50
-"""To copy a message for who traces."""
+"""The cost of copying a message for tracing."""
 
 PROPERTY_BYTES_PER_WORK: Final = 4
-"""How many bytes of properties are read."""
+"""Bytes of properties read in one unit."""
 
 
 def copy_work(vhost: VhostContext, queues: Sequence[str]) -> int:
-    """What each message for ``queues`` costs of which another is made at once; 0 = none is."""
+    """Return the work of a message for ``queues`` that is copied or dead-lettered at once; 0 = it
+    is neither."""
     if vhost.is_traced:
         return TRACE_WORK
     return DEAD_LETTER_WORK if vhost.passes_refused_on(queues) else 0
