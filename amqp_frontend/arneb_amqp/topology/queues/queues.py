@@ -45,8 +45,8 @@ from arneb_core.api.topics import Topic
 LOGGER: Final = logging.getLogger(__name__)
 
 LOST_MAX: Final = 10_000
-"""Names of queues deleted through another frontend. Needed while a publish may wait behind another
-request of its connection, which is a commit or a few."""
+"""Names of queues deleted through another frontend, needed while a publish may wait behind another
+request of its connection: a commit or a few."""
 
 
 class Queues:
@@ -110,8 +110,8 @@ class Queues:
         return None if queue is None else queue.options
 
     def lost(self, name: str) -> bool:
-        """Whether the queue is gone because another frontend deleted its topic: messages on their
-        way to it are lost, not deleted."""
+        """Whether another frontend deleted its topic: messages on their way are lost, not
+        deleted."""
         return name in self._lost_lately and self.topic(name) is None
 
     def topic(self, name: str) -> Topic | None:
@@ -193,8 +193,7 @@ class Queues:
     async def delete_by_name(
         self, name: str, owner: ConnectionId, *, if_unused: bool, if_empty: bool
     ) -> int:
-        """Carry out ``queue.delete``; return the number of ready messages, 0 if the queue does not
-        exist."""
+        """Carry out ``queue.delete``; return the number of ready messages, 0 without a queue."""
         queue = None if is_reply_queue(name) else await self._find(name)
         if queue is None:
             return 0
