@@ -23,6 +23,13 @@ LOADING: Final = (
 
 STREAM_MUTANTS: Final = (
     Mutant(
+        "a damaged block is a row of every part of a read that touches it",
+        "spark_connector/pyspark_arneb/decode/reading.py",
+        "                case OnCorrupt.RAW if not span.goes_on or found.start >= span.first:\n",
+        "                case OnCorrupt.RAW:\n",
+        ("tests/spark_connector/test_damage.py",),
+    ),
+    Mutant(
         "rows for more topics than a broker takes in one body are refused",
         SINK + "rows.py",
         "        body = _body(used, fewer) if len(fewer) <= TARGETS_MAX else None\n",

@@ -7,6 +7,7 @@ import lmdb
 import pyarrow as pa
 import pytest
 from log_generator import LogWriter, amqp_entry, pulsar_entry
+from pyspark.sql.datasource import EqualTo
 
 from arneb_core.api.codec import Message
 from arneb_core.api.position import Position, position
@@ -14,6 +15,7 @@ from arneb_core.store.format.bodies import SHARED_BYTES_MIN
 from arneb_core.store.format.schema import BodyKey, Table, TopicId, entry_key
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from arneb_pulsar.codec import encode_messages
+from pyspark_arneb.batch import BatchReader, PushdownReader
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.errors import CorruptionError
 from pyspark_arneb.log.environment import close_environments
@@ -89,6 +91,39 @@ def test_of_a_damaged_block_only_what_the_read_covers_is_reported(log: Path) -> 
         rows(options(log, **bounds))
     found = rows(options(log, onCorrupt="skip", **bounds))
     assert [row["value"] for row in found] == [b"4"]
+
+
+@pytest.mark.parametrize("parts", range(1, 8))
+@pytest.mark.parametrize("table", [Table.ENTRIES, Table.BODIES])
+def test_what_is_damaged_is_one_row_however_the_read_is_divided(
+    tmp_path: Path, parts: int, table: Table
+) -> None:
+    """Of a block or of a run of lost bodies, with ``onCorrupt`` ``raw``."""
+    path = tmp_path / "log"
+    large = amqp_entry(bytes(SHARED_BYTES_MIN))
+    run = [amqp_entry(b"0"), large, large, large, amqp_entry(b"4"), amqp_entry(b"5")]
+    with LogWriter(path) as writer:
+        writer.create("t")
+        writer.create("u")
+        writer.append_all({"t": run, "u": run}, shared=[large])
+        writer.append("t", [amqp_entry(b"6")])
+    place = position(1, 5) if table is Table.ENTRIES else position(1, 1)
+    key = entry_key(TopicId(1), place)
+    rewrite(path, key if table is Table.ENTRIES else BodyKey(key), [(-1, 1)], table)
+    read = options(path, onCorrupt="raw", minPartitions=parts)
+    assert len(BatchReader(read, columns_of(read)).partitions()) == parts
+    expected = [0, 6] if table is Table.ENTRIES else [0, 1, 4, 5, 6]
+    assert partitioned(BatchReader(read, columns_of(read))) == expected
+    for entry in range(7):
+        asked = PushdownReader(read, columns_of(read))
+        list(asked.pushFilters([EqualTo(("entry_id",), entry)]))
+        assert partitioned(asked) == [each for each in expected if each == entry]
+
+
+def partitioned(reader: BatchReader) -> list[int]:
+    """The entry ids of all parts."""
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row["entry_id"] for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("damaged", [position(1, 1), position(1, 5)])

@@ -62,6 +62,8 @@ class Damage:
     reason: str
     stored: bytes
     """The block, or the entry if only that is damaged."""
+    start: Position
+    """Where it begins in the log, as far as that is known: it may be before what is read."""
 
     def __str__(self) -> str:
         return (
@@ -132,33 +134,35 @@ def _whole_parts(
     block: StoredBlock, span: Span, first: Position, reason: str
 ) -> Iterator[tuple[Position, list[bytes]] | Damage]:
     """The runs of a block without the entries whose body is lost, and those."""
-    start, count = block_span(block.value)
-    place, end = max(start, first), min(Position(start + count - 1), span.last)
+    place, count = block_span(block.value)
+    end = Position(place + count)
+
+    def lost(until: Position) -> Iterator[Damage]:
+        start, last = Position(max(place, first)), Position(min(until - 1, span.last))
+        if start <= last:
+            yield Damage(span.topic, start, last, reason, b"", place)
+
     for part_first, entries, _ in whole_parts(block.value, block.find_body):
-        run_first, run = cut_run(part_first, entries, first, span.last)
-        if not run:
-            continue
-        if run_first > place:
-            yield Damage(span.topic, place, Position(run_first - 1), reason, b"")
-        yield run_first, run
-        place = Position(run_first + len(run))
-    if place <= end:
-        yield Damage(span.topic, place, end, reason, b"")
+        yield from lost(part_first)
+        place = Position(part_first + len(entries))
+        run = cut_run(part_first, entries, first, span.last)
+        if run[1]:
+            yield run
+    yield from lost(end)
 
 
 def _damage(block: StoredBlock, span: Span, first: Position, reason: str) -> Damage:
     """Of a block that cannot be decoded: its key says where it ends, and its head, if that is
     sound, where it begins."""
-    start = first
+    start = Position(max(first, position(ledger_of(block.last), 0)))
     try:
         claimed, count = block_span(block.value)
         if claimed + count - 1 == block.last:
-            start = max(first, claimed)
+            start = claimed
     except BlockCorrupt:
         pass
-    start = max(start, position(ledger_of(block.last), 0))
     last = min(block.last, span.last)
-    return Damage(span.topic, Position(start), Position(last), reason, block.value)
+    return Damage(span.topic, Position(max(start, first)), last, reason, block.value, start)
 
 
 class _Gathered:
@@ -206,7 +210,8 @@ class _Gathered:
                 yield Chunk(range(place, place + 1), [entry], heads)
             else:
                 reason = "expected the header of an entry of a known format and origin"
-                yield Damage(self._topic, Position(place), Position(place), reason, entry)
+                at = Position(place)
+                yield Damage(self._topic, at, at, reason, entry, at)
 
 
 def published_between(chunk: Chunk, from_ms: int | None, until_ms: int | None) -> Chunk | None:

@@ -57,7 +57,7 @@ def read_batches(
                     raise CorruptionError(found)
                 case OnCorrupt.SKIP:
                     log.warning("skipping damage: %s", found)
-                case OnCorrupt.RAW:
+                case OnCorrupt.RAW if not span.goes_on or found.start >= span.first:
                     yield decoder.damaged(found)
             continue
         chunk = assembler.whole(found)

@@ -8,7 +8,7 @@ Spark would leave out, before they are handed to it, and may leave in others.
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -159,7 +159,9 @@ def within(span: Span, filters: Sequence[RowFilter]) -> Span | None:
     if last < first:
         return None
     entries = last - first + 1
-    return Span(span.topic_id, span.topic, first, last, max(entries, span.messages_before(entries)))
+    messages = max(entries, span.messages_before(entries))
+    goes_on = span.goes_on or first > span.first
+    return replace(span, first=first, last=last, messages=messages, goes_on=goes_on)
 
 
 def _column(pushed: Filter, columns: Sequence[Column]) -> Column | None:

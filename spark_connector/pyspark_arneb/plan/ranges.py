@@ -7,7 +7,7 @@ provably incomplete.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_core.api.position import LedgerId, Position, entry_of, ledger_of, position, render
@@ -36,6 +36,9 @@ class Span:
     last: Position
     messages: int
     """An estimate, for dividing the work; exact where no entry is a batch."""
+    goes_on: bool = False
+    """The same read has what stands before it, too, or leaves it out on purpose: what is damaged
+    from there on is none of this span's."""
 
     @property
     def entries(self) -> int:
@@ -51,8 +54,8 @@ class Span:
         middle = Position(self.first + entries)
         messages = self.messages_before(entries)
         return (
-            Span(self.topic_id, self.topic, self.first, Position(middle - 1), messages),
-            Span(self.topic_id, self.topic, middle, self.last, self.messages - messages),
+            replace(self, last=Position(middle - 1), messages=messages),
+            replace(self, first=middle, messages=self.messages - messages, goes_on=True),
         )
 
     def messages_before(self, entries: int) -> int:
