@@ -24,8 +24,8 @@ LAKE_MUTANTS: Final = (
     Mutant(
         "ledgers of another topic are read from the table of one that had its name",
         LAKE + "view.py",
-        "    if loss.topic_id is None or table.topic_id(partition) != loss.topic_id:\n",
-        "    if loss.topic_id is None:\n",
+        "    log = LogId(loss.topic, loss.topic_id)\n",
+        "    log = LogId(loss.topic, table.topic_id(-1))\n",
         READ_TESTS,
     ),
     Mutant(

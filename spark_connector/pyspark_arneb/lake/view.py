@@ -177,14 +177,13 @@ def _scan(
 def _held(table: SealedTable, loss: Loss) -> Loss | None:
     """The part of the stretch that the table has, if it is of the same topic: it may have been
     begun too late for the first ledgers."""
-    partition = partition_index(loss.topic)
-    if loss.topic_id is None or table.topic_id(partition) != loss.topic_id:
+    if loss.topic_id is None:
         return None
     log = LogId(loss.topic, loss.topic_id)
     through = table.through(log)
     if through is None or ledger_of(loss.last) > through:
         return None
-    files = [file for file in table.files() if file.partition == partition]
+    files = [file for file in table.files() if file.partition == log.partition]
     begin = position(files[0].first, 0) if files else loss.first
     is_complete = table.messages_ever(log) <= sum(file.rows for file in files)
     if begin <= loss.first or is_complete or ErasedKeys.of(table.target):
