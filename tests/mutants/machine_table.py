@@ -15,16 +15,16 @@ MACHINE_MUTANTS: Final = (
     Mutant(
         "a turn that was given is still wanted",
         CORE + "subscription/state.py",
-        '        """The turn that was wanted is here."""\n        self._turn_wanted = False\n',
-        '        """The turn that was wanted is here."""\n',
+        '        """The turn asked for has come."""\n        self._turn_wanted = False\n',
+        '        """The turn asked for has come."""\n',
         MODEL_TESTS,
     ),
     Mutant(
         "a cursor whose changes were taken is not announced again",
         CORE + "subscription/state.py",
-        '        """The changes are on their way to disk; others have to be told."""\n'
+        '        """The changes are on their way to disk; later ones have to be told again."""\n'
         "        self._cursor_told = False\n",
-        '        """The changes are on their way to disk; others have to be told."""\n',
+        '        """The changes are on their way to disk; later ones have to be told again."""\n',
         MODEL_TESTS,
     ),
     Mutant(

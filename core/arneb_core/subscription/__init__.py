@@ -1,4 +1,4 @@
-"""A subscription: its consumers, what is ready for them, and what becomes of it.
+"""A subscription: its consumers, the entries ready for them, and what becomes of those.
 
-The rule: what it needs of the engine it is handed.
+The rule: whatever it needs from the engine is passed in.
 """

@@ -1,7 +1,7 @@
-"""Acknowledgements: how entries of a subscription are done with.
+"""Acknowledgements: how entries of a subscription become done.
 
-The rule: an acknowledgement reaches every place that knows the entry: the cursor, what is ready,
-what is remembered of deliveries, and other consumers.
+The rule: an acknowledgement reaches every place that knows the entry: the cursor, the ready
+entries, the records of past deliveries, and other consumers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,17 +41,17 @@ class Acknowledgements:
 
     @property
     def divided(self) -> Mapping[Position, int]:
-        """Batches that are out message by message: the messages in flight."""
+        """Batches delivered message by message: the messages in flight."""
         return self._state.divided
 
     def receipt(self, done: Done | None) -> None:
-        """The cursor may have changed; ``done`` is told when that is on disk."""
+        """Note that the cursor may have changed; ``done`` is called once that is on disk."""
         self._state.cursor_changed(done)
 
     def acknowledge(
         self, positions: Sequence[Position], done: Done | None, *, elsewhere: bool
     ) -> None:
-        """Entries are done with. ``elsewhere``: some were not in flight at who says so."""
+        """Acknowledge whole entries. ``elsewhere``: some were not in flight at the sender."""
         if positions:
             self._cursor.settle(positions)
             self._delivery.settled(positions)
@@ -64,8 +64,8 @@ class Acknowledgements:
     def acknowledge_messages(
         self, place: Position, mask: int, size: int | None, done: Done | None, *, elsewhere: bool
     ) -> None:
-        """Messages of a batch are done with; ``size`` is the batch's, if it is known.
-        ``elsewhere``: nothing of it was in flight at who says so."""
+        """Acknowledge messages of a batch; ``size`` is the batch's, if it is known.
+        ``elsewhere``: nothing of it was in flight at the sender."""
         known = size or self._size_of(place)
         if known is not None:
             self._settle_messages(place, mask, known, elsewhere=elsewhere)
@@ -79,11 +79,11 @@ class Acknowledgements:
         self._state.wake()
 
     def acknowledge_until(self, place: Position) -> None:
-        """Everything up to ``place`` is done with."""
+        """Acknowledge everything up to ``place``."""
         last = self._log.ledgers.last
         if last is None:
             return
-        place = min(place, last)  # what is appended later was never meant
+        place = min(place, last)  # entries appended later were never meant
         self._delivery.settled_through(place)
         self._cursor.settle_until(place)
         self._ready.answered_through(place)
@@ -94,9 +94,9 @@ class Acknowledgements:
     def settle_delivered(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None
     ) -> None:
-        """A consumer that does not acknowledge is being given these: that is the end of them.
+        """Acknowledge entries on their way to a consumer that does not acknowledge.
 
-        Whoever hands them out takes them out of the replay set and out of what was read.
+        The caller takes them out of the replay set and out of what was read.
         """
         if masks is None:
             self._cursor.settle(positions)
@@ -109,8 +109,8 @@ class Acknowledgements:
         self._state.cursor_changed()
 
     def _take_away(self, positions: Sequence[Position]) -> None:
-        """Entries were acknowledged by somebody who did not hold them: a consumer that came
-        back after losing its connection. Whoever holds them does so no more."""
+        """Take entries away from their holders: they were acknowledged by a consumer that did not
+        hold them, one that came back after losing its connection."""
         for consumer in self._state.consumers.values():
             consumer.discard(positions)
         if self._state.withheld is not None:
@@ -127,13 +127,13 @@ class Acknowledgements:
             self._delivery.undivide(place, mask)
 
     def _size_of(self, place: Position) -> int | None:
-        """How many messages the entry holds, if that is known without reading the store."""
+        """Return how many messages the entry holds, if that is known without reading the store."""
         size = self._state.sizes.get(place)
         if size is not None:
             return size
         unacked = self.acks.unacked_mask(place)
         if unacked is not None:
-            return unacked.bit_length()  # those behind are acknowledged, which is all we need
+            return unacked.bit_length()  # later messages are acknowledged, so this suffices
         hot = self._log.read_hot(place, 1)
         return None if hot is None else messages_in(hot[1][0])
 
@@ -145,9 +145,9 @@ class Acknowledgements:
         found: Found,
         done: Done | None,
     ) -> None:
-        """The entry was read for its size."""
+        """Acknowledge the messages, now that the entry was read for its size."""
         if isinstance(found, StoreFailed):
-            # Not acknowledged, and whoever asked for a receipt must know.
+            # Nothing was acknowledged, and whoever waits for the receipt must know.
             if done is not None:
                 self._state.outbox.put(Refuse(done, found))
             return
@@ -157,13 +157,14 @@ class Acknowledgements:
         self._state.wake()
 
     def divide_rest(self, place: Position) -> tuple[int, int]:
-        """Put what nobody holds of a divided batch in flight: these messages, and its size."""
+        """Put the messages of a divided batch that nobody holds in flight; return them and the
+        batch's size."""
         size = self._state.sizes[place]
         free = self.unacked(place, size) & ~self._state.divided[place]
         self._delivery.divide(place, free, size)
         return free, size
 
     def unacked(self, place: Position, size: int) -> int:
-        """The messages of a batch of ``size`` that are not acknowledged."""
+        """Return the messages of a batch of ``size`` that are not acknowledged."""
         unacked = self.acks.unacked_mask(place)
         return (1 << size) - 1 if unacked is None else unacked

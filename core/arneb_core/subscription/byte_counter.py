@@ -1,8 +1,8 @@
 """A byte counter: how many bytes of a subscription are ready, to the byte.
 
-The rule: an entry is measured when it comes, when somebody has it at hand or when the log is read
-for it, and remembered only while it is in flight; so what is ready costs one number, however
-much that is. Only subscriptions with a limit on bytes pay for it.
+The rule: an entry is measured when it is appended, when it is at hand anyway, or by reading the
+log; its size is remembered only while it is in flight. So all ready entries together cost one
+number. Only subscriptions with a limit on bytes pay for it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,18 +15,18 @@ from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
 
 SizeOf = Callable[[bytes], int]
-"""What an entry counts."""
+"""Returns how many bytes an entry counts."""
 
 COUNT_RUN_MAX: Final = 1_024
 COUNT_READ_BYTES: Final = 1024 * 1024
-"""One read of what was not measured when it came: after a start, mostly."""
+"""Bytes in one read of entries not measured when they were appended: mostly after a start."""
 
 
 class ByteCounter:
     """Counts the ready bytes of one subscription.
 
-    Invariant: ``_ready`` is the size of what is ready up to ``_through``; what lies behind is
-    still to be measured. ``_away`` holds everything in flight that has been measured.
+    Invariant: ``_ready`` is the size of the ready entries up to ``_through``; those behind it are
+    still to be measured. ``_away`` holds the sizes of all measured entries in flight.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ByteCounter:
         self._through: Position = BEFORE_ALL
         self._away: dict[Position, int] = {}
         self._unmeasured: set[Position] = set()
-        """In flight, and gone out before anybody measured them."""
+        """Entries in flight that were delivered before they were measured."""
         self._lost_count = True
 
     def __repr__(self) -> str:
@@ -54,24 +54,24 @@ class ByteCounter:
 
     @property
     def ready(self) -> int:
-        """Bytes ready now. While the log is being read for it, those found so far."""
+        """Bytes ready now; while the log is being read to count them, those found so far."""
         self.count_on()
         return self._ready
 
     @property
     def ready_before(self) -> int:
-        """As :attr:`ready`, without what has come since that was asked."""
+        """As :attr:`ready`, without entries that came since that was last asked."""
         return 0 if self._lost_count else self._ready
 
     def came(self, first: Position, entries: list[bytes]) -> None:
-        """A run was appended to the log."""
+        """Measure a run that was appended to the log."""
         if self._lost_count:
             self.count_on()
         elif self._log.after(self._low) == first:
             self._measure(first, entries)
 
     def count_on(self) -> None:
-        """Measure what has not been measured yet, or ask for it to be read."""
+        """Measure the remaining entries, or ask for them to be read."""
         if self._lost_count:
             self._begin_again()
         while self.fetch.is_free:
@@ -85,7 +85,7 @@ class ByteCounter:
                 self._measure(*hot)
 
     def left(self, positions: Sequence[Position], entries: Sequence[bytes]) -> None:
-        """These are ready no more: somebody gets them."""
+        """Count these as in flight."""
         away = self._away
         for place, entry in zip(positions, entries, strict=True):
             if place not in away:
@@ -94,7 +94,7 @@ class ByteCounter:
                     self._ready -= size
 
     def returned(self, positions: Iterable[Position]) -> None:
-        """These are ready again."""
+        """Count these as ready again."""
         for place in positions:
             size = self._away.pop(place, None)
             if size is None:
@@ -104,7 +104,8 @@ class ByteCounter:
                 self._ready += size
 
     def settled(self, positions: Iterable[Position]) -> None:
-        """These are acknowledged. Of what was ready until now nobody knows the size."""
+        """Count these as acknowledged. The size of one that was ready is unknown, so the count is
+        lost."""
         for place in positions:
             if self._away.pop(place, None) is None:
                 self._unmeasured.discard(place)
@@ -116,7 +117,7 @@ class ByteCounter:
         self._through = max(self._through, self._log.ledgers.last or BEFORE_ALL)
 
     def lose_count(self) -> None:
-        """So much has changed that it is to be counted from the beginning."""
+        """Have everything counted again: too much has changed."""
         self._lost_count = True
 
     def forget(self) -> None:
@@ -137,7 +138,7 @@ class ByteCounter:
         self._ready, self._through, self._lost_count = 0, self._acks.mark_delete, False
 
     def _following(self) -> Position | None:
-        """The next entry to measure. Long stretches of acknowledged entries are not read."""
+        """Return the next entry to measure, passing over stretches of acknowledged entries."""
         following = self._log.after(self._low)
         acks, last = self._acks, self._log.ledgers.last
         if following is None or last is None or not acks.is_acknowledged(following):

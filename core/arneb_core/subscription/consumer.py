@@ -1,8 +1,8 @@
-"""A consumer: what one peer of a subscription may do with what it has in flight.
+"""A consumer: what one client of a subscription may do with its entries in flight.
 
-The rule: an entry is in flight at one consumer at most, or, when its batch was divided,
-message by message at several. A consumer from before a seek acknowledges nothing: what it has had
-may be meant to come again.
+The rule: an entry is in flight at one consumer at most or, when its batch was divided, message by
+message at several. A consumer from before a seek acknowledges nothing: its entries may be meant to
+come again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,20 @@ NO_PARTS: Final[Mapping[Position, int]] = {}
 
 
 class Members(Protocol):
-    """Knows who is attached."""
+    """Knows the attached consumers."""
 
     def detached(self, consumer: "AttachedConsumer") -> None:
-        """``consumer`` left; what it held is back already."""
+        """Forget ``consumer``, which left and has given back what it held."""
         ...
 
     def retired(self, consumer: "AttachedConsumer") -> None:
-        """``consumer`` is to get nothing any more."""
+        """Give ``consumer`` nothing more."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What of a subscription takes a consumer's answers."""
+    """The parts of a subscription that take a consumer's answers."""
 
     state: SubscriptionState
     members: Members
@@ -92,7 +92,7 @@ class AttachedConsumer(InFlight):
         self._state.wake()
 
     def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
-        """Acknowledge whole entries; of a divided batch, the messages that are here."""
+        """Acknowledge whole entries; of a divided batch, the messages in flight here."""
         if self._is_outdated:
             positions = []
         divided = self._state.divided
@@ -120,7 +120,7 @@ class AttachedConsumer(InFlight):
         acknowledgements.acknowledge_messages(place, mask, size, done, elsewhere=elsewhere)
 
     def acknowledge_parts(self, masks: Mapping[Position, int]) -> None:
-        """Acknowledge of batches what is in ``masks`` and in flight here."""
+        """Acknowledge the messages of batches that are in ``masks`` and in flight here."""
         for place, mask in masks.items():
             if place in self.whole:
                 self.acknowledge([place])
@@ -130,7 +130,7 @@ class AttachedConsumer(InFlight):
     def acknowledge_until(
         self, place: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
-        """Acknowledge everything up to ``place``; with ``mask``, those messages of the last."""
+        """Acknowledge everything up to ``place``; with ``mask``, only those messages there."""
         kind = self._state.type
         if kind is None or not kind.traits.cumulative_acks_allowed:
             raise NotAllowed(
@@ -155,7 +155,7 @@ class AttachedConsumer(InFlight):
         count: bool,
         masks: Mapping[Position, int] | None = None,
     ) -> None:
-        """Give entries (with ``masks`` messages of divided batches) back to their places."""
+        """Give entries back to their places; ``masks``: only these messages of divided batches."""
         self._returns.release(self, positions, count=count, masks=masks)
 
     def reject(
@@ -183,7 +183,7 @@ class AttachedConsumer(InFlight):
         self.release([*self.whole, *self.masks], count=count)
 
     def retire(self) -> None:
-        """Get nothing any more; see the interface."""
+        """Get nothing more; see the interface."""
         if self.attached:
             self._members.retired(self)
 
@@ -196,7 +196,7 @@ class AttachedConsumer(InFlight):
             self._members.detached(self)
 
     def put_out(self, reason: str) -> None:
-        """The core ends the attachment."""
+        """Detach the consumer, and tell it why."""
         if self.attached:
             self.detach()
             self._state.outbox.calls.append(Closed(self, reason))
@@ -207,7 +207,7 @@ class AttachedConsumer(InFlight):
     def take_for_unit(
         self, positions: Sequence[Position], parts: Mapping[Position, int] = NO_PARTS
     ) -> Taken:
-        """Acknowledge as part of a commit that is about to start; how to undo that."""
+        """Acknowledge as part of a commit that is about to start; return how to undo that."""
         if parts:
             positions = [*positions, *(each for each in parts if each in self.whole)]
             parts = {each: mask for each, mask in parts.items() if self.masks.get(each, 0) & mask}
@@ -230,8 +230,8 @@ class AttachedConsumer(InFlight):
         return taken
 
     def back_from_unit(self, taken: Taken) -> None:
-        """That commit failed: in flight here again, or ready if it was not or the consumer
-        left."""
+        """Undo a failed unit: its entries are in flight here again, or ready if they were not or
+        the consumer left."""
         if taken.era != self._state.era:
             return  # a seek in between has decided what becomes of them
         held = taken.held if self.attached else Held({}, {})
@@ -242,11 +242,12 @@ class AttachedConsumer(InFlight):
 
     @property
     def _is_outdated(self) -> bool:
-        """A seek came after this consumer: what it acknowledges may be meant to come again."""
+        """A seek came after this consumer: its entries may be meant to come again."""
         return self._era != self._state.era
 
     def _acknowledge_part(self, place: Position) -> None:
-        """Acknowledge what is here of a divided batch; if nothing is, what nobody holds."""
+        """Acknowledge the messages of a divided batch that are in flight here; if none are, those
+        that nobody holds."""
         if place in self.masks:
             self.acknowledge_messages(place, self.masks[place])
         else:

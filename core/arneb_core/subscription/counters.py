@@ -1,7 +1,7 @@
-"""Counters: how much of a subscription is ready, and how much is out.
+"""Counters: how much of a subscription is ready, and how much is in flight.
 
-The rule: they count and change nothing. Numbers come from what the parts know anyway; none
-costs a look at every entry.
+The rule: they change nothing. Numbers come from what the parts know anyway; none costs a look at
+every entry.
 """
 
 from arneb_core.api.position import before, position
@@ -30,12 +30,12 @@ class Counters:
 
     @property
     def delayed_entries(self) -> int:
-        """Entries that are not due yet: they are not ready, and cannot be too many."""
+        """Entries that are not due yet: they are not ready, and no length limit counts them."""
         return self._ready.held_back.entries
 
     @property
     def in_flight_messages(self) -> int:
-        """Messages at consumers."""
+        """Messages in flight at consumers."""
         return sum(consumer.in_flight for consumer in self._state.consumers.values())
 
     @property
@@ -49,8 +49,8 @@ class Counters:
 
     @property
     def ready_bytes(self) -> int:
-        """Bytes of the ready entries. Exact when they are measured, or all entries of a ledger have
-        one size; else what is acknowledged or in flight in a ledger counts with its average."""
+        """Bytes of the ready entries. Exact when they are measured, or when all entries of a ledger
+        have one size; else acknowledged and in-flight entries count with their ledger's average."""
         if self._state.byte_counter is not None:
             return self._state.byte_counter.ready
         acks, ledgers = self._state.acks, self._state.log.ledgers
@@ -65,7 +65,7 @@ class Counters:
         return round(total * min(1.0, self.ready_messages / entries)) if entries else 0
 
     def statistics(self, name: str) -> SubscriptionStatistics:
-        """The subscription, which is called ``name``, at this instant."""
+        """Return the statistics of the subscription, called ``name``, at this instant."""
         state, delivery, cursor = self._state, self._delivery, self._state.cursor
         acks = cursor.acks
         backlog = acks.backlog

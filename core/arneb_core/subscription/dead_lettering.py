@@ -1,11 +1,11 @@
 """Dead-lettering: entries that leave a subscription without any consumer's acknowledgement.
 
-The rule: what departs is in flight at an internal consumer, the *holder*, until it has found a
-place elsewhere; so it is never at two places and never at none, whatever fails in between. Without
-a target for dead letters it is acknowledged and gone. What is on its way to the target is bounded,
+The rule: a departing entry is in flight at an internal consumer, the *holder*, until it has reached
+its target; so it is never in two places and never in none, whatever fails in between. Without a
+dead-letter target it is acknowledged and gone. The entries on their way to the target are bounded,
 so that a million messages that expire at once cost no more memory than a thousand.
 
-What departs by itself, because it expired or is too much, :mod:`.limit_enforcer` decides.
+:mod:`.limit_enforcer` decides which entries depart because they expired or are surplus.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from arneb_core.subscription.state import NO_LIMITS, SubscriptionState
 
 
 class DeadLettering:
-    """What departs from one subscription."""
+    """The departures of one subscription."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class DeadLettering:
         self._acknowledgements = acknowledgements
         self._new_holder = new_holder
         self.has_target = False
-        """Somebody gets the dead letters; else they are acknowledged."""
+        """There is a dead-letter target; without one, departures are acknowledged."""
         self._waiting: dict[Departure, Leaving] = {}
         self._parts: dict[Position, int] = {}
-        """Of the batches that wait, and of which only some messages depart: these."""
+        """Waiting batches that depart only in part: the messages that do."""
         self._handed = Outstanding()
         self._target_failed = False
-        """It gets nothing until it is tried again."""
+        """The target gets nothing until it is tried again."""
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
@@ -48,13 +48,13 @@ class DeadLettering:
         return f"<DeadLettering {held} on their way, {waiting} waiting>"
 
     def limit(self, limits: Limits, *, has_target: bool) -> None:
-        """From now on these rules hold."""
+        """Apply these limits from now on."""
         self._state.limits = NO_LIMITS if limits == NO_LIMITS else limits
         self.has_target = has_target
 
     def forget(self) -> None:
-        """A seek: what was on its way to the target is the log's again."""
-        self._state.holder.attached = False  # so that a target that tries again knows
+        """A seek: entries on their way to the target are read from the log again."""
+        self._state.holder.attached = False  # tells a target that tries again
         self._state.holder = self._new_holder()
         self._waiting.clear()
         self._state.is_departing = False
@@ -62,8 +62,8 @@ class DeadLettering:
         self._handed.clear()
 
     def start_over(self) -> set[Position]:
-        """A turn failed half-way: what was on its way to the target and did not come there is the
-        log's again. Returns what the target has, or what is about to be read for it."""
+        """Recover from a turn that failed half-way: entries that did not reach the target are read
+        from the log again. Return those that did, and those about to be read for it."""
         holder = self._state.holder
         known = self._handed.places | {
             each for waiting in self._waiting.values() for each in waiting
@@ -75,7 +75,7 @@ class DeadLettering:
         return holder.places
 
     def fitting(self, entries: Sequence[bytes]) -> int:
-        """How many of ``entries``, from the first on, may depart now."""
+        """Count the leading ``entries`` that may depart now."""
         return (
             self._fitting_target(entries) if self.has_target else min(len(entries), OUTSTANDING_MAX)
         )
@@ -94,8 +94,8 @@ class DeadLettering:
         positions: Sequence[Position],
         sizes: Mapping[Position, int] | None = None,
     ) -> None:
-        """Entries that were in flight and are not ready: read them, then hand them over.
-        ``sizes``: of the batches among them, how many messages were in flight."""
+        """Let entries that were in flight depart: read them, then hand them over.
+        ``sizes``: how many messages of the batches among them were in flight."""
         self._count(reason, len(positions))
         if not self.has_target:
             self._acknowledgements.acknowledge(positions, None, elsewhere=False)
@@ -124,7 +124,7 @@ class DeadLettering:
         self._read(reason, [place])
 
     def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
-        """Entries taken from the front of what was ready."""
+        """Let entries taken from the front of a source depart."""
         self._count(reason, len(positions))
         self._state.departing(reason, positions, is_dead_lettered=self.has_target)
         if self._state.byte_counter is not None:
@@ -140,7 +140,8 @@ class DeadLettering:
     def _depart_parts(
         self, reason: Departure, positions: list[Position], entries: list[bytes]
     ) -> tuple[list[Position], list[bytes]]:
-        """Of divided batches only what nobody holds departs. Returns the other entries."""
+        """Let the messages of divided batches that nobody holds depart. Return the other
+        entries."""
         acknowledgements = self._acknowledgements
         rest: list[Position] = []
         kept: list[bytes] = []
@@ -159,8 +160,8 @@ class DeadLettering:
         return rest, kept
 
     def step(self) -> None:
-        """Hand over what has been read meanwhile, to the target that there was when it departed if
-        there is none any more."""
+        """Hand over what has been read meanwhile; what departed to a target that was removed since
+        still goes there."""
         for reason, known in list(self._waiting.items()):
             while not self._target_failed:
                 at_hand = known.peek()
@@ -181,7 +182,7 @@ class DeadLettering:
         self._state.is_departing = bool(self._waiting)
 
     def retry(self) -> None:
-        """Try once more to read what could not be read, and what the target could not take."""
+        """Try again to read what could not be read, and to hand over what was not taken."""
         self._target_failed = False
         for known in self._waiting.values():
             known.retry()
@@ -204,7 +205,7 @@ class DeadLettering:
         self._state.outbox.calls.append(Depart(reason, run, self._state.holder, parts))
 
     def not_taken(self, depart: Depart) -> None:
-        """The target could not take these: they are read for it once more, a little later."""
+        """Read again, a little later, what the target could not take."""
         if depart.holder is not self._state.holder:
             return  # a seek in between has decided what becomes of them
         positions = depart.run.positions
@@ -221,7 +222,7 @@ class DeadLettering:
         positions: list[Position],
         entries: list[bytes],
     ) -> tuple[list[Position], list[bytes]]:
-        """Hand over the batches of which only some messages depart; the rest of the run."""
+        """Hand over the batches that depart only in part; return the rest of the run."""
         rest: list[Position] = []
         kept: list[bytes] = []
         for place, entry in zip(positions, entries, strict=True):

@@ -1,9 +1,8 @@
 """Delivery: which runs go to which of a subscription's consumers.
 
-The rule: what the dispatcher shares out is counted, put in flight and put out for
-delivery in the same call, so that no entry is ever between two places. A run of plain entries
-costs a handful of calls whatever its length; only logs that hold batches are looked at entry
-by entry.
+The rule: what the dispatcher shares out is counted, put in flight and queued for its client in the
+same call, so that no entry is ever between two places. A run of plain entries costs a handful of
+calls whatever its length; only logs that hold batches are looked at entry by entry.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,19 +26,19 @@ from arneb_core.subscription.past_deliveries import Past, PastDeliveries
 from arneb_core.subscription.state import SubscriptionState
 
 PARTS_PER_TURN: Final = 512
-"""Messages of batches that are handed out one by one in a turn: to take a batch apart costs a
-consumer's session some 10 µs each, and there may be 65,536 in one."""
+"""Messages of batches handed out one by one in a turn: each costs its consumer's session some 10 µs
+to unbatch, and a batch may hold 65,536."""
 
 Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
-"""Takes what was delivered to a consumer that does not acknowledge; of the batches in the
-mapping only these messages."""
+"""Acknowledges what was delivered to a consumer that does not acknowledge; of batches in the
+mapping, only those messages."""
 
 
 class Delivery:
     """Delivers entries, in the order in which they come, to the consumers of a subscription."""
 
     settle: Settle
-    """Who acknowledges what is done with as soon as it is delivered."""
+    """Called with entries that are done as soon as they are delivered."""
 
     def __init__(self, state: SubscriptionState, suspect_until: Position) -> None:
         self._state = state
@@ -49,11 +48,11 @@ class Delivery:
         self._members: Members = self._dispatcher
         self.consumers = state.consumers
         self.parts_left = PARTS_PER_TURN
-        """How many messages of batches may still be handed out in this turn."""
+        """How many messages of batches may still be handed out one by one in this turn."""
         self.past = PastDeliveries(suspect_until)
         self.divided, self.sizes = state.divided, state.sizes
         self.furthest = BEFORE_ALL
-        """No consumer was given anything behind this."""
+        """Nothing beyond this was handed out."""
         self.delivered_total = 0
         self.redelivered_total = 0
 
@@ -62,20 +61,20 @@ class Delivery:
 
     @property
     def active(self) -> InFlight | None:
-        """Of failover consumers, the one that gets everything."""
+        """The active consumer of a Failover subscription, which gets everything."""
         if isinstance(self._dispatcher, FailoverDispatcher) and self._dispatcher.active:
             return self.consumers[self._dispatcher.active]
         return None
 
     def begin(self, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
-        """The first consumer is about to come; this is how entries are shared out."""
+        """Prepare for the first consumer: ``dispatcher`` shares entries out."""
         assert not self.consumers, "the type is free when nobody is there"
         self._members = dispatcher
         if not isinstance(dispatcher, KeySharedDispatcher):
             self._dispatcher = dispatcher
 
     def retire(self, consumer: InFlight) -> None:
-        """``consumer`` gets nothing any more, but is there."""
+        """Give ``consumer``, which stays attached, nothing more."""
         self._members.remove(consumer.receiver)
 
     def add(self, consumer: InFlight) -> None:
@@ -85,13 +84,13 @@ class Delivery:
             self._members.add(consumer.receiver)
 
     def remove(self, consumer: InFlight) -> None:
-        """``consumer`` gets nothing any more."""
+        """Give ``consumer``, which leaves, nothing more."""
         if self.consumers.pop(consumer.receiver, None) is not None:
             self._members.remove(consumer.receiver)
 
     @property
     def room(self) -> int:
-        """How many messages consumers would take now. Those that share a window share its room."""
+        """Messages that consumers would take now. Those that share a window share its room."""
         left: dict[Window, int] = {}
         total = 0
         for receiver in self._dispatcher.receivers:
@@ -111,12 +110,12 @@ class Delivery:
         return self._members.has_room
 
     def choose(self) -> Receiver | None:
-        """Who gets the next message, which counts as given; None if nobody has room."""
+        """Choose who gets the next message, and count it as given; None if nobody has room."""
         shares = self._dispatcher.share(1)
         return shares[0][0] if shares else None
 
     def settled(self, positions: Sequence[Position]) -> None:
-        """These are acknowledged: what was remembered of their deliveries can go."""
+        """Forget the deliveries of these, which are acknowledged."""
         if self._state.byte_counter is not None:
             self._state.byte_counter.settled(positions)
         known = self.past
@@ -128,7 +127,7 @@ class Delivery:
                 self.sizes.pop(place, None)
 
     def settled_through(self, place: Position) -> None:
-        """As :meth:`settled`, for everything up to ``place``; before it is acknowledged."""
+        """As :meth:`settled`, for everything up to ``place``; called before it is acknowledged."""
         if self._state.byte_counter is not None and place > self._acks.mark_delete:
             self._state.byte_counter.lose_count()
         self.past.settled_through(place)
@@ -144,7 +143,7 @@ class Delivery:
             del self.divided[place], self.sizes[place]
 
     def remember(self, past: Past) -> None:
-        """Undo :meth:`settled`: the acknowledgement did not hold."""
+        """Undo :meth:`settled`: the acknowledgement was undone."""
         if self._state.byte_counter is not None:
             self._state.byte_counter.lose_count()
         self.past.remember(past)
@@ -159,12 +158,12 @@ class Delivery:
         self.furthest = BEFORE_ALL
 
     def divide(self, place: Position, mask: int, size: int) -> None:
-        """Messages of a batch of ``size`` are in flight."""
+        """Note that messages of a batch of ``size`` are in flight."""
         self.divided[place] = self.divided.get(place, 0) | mask
         self.sizes[place] = size
 
     def undivide(self, place: Position, mask: int) -> None:
-        """Messages of a divided batch are no longer in flight."""
+        """Note that messages of a divided batch are no longer in flight."""
         left = self.divided.get(place, 0) & ~mask
         if left:
             self.divided[place] = left
@@ -173,7 +172,7 @@ class Delivery:
             self.sizes.pop(place, None)
 
     def hand_out(self, positions: list[Position], entries: list[bytes], *, batches: bool) -> int:
-        """Share entries out and deliver them; how many, counted from the front, are done with.
+        """Share entries out and deliver them; return how many leading ones are dealt with.
 
         ``batches``: some entry may hold more or fewer than one message.
         """
@@ -187,8 +186,8 @@ class Delivery:
         return self._hand_out_batches(positions, entries, sizes)
 
     def pull(self, consumer: InFlight, place: Position, entry: bytes) -> Deliveries | None:
-        """Give one message to ``consumer`` whatever its permits say; :meth:`is_done_with` tells
-        whether the entry has more. None: no message of it is free."""
+        """Give one message to ``consumer`` whatever its permits; :meth:`is_done_with` tells whether
+        the entry has more. None: no message of it is free."""
         size = messages_in(entry)
         masks: dict[Position, int] | None = None
         if size > 1:
@@ -233,8 +232,8 @@ class Delivery:
     def _hand_out_batches(
         self, positions: list[Position], entries: list[bytes], sizes: list[int]
     ) -> int:
-        """Whole entries; a half-acknowledged batch costs, and shows, what is left of it. No
-        entry is divided."""
+        """Share out whole entries; a partly acknowledged batch counts, and shows, only what is left
+        of it."""
         masks = self.weigh(positions, sizes)
         shares = self._dispatcher.share(len(positions), sizes)
         for receiver, start, stop in shares:
@@ -249,8 +248,8 @@ class Delivery:
     ) -> int:
         """Divide batches message by message among consumers that want it so.
 
-        A batch that is divided only in part is not done with: it stays at the front, and
-        :attr:`divided` keeps what of it is out. So it is when there was enough for one turn.
+        A batch handed out only in part, for lack of room or at the end of a turn, stays at the
+        front, and :attr:`divided` keeps which of its messages are out.
         """
         for index, (place, entry, size) in enumerate(zip(positions, entries, sizes, strict=True)):
             free = self.free(place, size) if size > 1 else 1
@@ -280,7 +279,8 @@ class Delivery:
         return len(positions)
 
     def weigh(self, positions: list[Position], sizes: list[int]) -> dict[Position, int]:
-        """Of the batches that are half-acknowledged, what is left; ``sizes`` become that too."""
+        """Return the messages left of partly acknowledged batches, and set their ``sizes`` to
+        that."""
         masks: dict[Position, int] = {}
         for index, place in enumerate(positions):
             if sizes[index] > 1:
@@ -290,7 +290,7 @@ class Delivery:
         return masks
 
     def free(self, place: Position, size: int) -> int:
-        """The messages of a batch that are neither acknowledged nor in flight."""
+        """Return the messages of a batch that are neither acknowledged nor in flight."""
         unacked = self._acks.unacked_mask(place)
         whole = (1 << size) - 1 if unacked is None else unacked
         return whole & ~self.divided.get(place, 0)
@@ -305,7 +305,7 @@ class Delivery:
         *,
         is_divided: bool = False,
     ) -> None:
-        """Have delivered what was counted already."""
+        """Deliver a run that the dispatcher has counted already."""
         run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
         self._outbox.calls.append(Deliver(consumer, run))
 

@@ -1,8 +1,8 @@
-"""The dispatch loop: one subscription hands out what is ready, until others must have their turn.
+"""The dispatch loop: hands out a subscription's ready entries until others must have their turn.
 
-The rule: what is at hand is shared out run by run, and nothing waits here; what was read and
-could not be handed out stays where it was. A run is with its consumers before the next is shared
-out, so that one whose socket is full is passed over.
+The rule: entries at hand are shared out run by run, and nothing waits here; what was read and
+could not be handed out stays where it was. A run reaches its consumers before the next is shared
+out, so that a consumer whose socket is full is passed over.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class DispatchLoop:
     _dead_lettering: DeadLettering
     _enforcer: LimitEnforcer
     keyed: KeyedDelivery | None = field(default=None, init=False)
-    """Hands out instead, while the type goes by keys."""
+    """Hands out instead, while the type is Key_Shared."""
     grouped: GroupedDelivery | None = field(default=None, init=False)
     """Hands out instead, while a Shared subscription has entries that belong together."""
 
@@ -43,7 +43,7 @@ class DispatchLoop:
         return f"<DispatchLoop {self._special or self._delivery!r}>"
 
     def begin(self, spec: ConsumerSpec, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
-        """The first consumer is about to come, and sets the type."""
+        """Prepare for the first consumer, which sets the type."""
         parts = self._state, self._ready, self._delivery, self._enforcer
         if spec.type.traits.divides_groups and not spec.message_level:
             self.grouped = GroupedDelivery(*parts)
@@ -62,19 +62,19 @@ class DispatchLoop:
 
     @property
     def watching(self) -> KeySharedDispatcher | GroupedDelivery | None:
-        """Who must know what is no longer in flight at a consumer."""
+        """Must be told of what is no longer in flight at a consumer."""
         if self.keyed is not None:
             return self.keyed.dispatcher
         return self.grouped if self.grouped is not None and self.grouped.is_active else None
 
     def let_go(self) -> None:
-        """What was read ahead is read again when there is room for it."""
+        """Drop what was read ahead; it is read again when there is room for it."""
         self._state.reader.let_go()
         if self.keyed is not None:
             self.keyed.let_go()
 
     def turn(self) -> int:
-        """Hand out what can be handed out now; how many entries that were. When they are
+        """Hand out what can be handed out now; return how many entries that was. If it was
         :data:`DISPATCH_ENTRIES_MAX` or more, there may be more to do at once."""
         state, enforcer = self._state, self._enforcer
         state.turn_begins()
@@ -118,11 +118,11 @@ class DispatchLoop:
         return self.keyed
 
     def _take_run(self) -> int | None:
-        """One run; how many entries of it are done with. None: nothing, but there may be more."""
+        """Hand out one run; return how many of its entries are dealt with, None for "ask again"."""
         source = self._ready.first()
         at_hand = source.peek()
         if at_hand is None:
-            # Perhaps the log had none of the replays any more.
+            # Perhaps the log no longer had any of the replays.
             return None if not source else 0
         positions, entries = at_hand
         if self._state.is_expiring:
@@ -144,7 +144,7 @@ class DispatchLoop:
         return self.grouped is not None and self.grouped.begin_if_needed(entries)
 
     def _let_fall(self) -> None:
-        """Nobody could take what is left, and it is gone."""
+        """Acknowledge what is left: no consumer could take it, and it must not wait."""
         last = self._state.log.last
         if last is not None and last > self._state.acks.mark_delete:
             self._acknowledgements.acknowledge_until(last)

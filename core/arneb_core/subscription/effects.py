@@ -1,8 +1,8 @@
-"""Effects: what a subscription wants done, and has others do.
+"""Effects: what a subscription wants done, as values.
 
 The rule: a subscription decides and does nothing. Everything that reaches beyond its own memory (a
-consumer's client, the disk, a clock, its topic) is put here as a value, a run and not a message at
-a time; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
+consumer's client, the disk, a clock, its topic) is put here as a value, per run and not per
+message; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,25 @@ from arneb_core.log.durable_log import Runs
 from arneb_core.subscription.in_flight import InFlight
 
 Found = Runs | StoreFailed
-"""What a read brought, or why it failed."""
+"""What a read found, or why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HasWork:
-    """A turn would find something to do; it is said once until that turn comes."""
+    """A turn would find something to do. Sent once until that turn comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCursor:
-    """The cursor differs from what is on disk. ``done`` is told when it no longer does; without
-    one it may take a while, and is said once until the changes are taken."""
+    """Write the cursor, which differs from what is on disk, and call ``done``. Without ``done`` the
+    write may take a while, and this is sent once until the changes are taken."""
 
     done: Done | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """What was to be acknowledged cannot be; whoever waits for that is told so."""
+    """Tell ``done`` that the acknowledgement it waits for failed."""
 
     done: Done
     error: StoreFailed
@@ -44,8 +44,8 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read entries from ``place`` on, about that many bytes, at least one entry; ``ReadDone``
-    brings the answer."""
+    """Read entries from ``place`` on, about ``bytes_max`` bytes and at least one entry;
+    ``ReadDone`` brings the answer."""
 
     number: int
     place: Position
@@ -54,19 +54,19 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Something becomes due, or expires, then: a turn at that time."""
+    """Give it a turn at ``when_ms``, when something becomes due or expires."""
 
     when_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """There is more to look through, at once but in the next step: ``GoneOn`` answers."""
+    """There is more to look through once others had their turn: ``GoneOn`` answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """Something failed: ``Retried`` a little later. ``is_read``: it was a read."""
+    """Something failed: send ``Retried`` a little later. ``is_read``: it was a read."""
 
     is_read: bool
 
@@ -78,7 +78,7 @@ class NoConsumers:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """The run is in flight at the consumer: have its client get it. Should that fail, the consumer
+    """Send the run, which is in flight at the consumer, to its client. If that fails, the consumer
     is to be put out."""
 
     consumer: InFlight
@@ -87,9 +87,9 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Depart:
-    """The run, which is in flight at the holder, leaves the subscription; whoever gets its dead
-    letters acknowledges it there. Should that fail, ``NotTaken`` says so. ``parts``: of divided
-    batches, what departs."""
+    """Pass the run, which is in flight at the holder, to the dead-letter target, which acknowledges
+    it there. If that fails, ``NotTaken`` says so. ``parts``: the messages of divided batches that
+    depart."""
 
     reason: Departure
     run: Deliveries
@@ -99,7 +99,7 @@ class Depart:
 
 @dataclass(frozen=True, slots=True)
 class ActiveChanged:
-    """A failover consumer is the active one now, or is not."""
+    """A failover consumer became the active one, or no longer is."""
 
     consumer: InFlight
     is_active: bool
@@ -107,18 +107,18 @@ class ActiveChanged:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The consumer was detached, though it did not ask."""
+    """The consumer was detached without asking for it."""
 
     consumer: InFlight
     reason: str
 
 
 Order = HasWork | WriteCursor | Refuse | Read | WakeAt | GoOn | TryAgain | NoConsumers
-"""For the engine: it makes a note of them at once, and none comes back into the subscription
-before that has done what it is about."""
+"""For the engine, which notes them at once; none of them calls back into the subscription before
+that has finished its step."""
 
 Call = Deliver | Depart | ActiveChanged | Closed
-"""For clients, whose code may do anything: they are told when what they are told is complete."""
+"""For clients, whose code may do anything: made only when the state they report is complete."""
 
 Effect = Order | Call
 
@@ -129,8 +129,8 @@ CURSOR_CHANGED: Final = WriteCursor()
 class Outbox:
     """The effects of one subscription, on their way to whoever carries them out.
 
-    Orders go there at once; calls when the subscription says so (:meth:`flush`), which it does
-    whenever it has finished what they are about: a run that was shared out, a consumer that came.
+    Orders are put through at once. Calls wait for :meth:`flush`, which the subscription makes
+    whenever what they report is complete: a run was shared out, a consumer came.
     """
 
     __slots__ = ("_made", "_next_read", "_reads", "calls", "put")
@@ -139,10 +139,10 @@ class Outbox:
         self.put = carry_out
         """Have an order carried out."""
         self.calls: list[Call] = []
-        """To be made with the next :meth:`flush`, in order: one for each of thousands of consumers
-        when a queue goes. No deque, which takes ten times as much while it is empty."""
+        """Calls for the next :meth:`flush`, in order: one for each of thousands of consumers when a
+        queue is removed. Not a deque, which takes ten times the memory while it is empty."""
         self._made = 0
-        """Of :attr:`calls`, while they are being made."""
+        """How many of :attr:`calls` the flush under way has made."""
         self._reads: dict[int, Callable[[Found], None]] = {}
         self._next_read = 0
 
@@ -150,30 +150,30 @@ class Outbox:
         return f"<Outbox {len(self.calls) - self._made} calls, {len(self._reads)} reads under way>"
 
     def flush(self) -> None:
-        """Have the calls made, in order; what these bring about comes behind them."""
+        """Make the calls in order; calls that these cause come behind them."""
         calls = self.calls
-        # A call may come back here, which makes the ones behind it.
+        # A call may flush again, which makes the ones behind it.
         while self._made < len(calls):
             self._made += 1
             self.put(calls[self._made - 1])
         self.drop_calls()
 
     def drop_calls(self) -> None:
-        """None is to be made any more."""
+        """Drop the calls that wait."""
         self.calls.clear()
         self._made = 0
 
     def read(self, place: Position, bytes_max: int, then: Callable[[Found], None]) -> None:
-        """Have entries read; ``then`` gets them when the answer comes in."""
+        """Ask for a read; ``then`` gets the answer when it comes."""
         number = self._next_read
         self._next_read += 1
         self._reads[number] = then
         self.put(Read(number, place, bytes_max))
 
     def read_done(self, number: int, found: Found) -> None:
-        """The answer to the read of that number."""
+        """Pass on the answer to the read ``number``."""
         then = self._reads.pop(number)
-        # Nothing on disk changes here. Who cannot make anything of what was read is told that it
-        # was not, and does what is to be done then: nothing is skipped, and it is read again.
+        # Nothing on disk changes here. A receiver that fails on the answer is told that the read
+        # failed, and treats it as such: nothing is skipped, and it is read again.
         if not call(then, found):
             call(then, StoreFailed("what was read could not be taken in"))

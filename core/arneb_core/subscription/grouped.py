@@ -1,10 +1,9 @@
-"""Delivery by group: entries that mean nothing without one another go to one consumer.
+"""Delivery by group: entries that are useless without one another go to one consumer.
 
-The rule: as long as something of a group is in flight at a consumer, the rest of it goes there and
-nowhere else, and in order; what cannot go there now waits in the replay set and is set aside
-there, so that others get on, those behind it included. Shared subscriptions come here only while
-there are groups; Key_Shared keeps them together as it does keys, and on all other types everything
-goes to one consumer anyway.
+The rule: while some entry of a group is in flight at a consumer, the rest of the group goes there
+and nowhere else, in order; entries that cannot go there now are set aside in the replay set, so
+that they hold up no others. Only Shared subscriptions with groups use this; Key_Shared keeps groups
+together as it does keys, and with all other types everything goes to one consumer anyway.
 
 Source: Pulsar ``SharedConsumerAssignor``, which keeps chunks of a message together.
 """
@@ -27,12 +26,12 @@ from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
 
 LOOK_AHEAD_MAX: Final = 2_000
-"""Entries that may wait for their group's consumer before nothing new is read."""
+"""Entries set aside for their group's consumer beyond which nothing new is read."""
 
 
 @dataclass(slots=True, eq=False)
 class GroupedDelivery:
-    """Hands out what a Shared subscription has while some of it is grouped."""
+    """Hands out a Shared subscription's entries while some of them are grouped."""
 
     _state: SubscriptionState
     _ready: Ready
@@ -40,9 +39,9 @@ class GroupedDelivery:
     _enforcer: LimitEnforcer
     _held: HeldKeys = field(default_factory=HeldKeys, init=False)
     _aside: dict[int, list[Position]] = field(default_factory=dict, init=False)
-    """By group, what was set aside because its consumer had no room."""
+    """By group, entries set aside because their consumer had no room."""
     _expires_ms: int = field(default=NEVER, init=False)
-    """When the first of that expires."""
+    """When the first of those expires."""
     is_active: bool = field(default=False, init=False)
     """Some group is in flight, or may be at hand."""
 
@@ -50,7 +49,8 @@ class GroupedDelivery:
         return f"<GroupedDelivery {'active' if self.is_active else 'idle'}, {self._held!r}>"
 
     def begin_if_needed(self, entries: Sequence[bytes]) -> bool:
-        """Some of ``entries``, which are about to be handed out, are grouped."""
+        """Become active if some of ``entries``, about to be handed out, are grouped; return
+        whether."""
         if not any(hints_of(entries)):
             return False
         self.is_active = True
@@ -59,11 +59,11 @@ class GroupedDelivery:
         return True
 
     def left(self, positions: Iterable[Position]) -> None:
-        """These are in flight nowhere any more."""
+        """Note that these are in flight nowhere any more."""
         self._held.left(positions)
 
     def hand_out(self) -> int:
-        """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
+        """Take one step; return how many entries it dealt with, 0 if there was nothing to do."""
         replay = self._state.replay
         self._bring_back(replay)
         taken = self._hand_out_of(replay) if replay else 0
@@ -78,7 +78,7 @@ class GroupedDelivery:
         return taken
 
     def end(self) -> None:
-        """The last consumer left, or something expired: nothing is set aside any more."""
+        """Bring back everything set aside: the last consumer left, or something expired."""
         replay = self._state.replay
         for positions in self._aside.values():
             replay.bring_back(positions)
@@ -86,8 +86,8 @@ class GroupedDelivery:
         self._expires_ms = NEVER
 
     def _bring_back(self, replay: ReplaySet | PrioritySource) -> None:
-        """What was set aside may go if its group is nowhere any more, or where there is room. To
-        try the others as well would be to do the same again and again."""
+        """Bring back entries whose group is in flight nowhere any more, or whose consumer has room.
+        The others would only be set aside again and again."""
         if self._expires_ms < NEVER and self._expires_ms <= self._state.now_ms():
             self.end()
         holders = self._held.holders
@@ -103,7 +103,8 @@ class GroupedDelivery:
             consumer.keys = None
 
     def _hand_out_of(self, source: Source) -> int | None:
-        """Hand out of ``source`` what can be handed out; None when nothing of it is at hand."""
+        """Hand out what can be handed out of ``source``; return how many entries were looked at,
+        None when nothing is at hand."""
         if isinstance(source, PrioritySource) and source.aside >= LOOK_AHEAD_MAX:
             return 0
         at_hand = source.peek()
@@ -136,7 +137,7 @@ class GroupedDelivery:
         return looked_at
 
     def _expect_expiry(self, entries: list[bytes]) -> None:
-        """These are set aside, and are looked at again when the first of them expires."""
+        """Have these, which are set aside, looked at again when the first of them expires."""
         ttl = self._state.limits.message_ttl_ms
         soonest_ms = min(expires_ms(entry, ttl) for entry in entries)
         if soonest_ms < self._expires_ms:
@@ -146,8 +147,8 @@ class GroupedDelivery:
     def _share(
         self, positions: list[Position], entries: list[bytes]
     ) -> tuple[int, dict[Position, int]]:
-        """Hand out what can be handed out; how many entries were looked at, and the groups of those
-        that are at a consumer without room."""
+        """Hand out what can be handed out; return how many entries were looked at, and by entry the
+        groups whose consumer has no room."""
         groups = hints_of(entries)
         held_up: dict[Position, int] = {}
         at = 0
@@ -171,7 +172,8 @@ class GroupedDelivery:
         return at, held_up
 
     def _give(self, place: Position, entry: bytes, group: int) -> bool | None:
-        """Deliver one entry of a group; False if its consumer has no room, None if nobody has."""
+        """Deliver one entry of a group; return False if its consumer has no room, None if no
+        consumer has."""
         receiver: Receiver | None = self._held.holders.get(group)
         if receiver is None:
             receiver = self._delivery.choose()

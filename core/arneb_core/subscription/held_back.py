@@ -1,9 +1,9 @@
 """What one subscription holds back: its place in the topic's delayed index.
 
-The rule: on a subscription that holds back, the entries of the index come out of the index and
-never from the reader, which passes over them. So each comes once: at its time, whoever of index
-and reader is ahead. Subscriptions with one consumer at a time (Exclusive, Failover) hold nothing
-back, as in Pulsar: there the reader delivers everything in log order.
+The rule: on a subscription that holds back, delayed entries come from the index and never from the
+reader, which passes over them. So each comes once, at its time, whether the index or the reader is
+ahead. Subscriptions with one consumer at a time (Exclusive, Failover) hold nothing back, as in
+Pulsar: there the reader delivers everything in log order.
 """
 
 import logging
@@ -37,10 +37,10 @@ from arneb_core.subscription.state import SubscriptionState
 from arneb_core.subscription.wanted import set_free, wanted_of, wanted_of_batch
 
 RELEASE_AT_ONCE_MAX: Final = 32_768
-"""Keys asked for when times do not count: the more, the more stand in one block. 256 KiB."""
+"""Keys asked for when times do not count; with more keys, more share a block. 256 KiB."""
 
 RELEASES_MAX: Final = 4
-"""So often in one turn, should all of them turn out to be acknowledged."""
+"""Attempts in one turn, when everything released turns out to be acknowledged."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ logger = logging.getLogger(__name__)
 class HeldBack:
     """The delayed entries of one subscription.
 
-    Invariant while it holds back: of the index, what is unacknowledged and lies behind ``_place``
-    is nowhere else (except for what departs); all else unacknowledged is in flight, in the
-    replay set or in the due source.
+    Invariant while it holds back: an unacknowledged entry of the index behind ``_place`` is nowhere
+    else (unless it departs); any other unacknowledged one is in flight, in the replay set or in
+    the due source.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class HeldBack:
         *,
         by_time: bool = False,
     ) -> None:
-        """``by_time``: as of the consumers that are there already."""
+        """``by_time``: as the consumers that are attached already ask for."""
         self._state = state
         self._reader = reader = state.reader
         self._past = past
@@ -70,19 +70,19 @@ class HeldBack:
         self._due = DueSource(state.log, index.cache, state.wake, state.read_failed)
         self._place: DueKey = BEFORE_ALL_TIME
         self._next_ms = 0
-        """Nothing comes due before."""
+        """Nothing comes due before this."""
         self._released_ms = 0
         self._passed_after = BEFORE_ALL
-        """Where the reader was when it was last looked what nobody wants any more."""
+        """Where the reader was when the index was last told what is no longer wanted."""
         self._freed: Position | None = None
-        """While what was held back is being set free: up to here that is done."""
+        """While held entries are being set free: how far that has got."""
         self._free_through = BEFORE_ALL
         self._by_time = by_time
         self._out_through = BEFORE_ALL_TIME
-        """Of what the index has up to here, some may be out already: it is read once more."""
+        """The index is read again up to here, so some of these entries may be out already."""
         self._failed = False
         self._collects = False
-        """More may be due, and goes out with what was taken of the index already."""
+        """More may be due, and is to go out together with what was taken already."""
         self._held = 0
         self._counted_from = BEFORE_ALL
         kind = state.type
@@ -97,13 +97,13 @@ class HeldBack:
 
     @property
     def goes_first(self) -> bool:
-        """It must be asked before the replay set: what was held back is being put there, and
-        nothing goes out meanwhile; or what looks for the most urgent must see what is due."""
+        """It must be asked before the replay set: held entries are being put there, and nothing
+        goes out meanwhile; or a source that goes by urgency must see what is due."""
         return self.is_freeing or not isinstance(self._state.replay, ReplaySet)
 
     @property
     def is_freeing(self) -> bool:
-        """What was held back is being put into the replay set."""
+        """Held entries are being put into the replay set."""
         return self._freed is not None
 
     @property
@@ -113,17 +113,17 @@ class HeldBack:
 
     @property
     def is_wanting(self) -> bool:
-        """It needs something of the index, now or later."""
+        """It needs the index, now or later."""
         return self.is_holding or self._freed is not None
 
     @property
     def place(self) -> DueKey:
-        """Up to here nothing of the index is wanted any more."""
+        """Nothing of the index up to here is wanted any more."""
         return BEFORE_ALL_TIME if self._freed is not None else self._place
 
     @property
     def after(self) -> Position:
-        """Up to here the reader needs no index to pass over anything."""
+        """The reader no longer needs the index up to here."""
         return self._reader.after
 
     @property
@@ -137,20 +137,20 @@ class HeldBack:
     # Coming
 
     def added(self, count: int, soonest_ms: int) -> None:
-        """``count`` entries came to the index; the first of them comes due at ``soonest_ms``."""
+        """Note ``count`` entries added to the index, the first of them due at ``soonest_ms``."""
         self._held += count
         tick_ms = self._index.settings.tick_ms
         self._next_ms = min(self._next_ms, max(soonest_ms, self._released_ms + tick_ms))
 
     def begin(self, spec: ConsumerSpec) -> None:
-        """The first consumer is about to come, and this is what it asks for."""
+        """Prepare for the first consumer, which asks for ``spec``."""
         self._by_time = spec.by_time
         holds = spec.type.traits.holds_back_delayed
         if holds is self.is_holding:
             return
         self._out_through = AFTER_ALL_TIME
         if holds:
-            # Whatever became of them meanwhile: what is in the index comes at its time.
+            # Entries of the index come at their time, whatever became of them meanwhile.
             self.is_holding, self._freed = True, None
             replay = self._state.replay
             replay.discard([Position(each) for each in replay.places & self._tracker.members])
@@ -161,10 +161,10 @@ class HeldBack:
             self.is_holding = False
             self._free_through = self._reader.after
             self._freed = self._state.acks.mark_delete
-            # What is due may be out of the index, and the reader is past it.
+            # Due entries may have left the index, and the reader is past them.
             self._state.replay.add(self._due.places_through(self._free_through))
             self._due.clear()
-            # What the index gave out although the reader was not there yet must not come twice.
+            # Entries that the index gave out ahead of the reader must not come twice.
             self._reader.skip = BitMap64(
                 [place for place in self._out() if place > self._free_through]
             )
@@ -173,7 +173,7 @@ class HeldBack:
     # Going
 
     def source(self) -> DueSource | None:
-        """What is due and goes before anything new; None when there is nothing."""
+        """Return what is due and goes before anything new; None when there is nothing."""
         due = self._due
         if due and not self._collects:
             return due
@@ -197,8 +197,8 @@ class HeldBack:
         return None
 
     def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
-        """Those of ``positions``, which came back, that neither the due source nor the reader,
-        which is at ``after``, hands out by itself: a batch that went out in part is still there."""
+        """Return those of ``positions``, which came back, that neither the due source nor the
+        reader at ``after`` hands out by itself: both still have batches that went out in part."""
         skip = self._reader.skip
         if skip is None:
             return [place for place in positions if place <= after]
@@ -219,12 +219,12 @@ class HeldBack:
             self._held, self._counted_from = 0, place
 
     def clear(self, place: Position) -> None:
-        """All that is ready, or not due yet, was acknowledged, which is up to ``place``."""
+        """Everything up to ``place`` that was ready, or not due yet, was acknowledged."""
         self._due.clear()
         self.discard_through(place)
 
     def let_go(self) -> None:
-        """Hold no entries."""
+        """Drop the entries held; they are read again when they are needed."""
         self._due.let_go()
 
     def reset(self) -> None:
@@ -242,8 +242,8 @@ class HeldBack:
         self._out_through = AFTER_ALL_TIME
 
     def set_back(self) -> None:
-        """The clock was set back. What was released stays released; of the rest, what came due by
-        the clock as it was has its time still to come."""
+        """The clock was set back. Released entries stay released; the rest come due by the clock
+        as it is now."""
         if not self.is_holding:
             return
         self._out_through = max(self._out_through, self._place)
@@ -252,7 +252,7 @@ class HeldBack:
         self._state.wake()
 
     def retry(self) -> None:
-        """Try once more to read what could not be read."""
+        """Try again to read what could not be read."""
         self._failed = False
         self._due.fetch.retry()
 
@@ -291,14 +291,14 @@ class HeldBack:
 
     @property
     def _is_by_urgency(self) -> bool:
-        """Priorities or keys decide what goes next, as among what came back."""
+        """Priorities or keys decide what goes next, as they do among replays."""
         kind = self._state.type
         by_key = kind is not None and kind.traits.by_key
         return by_key or not isinstance(self._state.replay, ReplaySet)
 
     def _take_batch(self, now_ms: int) -> int | None:
-        """Take the next batch, whole, as others do that stand here too; when there is more. None:
-        it is being read, or put together."""
+        """Take the next whole batch, which subscriptions at the same place share; return when there
+        is more, None while the batch is being read or put together."""
         batch = self._index.batch(self._place, now_ms, self._told)
         if isinstance(batch, Gathering):
             self._later()
@@ -310,7 +310,7 @@ class HeldBack:
         return batch.next_ms
 
     def _take_keys(self, now_ms: int) -> int | None:
-        """Take some keys; when there are more. None: they are being read."""
+        """Take some keys; return when there are more, None while they are being read."""
         limit = RELEASE_MAX if self._by_time else RELEASE_AT_ONCE_MAX
         reading = self._index.read(self._place, now_ms, limit, self._told)
         if reading is None:
@@ -321,7 +321,7 @@ class HeldBack:
         return reading.next_ms
 
     def _later(self) -> DueSource:
-        """Others get their turn before more is looked through; :meth:`go_on`."""
+        """Let others have their turn before more is looked through; see :meth:`go_on`."""
         self._due.is_sorting = True
         self._state.outbox.put(GoOn())
         return self._due
@@ -342,7 +342,7 @@ class HeldBack:
         self._state.wake()
 
     def _put_batch(self, batch: DueBatch) -> None:
-        """What of it is wanted is due."""
+        """Make the wanted entries of ``batch`` due."""
         self._held -= len(batch.places) - bisect_right(batch.places, self._counted_from)
         wanted = wanted_of_batch(self._state, batch, self._out_by(batch.first))
         if wanted:
@@ -351,9 +351,9 @@ class HeldBack:
             self._due.add(batch.places, wanted)
 
     def _put(self, reading: Reading) -> None:
-        """What of it is wanted is due."""
+        """Make the wanted entries of ``reading`` due."""
         keys, tick_ms = reading.keys, self._index.settings.tick_ms
-        # Never early: so nobody can have had these before this process was there.
+        # Entries never go out early, so nobody can have had these before this process started.
         vouched = bisect_left(keys, end_of(self._index.opened_ms))
         if not self._by_time and vouched in {0, len(keys)}:
             self._put_run(self._index.places_of(reading), keys[0], is_vouched=not vouched)
@@ -363,7 +363,7 @@ class HeldBack:
                 self._put_run(places_in(tick), tick[0], is_vouched=is_vouched)
 
     def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
-        """What is wanted of ``places``, which ascend, is due next; ``first``: the first key."""
+        """Make the wanted ones of ``places``, which ascend, due next; ``first``: the first key."""
         state = self._state
         self._held -= len(places) - bisect_right(places, self._counted_from)
         run = wanted_of(state, places, self._out_by(first))
@@ -378,18 +378,18 @@ class HeldBack:
             self._due.add(array("Q", run))
 
     def _free(self) -> bool:
-        """Set more free of what the reader is past. True when that was not all."""
+        """Set free more entries that the reader is past. Return True if there are more."""
         assert self._freed is not None, "there is something to set free"
         members = self._tracker.members
         self._freed = set_free(self._state, members, self._freed, self._free_through)
         return self._freed is not None
 
     def _out_by(self, first: DueKey) -> BitMap64:
-        """What may be out already of what comes due from ``first`` on."""
+        """Return what may be out already among entries due from ``first`` on."""
         return self._out() if first <= self._out_through else BitMap64()
 
     def _out(self) -> BitMap64:
-        """What is unacknowledged, yet neither held back nor the reader's."""
+        """Return the unacknowledged entries that neither the index nor the reader still has."""
         state = self._state
         out = BitMap64(state.places_in_flight()) | BitMap64(state.holder.places)
         return out | state.replay.places | self._due.places

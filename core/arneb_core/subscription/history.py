@@ -1,8 +1,8 @@
 """The history of one subscription: the lines that are not on disk yet.
 
-The rule: a run is one line, made when it happens, and what waits is bounded: when the disk does
-not keep up, lines are missed, their number is written down, and no client waits. Nothing of this
-exists for a subscription whose history is off.
+The rule: each run makes one line, at once, and the lines that wait are bounded: when the disk does
+not keep up, lines are dropped and counted, and no client waits. A subscription whose history is off
+has none of this.
 """
 
 import json
@@ -16,13 +16,13 @@ from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, entry_of, 
 from arneb_core.log.stamps import stamp_of
 
 WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Lines that wait for a commit: what a busy queue brings about in a second."""
+"""Bytes of lines that wait for a commit: about one second of a busy queue."""
 
 BATCH_BYTES_MAX: Final = 1024 * 1024
-"""One entry of the history's topic, which clients must be able to take."""
+"""Bytes of one entry of the history's topic; clients must be able to take it."""
 
 PLACES_MAX: Final = 8_192
-"""Entries named in one line: some 2 ms."""
+"""Entries named in one line, which takes some 2 ms to make."""
 
 Line = dict[str, object]
 
@@ -30,7 +30,7 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class History:
-    """What happened to a subscription's entries and is to be written."""
+    """The unwritten history of a subscription's entries."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class History:
         now_ms: Callable[[], int],
         due: Callable[[], None],
     ) -> None:
-        """``run`` tells this time of writing from those before it, ``began`` where the log ended
-        then; ``due`` is called when there is something to be written."""
+        """``run`` names this period of recording, ``began`` is where the log ended when it began;
+        ``due`` is called when there is something to write."""
         whose = {"topic": topic, "subscription": subscription, "run": run, "began": render(began)}
         self._whose = whose
         self._now_ms = now_ms
@@ -63,12 +63,12 @@ class History:
     # What happens
 
     def new_consumer(self, name: str) -> str:
-        """A name that no other consumer has in this run."""
+        """Return a name that no other consumer has in this run."""
         self._consumers += 1
         return f"{name}#{self._consumers}"
 
     def delivered(self, consumer: str, run: Deliveries, messages: int) -> None:
-        """``run`` is in flight at ``consumer``."""
+        """Record that ``run`` is in flight at ``consumer``."""
         now_ms, places = self._now_ms(), run.positions
         ages = [now_ms - stamp_of(entry) for entry in run.entries]
         more: Line = {} if messages == len(places) else {"messages": messages}
@@ -90,45 +90,45 @@ class History:
     def acknowledged(
         self, consumer: str, positions: Sequence[Position], *, is_auto: bool = False
     ) -> None:
-        """Whole entries, by ``consumer``. ``is_auto``: it does not acknowledge."""
+        """Record that ``consumer`` acknowledged whole entries. ``is_auto``: by their delivery."""
         more: Line = {"consumer": consumer}
         if is_auto:
             more["auto"] = True
         self._happened(Happened.ACKNOWLEDGED, positions, more)
 
     def acknowledged_messages(self, consumer: str, place: Position, mask: int) -> None:
-        """Messages of a batch, by ``consumer``."""
+        """Record that ``consumer`` acknowledged messages of a batch."""
         more: Line = {"consumer": consumer, "parts": _parts({place: mask})}
         self._happened(Happened.ACKNOWLEDGED, [place], more)
 
     def acknowledged_through(self, consumer: str, place: Position) -> None:
-        """All up to ``place``, by ``consumer``."""
+        """Record that ``consumer`` acknowledged everything up to ``place``."""
         self._happened(Happened.ACKNOWLEDGED_THROUGH, [place], {"consumer": consumer})
 
     def returned(self, consumer: str, positions: Sequence[Position], *, counted: bool) -> None:
-        """``consumer`` gave these back, or left."""
+        """Record that ``consumer`` gave these back, or left."""
         more: Line = {"consumer": consumer, "counted": counted}
         self._happened(Happened.RETURNED, positions, more)
 
     def restored(self, consumer: str, positions: Sequence[Position]) -> None:
-        """The commit that was to acknowledge these failed."""
+        """Record that the commit that was to acknowledge these failed."""
         self._happened(Happened.RESTORED, positions, {"consumer": consumer})
 
     def departed(
         self, reason: Departure, positions: Sequence[Position], *, is_dead_lettered: bool
     ) -> None:
-        """These leave without an acknowledgement."""
+        """Record that these leave without an acknowledgement."""
         more: Line = {"reason": reason.value, "dead_lettered": is_dead_lettered}
         self._happened(Happened.DEPARTED, positions, more)
 
     def moved(self, how: Happened, place: Position) -> None:
-        """The cursor was moved by something else, up to or to ``place``."""
+        """Record that something else moved the cursor through or to ``place``."""
         self._happened(how, [place], {})
 
     # Writing
 
     def take(self, mark_delete: Position) -> list[bytes]:
-        """What is to be written, batch by batch; ``mark_delete`` is the cursor's."""
+        """Return what is to be written, in batches; ``mark_delete`` is the cursor's."""
         missed, self._missed = self._missed, 0
         if missed:
             self._lines.append(_encode(self._line(Happened.MISSED, {"lines": missed})))
@@ -148,7 +148,7 @@ class History:
         return batches
 
     def untake(self, batches: Sequence[bytes]) -> None:
-        """Those are not on disk."""
+        """Put back ``batches``, which did not reach the disk."""
         self._batches -= len(batches)
         lines = [line for each in batches for line in each.decode().splitlines()[1:]]
         self._lines[:0] = lines
@@ -187,13 +187,13 @@ def _entries(positions: Sequence[Position]) -> list[int]:
 
 
 def _of(part: Sequence[Position], places: Sequence[Position], values: Sequence[int]) -> list[int]:
-    """The values of ``part``, of those of ``places``."""
+    """Return the values of ``part``, given ``values`` for all ``places``."""
     known = dict(zip(places, values, strict=True))
     return [known[place] for place in part]
 
 
 def _parts(masks: Mapping[Position, int]) -> dict[str, list[int]]:
-    """Of batches that are not whole, which messages; by entry."""
+    """Return, by entry, the message indexes of batches that are not whole."""
     return {
         str(entry_of(place)): [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
         for place, mask in masks.items()

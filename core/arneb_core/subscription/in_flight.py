@@ -1,7 +1,7 @@
-"""In flight: what one consumer of a subscription has and has not answered.
+"""In flight: the entries that one consumer of a subscription has and has not answered.
 
-The rule: whatever leaves this state (answered, given back, answered by somebody else) is counted
-back into the windows exactly once. Whose it is, and what becomes of it, others know.
+The rule: whatever leaves this state (answered, given back, answered by another consumer) is counted
+back into the windows exactly once. What becomes of it then is not decided here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,10 +17,10 @@ from arneb_core.dispatch import Receiver
 
 
 class Watching(Protocol):
-    """Keeps count of what is in flight where."""
+    """Keeps track of which entries are in flight at which consumer."""
 
     def left(self, positions: Iterable[Position]) -> None:
-        """These, if they were in flight, are so no more."""
+        """Note that these are not in flight any more, if they were."""
         ...
 
 
@@ -28,7 +28,7 @@ class InFlight:
     """What is in flight at one consumer, and how much more it may get."""
 
     def __init__(self, spec: ConsumerSpec, shared: UnackedWindow | None = None) -> None:
-        """``shared``: what all consumers of the subscription together may leave unanswered."""
+        """``shared``: the window of all consumers of the subscription together."""
         self.name = spec.name
         self.spec = spec
         unacked = () if shared is None else (shared,)
@@ -39,14 +39,14 @@ class InFlight:
         self.receiver = Receiver(spec, unacked)
         self._windows = (*spec.windows, *unacked)
         self.keys: Watching | None = None
-        """Who must know what is no longer in flight here, if anybody must."""
+        """Told of what is no longer in flight here, if anything must be."""
         self.attached = True
         self.delivered_messages_total = 0
-        """Messages that it was ever given."""
+        """Messages ever delivered here."""
         self.whole: set[Position] = set()
         """Entries in flight here that were delivered whole."""
         self.sizes: dict[Position, int] = {}
-        """Messages delivered, for those of ``whole`` where that is not one."""
+        """Messages delivered, for entries of ``whole`` with other than one."""
         self.masks: dict[Position, int] = {}
         """Divided batches: bit *i* set = message *i* is in flight here."""
         for window in self._windows:
@@ -60,18 +60,18 @@ class InFlight:
         """A window that was full has room again."""
 
     def limit_unacked(self, most: int) -> None:
-        """Another limit of messages unanswered here, if there was one."""
+        """Change the limit of unacknowledged messages here, if there is one."""
         if self._unacked is not None:
             self._unacked.change(consumer_window(most))
 
     @property
     def is_shut_off(self) -> bool:
-        """It has as many messages unanswered as it may, or had them and has answered too few."""
+        """It met its limit of unacknowledged messages, and has not answered enough since."""
         return self._unacked is not None and self._unacked.is_shut
 
     @property
     def subscription_is_shut_off(self) -> bool:
-        """The same of all consumers of the subscription together."""
+        """The same for all consumers of the subscription together."""
         return self._shared is not None and self._shared.is_shut
 
     @property
@@ -93,7 +93,7 @@ class InFlight:
     def took(
         self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
     ) -> None:
-        """``run`` is on its way here; windows and permits are counted already."""
+        """Note that ``run`` is on its way here; windows and permits are counted already."""
         self.delivered_messages_total += messages
         if not self.spec.acks:
             self.freed(messages)
@@ -107,13 +107,13 @@ class InFlight:
                 self.sizes.update((place, size) for place, size in held if size != 1)
 
     def discard(self, positions: Sequence[Position]) -> None:
-        """Somebody else acknowledged these for us (a consumer that came back as another)."""
+        """Drop entries that another consumer acknowledged (our client, attached anew)."""
         self.remove([each for each in positions if each in self.whole])
         for place in [each for each in positions if each in self.masks]:
             self.remove_messages(place, self.masks[place])
 
     def remove(self, positions: Sequence[Position]) -> int:
-        """Out of ``whole``; how many entries of it that were."""
+        """Take ``positions`` out of ``whole``; return how many were in it."""
         whole = self.whole
         before = len(whole)
         whole.difference_update(positions)
@@ -130,7 +130,7 @@ class InFlight:
         return taken
 
     def remove_messages(self, place: Position, mask: int) -> int:
-        """Out of ``masks``; the messages that were in flight here."""
+        """Take messages out of ``masks``; return those that were in flight here."""
         held = self.masks[place]
         taken = held & mask
         if taken == held:
@@ -143,11 +143,11 @@ class InFlight:
         return taken
 
     def shrink(self, place: Position, mask: int, acks: AckState) -> int | None:
-        """Some messages of a whole batch in flight here are done; the batch's size if known."""
+        """Take messages out of a whole batch in flight here; return the batch's size if known."""
         held = self.sizes.get(place, 1)
         unacked = acks.unacked_mask(place)
         size = None
-        if unacked is None:  # nothing of it was acknowledged before: it was delivered full
+        if unacked is None:  # none of it was acknowledged before: all of it was delivered
             size = held
             unacked = (1 << held) - 1
         left = (unacked & ~mask).bit_count()
@@ -159,7 +159,7 @@ class InFlight:
         return size
 
     def restored(self, held: "Held") -> None:
-        """``held`` is in flight here again: what was to end it failed."""
+        """Put ``held`` in flight here again: the commit that acknowledged it failed."""
         self.whole.update(held.whole)
         self.sizes.update((place, size) for place, size in held.whole.items() if size != 1)
         for place, mask in held.masks.items():
@@ -168,8 +168,8 @@ class InFlight:
             window.in_flight += held.messages
 
     def freed(self, messages: int) -> None:
-        """``messages`` are no longer in flight here. Who shares a window that was full may go
-        on, on whatever subscription that is; this one last, so that none is left behind."""
+        """Count ``messages`` as no longer in flight here. All sharers of a window that was full go
+        on, on whatever subscription; this consumer last, so that none is left behind."""
         full = [each for each in self.receiver.windows if 0 < each.limit <= each.in_flight]
         self.receiver.freed(messages)
         for window in full:
@@ -182,7 +182,7 @@ class InFlight:
                     other.wake()
 
     def leave_windows(self) -> None:
-        """It takes part in no window any more."""
+        """Stop sharing any window."""
         for window in self._windows:
             window.sharers.pop(self, None)
 
@@ -192,9 +192,9 @@ class Held:
     """Entries in flight at one consumer, as they were when a unit took them."""
 
     whole: dict[Position, int]
-    """With the messages that were delivered."""
+    """Entries delivered whole: how many messages were delivered."""
     masks: dict[Position, int]
-    """Of divided batches: the messages."""
+    """Divided batches: the messages."""
 
     @property
     def messages(self) -> int:

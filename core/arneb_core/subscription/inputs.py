@@ -1,8 +1,8 @@
 """Inputs: what happens to a subscription, as values.
 
-The rule: each is one call of the machine or of one of its consumers, under the name of what
-happened. Where every call counts, the calls are made; scripts, tests and whoever wants to record
-or send what happened has the values, and :class:`Inputs` makes the calls. The effects are the same.
+The rule: each is one call of the machine or of one of its consumers, named after what happened.
+Hot paths make the calls directly; scripts, tests and recorders use the values, and
+:class:`Inputs` makes the calls. The effects are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,36 +21,36 @@ from arneb_core.subscription.state import HOLDER
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A consumer came. The others name it by its ``spec``'s name, and the one that holds dead
-    letters by that of :data:`.HOLDER`."""
+    """A consumer came. Other inputs name it by its ``spec``'s name, and the dead-letter holder by
+    that of :data:`.HOLDER`."""
 
     spec: ConsumerSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Detached:
-    """It left."""
+    """The consumer left."""
 
     consumer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """It is to get nothing any more, and keeps what it has."""
+    """The consumer is to get nothing more, and keeps what it has."""
 
     consumer: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFailed:
-    """What was delivered to it did not get through: it is put out."""
+    """A delivery to the consumer failed: it is put out."""
 
     consumer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """It takes so many more messages."""
+    """The consumer takes ``permits`` more messages."""
 
     consumer: str
     permits: int
@@ -58,7 +58,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class WritableChanged:
-    """Its client takes no bytes now, or takes some again."""
+    """The consumer's client takes no bytes now, or takes some again."""
 
     consumer: str
     is_writable: bool
@@ -66,7 +66,7 @@ class WritableChanged:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """It acknowledged whole entries; ``done`` is to be told when that is on disk."""
+    """The consumer acknowledged whole entries; ``done`` is called once that is on disk."""
 
     consumer: str
     positions: Sequence[Position]
@@ -75,7 +75,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class MessagesAcknowledged:
-    """It acknowledged messages of a batch."""
+    """The consumer acknowledged messages of a batch."""
 
     consumer: str
     place: Position
@@ -85,7 +85,8 @@ class MessagesAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedUntil:
-    """It acknowledged everything up to ``place``; with ``mask`` those messages of the last."""
+    """The consumer acknowledged everything up to ``place``; with ``mask``, only those messages of
+    the entry there."""
 
     consumer: str
     place: Position
@@ -95,7 +96,7 @@ class AcknowledgedUntil:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """It gave entries back; ``count``: because it could do nothing with them."""
+    """The consumer gave entries back; ``count``: as a failed delivery."""
 
     consumer: str
     positions: Sequence[Position]
@@ -104,7 +105,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """It wants entries that it has dead-lettered."""
+    """The consumer wants entries that it has in flight dead-lettered."""
 
     consumer: str
     positions: Sequence[Position]
@@ -112,15 +113,15 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """It asks for one message."""
+    """The consumer asks for one message."""
 
     consumer: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnitBegan:
-    """A commit is about to start that acknowledges entries it has; :class:`UnitFailed` undoes
-    what this returns."""
+    """A commit is about to start that acknowledges entries of the consumer; :class:`UnitFailed`
+    takes what this returns, and undoes it."""
 
     consumer: str
     positions: Sequence[Position]
@@ -129,7 +130,7 @@ class UnitBegan:
 
 @dataclass(frozen=True, slots=True)
 class UnitFailed:
-    """That commit failed."""
+    """The unit's commit failed."""
 
     consumer: str
     taken: Taken
@@ -137,7 +138,7 @@ class UnitFailed:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A run is in the log."""
+    """A run was appended to the log."""
 
     first: Position
     entries: list[bytes]
@@ -163,7 +164,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The time has come that :class:`.WakeAt` named."""
+    """The time that :class:`.WakeAt` named has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +179,14 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """Whoever gets the dead letters could not take these."""
+    """The dead-letter target could not take these."""
 
     depart: Depart
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """These limits hold now; ``has_target``: what departs goes somewhere."""
+    """These limits apply now; ``has_target``: there is a dead-letter target."""
 
     limits: Limits
     has_target: bool = False
@@ -193,14 +194,14 @@ class Limited:
 
 @dataclass(frozen=True, slots=True)
 class Prioritised:
-    """A higher priority goes first now."""
+    """Higher priorities go first now."""
 
     highest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """Everything that is ready is to go. Returns how many messages that was."""
+    """Everything that is ready is to be acknowledged. Returns how many messages that was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ class Unfenced:
 
 @dataclass(frozen=True, slots=True)
 class TurnFailed:
-    """A turn ended in an error of ours."""
+    """A turn ended in an internal error."""
 
 
 Input = (
@@ -265,13 +266,13 @@ class Inputs:
     def __init__(self, machine: SubscriptionMachine) -> None:
         self._machine = machine
         self.consumers: dict[str, AttachedConsumer] = {}
-        """All that ever came, by name; of one name the last."""
+        """Every consumer that ever came, by name; the last one for each name."""
 
     def __repr__(self) -> str:
         return f"<Inputs of {self._machine!r}>"
 
     def tell(self, told: Input) -> object:
-        """Make the call; what it returns, if it returns something."""
+        """Make the call and return its result, if any."""
         machine = self._machine
         match told:
             case Appended(first, entries):

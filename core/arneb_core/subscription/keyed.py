@@ -1,8 +1,8 @@
 """Delivery by key: how a Key_Shared subscription finds what it may deliver.
 
-The rule: what waits for its key's turn is in the replay set, as everything else that is ready and
-was read; beside it, the dispatcher knows the slots of what waits. So nobody else has to know of
-keys, and an entry that leaves the replay set (acknowledged, departed, purged) waits no more.
+The rule: an entry that waits for its key's turn is in the replay set, like everything else that is
+ready and was read; the dispatcher only knows its slot. So no other part has to know of keys, and an
+entry that leaves the replay set (acknowledged, departed, purged) waits no more.
 """
 
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
 
 LOOK_ENTRIES_MAX: Final = 256
-"""Replays of which nothing is known, looked at in one go."""
+"""Replays with unknown slots that are looked at in one go."""
 
 HELD_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Waiting entries kept in memory, the lowest; the others are read again when it is their turn."""
+"""Bytes of waiting entries kept in memory; others are read again when it is their turn."""
 
 
 class Single:
-    """One replay, wherever it stands, as a source."""
+    """One replay as a source, wherever it is in its set."""
 
     def __init__(self, replay: ReplaySet, place: Position, entry: bytes) -> None:
         self._replay = replay
@@ -39,11 +39,11 @@ class Single:
         return f"<Single {self._at_hand[0]} of {self._replay!r}>"
 
     def peek(self) -> tuple[list[Position], list[bytes]]:
-        """Nothing but that replay."""
+        """Return that replay alone."""
         return self._at_hand
 
     def take(self, positions: list[Position]) -> None:
-        """It was taken."""
+        """Take it out of its set."""
         self._replay.take(positions)
 
 
@@ -68,7 +68,7 @@ class Portion:
 
 @dataclass(slots=True, eq=False)
 class KeyedDelivery:
-    """Hands out what a Key_Shared subscription has."""
+    """Hands out the entries of a Key_Shared subscription."""
 
     _state: SubscriptionState
     _ready: Ready
@@ -83,21 +83,21 @@ class KeyedDelivery:
         return f"<KeyedDelivery {self.dispatcher!r}, {len(self._held)} held>"
 
     def hand_out(self) -> int:
-        """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
+        """Take one step; return how many entries it dealt with, 0 if there was nothing to do."""
         if not self._sort_returned():
             return 0
         return self._hand_out_due() or self._hand_out_new()
 
     def let_go(self) -> None:
-        """Hold no entries; they are read again when they are needed."""
+        """Drop the entries held; they are read again when they are needed."""
         self._held.clear()
         self._count(-self._held_bytes)
 
     # What came back
 
     def _sort_returned(self) -> bool:
-        """Have every replay wait behind its key; False while one of which nothing is known is
-        being read. Those are what was there before the keys counted, and delayed entries."""
+        """Have every replay wait behind its key; return False while one with an unknown slot is
+        being read. Such entries are delayed, or were there before the type was Key_Shared."""
         dispatcher, places = self.dispatcher, self._replay.places
         if not (places or dispatcher.waiting.places):
             dispatcher.wait_again(places)
@@ -140,12 +140,12 @@ class KeyedDelivery:
             if entry is None:
                 if place in self._replay.places:
                     break  # it is being read
-                dispatcher.take_due(receiver)  # the log had it no more
+                dispatcher.take_due(receiver)  # the log no longer has it
                 continue
             if self._state.is_expiring and not self._may_be_delivered(place, entry):
                 single = Single(self._replay, place, entry)
                 if not self._enforcer.take_expired(single):
-                    break  # the target has its hands full
+                    break  # the dead-letter target has no room
                 dispatcher.take_due(receiver)
                 gone += 1
                 continue
@@ -233,15 +233,15 @@ class KeyedDelivery:
     def _groups_of(
         self, positions: list[Position], entries: list[bytes], slots: list[int]
     ) -> list[int] | None:
-        """The groups of entries; None when there are none, which costs nothing where none were
-        ever expected."""
+        """Return the groups of entries, None when there are none; a log that never had groups pays
+        nothing."""
         if min(positions) > self._state.log.groups_through:
             return None
         return groups_of(entries, slots)
 
     def _deliver_rest(self, consumer: InFlight, place: Position, entry: bytes, size: int) -> None:
-        """Deliver what is free of an entry; some batches were divided before keys counted, and
-        parts of them may be on their way elsewhere."""
+        """Deliver the free messages of an entry: parts of batches that were divided before the type
+        was Key_Shared may be in flight elsewhere."""
         delivery = self._delivery
         free = delivery.free(place, size) if size > 1 else 1
         if size == 1:
@@ -252,7 +252,7 @@ class KeyedDelivery:
             delivery.deliver(consumer, [place], [entry], [count], {place: free}, is_divided=True)
 
     def _cost(self, place: Position, entry: bytes) -> int:
-        """How many messages of the entry are neither acknowledged nor in flight."""
+        """Return how many messages of the entry are neither acknowledged nor in flight."""
         size = messages_in(entry)
         return 1 if size == 1 else self._delivery.free(place, size).bit_count()
 

@@ -1,9 +1,8 @@
-"""Leaving: entries that must be read before they can go elsewhere, in the order of their departure.
+"""Leaving: entries that must be read before they can depart, in the order of their departure.
 
-The rule: what departs in the order of the log is one set, which is read a range at a time; what
-departs behind something later begins a set of its own, as long as those are few. Beyond that the
-order is the log's: that many turns back and forth within what is under way are no order that
-anybody asks for.
+The rule: entries that depart in log order form one set, which is read a range at a time; an entry
+that departs after a later one begins a new set, as long as there are few sets. Beyond that, entries
+leave in log order: nobody depends on an order that jumps back so often.
 """
 
 from collections import deque
@@ -17,14 +16,14 @@ from arneb_core.api.position import Position
 from arneb_core.subscription.sources.replay import ReplaySet
 
 SETS_MAX: Final = 256
-"""About half a kilobyte each."""
+"""Sets of one reason; each takes about half a kilobyte."""
 
 
 class Leaving:
-    """Those of one subscription that depart for one reason.
+    """The entries of one subscription that depart for one reason.
 
     Invariant: no entry is in two of ``_sets``, ``_places`` has all of them, and ``_last`` is the
-    last one that was added.
+    one added last.
     """
 
     def __init__(self, new_set: Callable[[], ReplaySet]) -> None:
@@ -43,7 +42,7 @@ class Leaving:
         return (Position(each) for one in self._sets for each in one.places)
 
     def add(self, positions: Sequence[Position]) -> None:
-        """Have ``positions`` leave behind those that are there."""
+        """Have ``positions`` leave after those already here."""
         fresh, coming = positions, BitMap64(positions)
         if not self._places.isdisjoint(coming):
             fresh = [each for each in positions if each not in self._places]
@@ -58,8 +57,8 @@ class Leaving:
         self._last = fresh[-1] if fresh else self._last
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The next ones, whose entries are at hand; None while they are being read, or when they
-        could not be, or when there are none."""
+        """Return the next entries at hand; None while they are being read, when they could not be,
+        or when there are none."""
         while True:
             at_hand = self._sets[0].peek()
             if at_hand is not None or self._sets[0] or len(self._sets) == 1:
@@ -67,11 +66,11 @@ class Leaving:
             self._sets.popleft()
 
     def take(self, positions: list[Position]) -> None:
-        """``positions`` of what :meth:`peek` gave have left."""
+        """Forget ``positions``, given by :meth:`peek`, which have left."""
         self._sets[0].take(positions)
         self._places.difference_update(BitMap64(positions))
 
     def retry(self) -> None:
-        """Try once more to read what could not be read."""
+        """Try again to read what could not be read."""
         for each in self._sets:
             each.fetch.retry()

@@ -1,8 +1,8 @@
-"""The limit enforcer: what has expired, and what is too much, leaves from the front.
+"""The limit enforcer: expired and surplus entries leave from the front.
 
-The rule: nobody is delivered what the limits say is gone, and what lives no time is still for a
-consumer that was there when it came. What leaves departs as every dead letter does
-(:mod:`.dead_lettering`), so no more of it than the target can take now.
+The rule: no consumer gets an entry that the limits say is gone, but an entry with a TTL of zero
+still goes to a consumer that was waiting when it came. What leaves departs as every dead letter
+does (:mod:`.dead_lettering`), no more at a time than the target can take.
 
 Sources: RabbitMQ's TTL and queue length limit documentation (what departs, from which end, and
 why).
@@ -28,7 +28,7 @@ LET_GO_MAX: Final = 512
 
 
 class Front(Protocol):
-    """Where something that may depart stands at the front."""
+    """A source whose first entries may have to depart."""
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None: ...
 
@@ -50,36 +50,36 @@ class LimitEnforcer:
         self._counters = counters
         self._dead_lettering = dead_lettering
         self.judged_through = state.log.ledgers.last or BEFORE_ALL
-        """What stands up to here was there when consumers were looked at before."""
+        """Entries up to here were there when consumers were last looked at."""
         self._has_returned = False
-        """Something came back, or came when nobody had room, and may be too much."""
+        """Entries came back, or came when no consumer had room, and may be surplus."""
 
     def __repr__(self) -> str:
         return f"<LimitEnforcer of {self._state.label}: {self._state.limits!r}>"
 
     def must_go(self, entries: Sequence[bytes]) -> bool:
-        """The first of ``entries``, which stand at the front, has to depart."""
+        """Return whether the first of ``entries``, which are the front, has to depart."""
         if max(self._surplus()) > 0:
             return True
         return self._state.is_expiring and self.count_expired(entries[:1]) > 0
 
     def staying(self, ready: int) -> int:
-        """How many of so many ready messages stay: what is too much is as good as gone."""
+        """Return how many of ``ready`` messages stay: surplus ones are as good as gone."""
         if self._state.limits.message_ttl_ms == 0:
             return 0
         most = self._state.limits.ready_messages_max
         return ready if most is None else min(ready, most)
 
     def count_expired(self, entries: Sequence[bytes], *, is_new: bool = False) -> int:
-        """How many of ``entries``, from the first on, have expired; see :func:`.count_expired`."""
+        """Count the leading ``entries`` that have expired; see :func:`.count_expired`."""
         state = self._state
         return count_expired(entries, state.limits.message_ttl_ms, state.now_ms(), is_new=is_new)
 
     def living(
         self, positions: list[Position], entries: list[bytes], *, may_be_new: bool
     ) -> tuple[list[Position], list[bytes]]:
-        """The first part of a run, as far as it may be delivered; nothing when what stands at the
-        front has expired. Either all of it was there before or, if it may be new, nothing was."""
+        """Return the leading part of a run that may be delivered: nothing when the front has
+        expired. All of that part was there when consumers were last looked at, or none of it."""
         cut = bisect_right(positions, self.judged_through)
         if 0 < cut < len(positions):
             positions, entries = positions[:cut], entries[:cut]
@@ -87,14 +87,14 @@ class LimitEnforcer:
         return positions[:alive], entries[:alive]
 
     def count_alive(self, entries: Sequence[bytes], *, is_new: bool) -> int:
-        """How many of ``entries``, from the first on, may be delivered. ``is_new``: nobody had
-        them before."""
+        """Count the leading ``entries`` that may be delivered. ``is_new``: consumers were not
+        looked at since these came."""
         state = self._state
         return count_alive(entries, state.limits.message_ttl_ms, state.now_ms(), is_new=is_new)
 
     def let_go(self, *, has_room: bool) -> int:
-        """Let what has expired or is too much go; how many entries those were. ``has_room``: some
-        consumer would take more."""
+        """Let expired and surplus entries depart; return how many. ``has_room``: some consumer
+        would take more."""
         state = self._state
         expiring = state.is_expiring
         total = 0
@@ -106,20 +106,20 @@ class LimitEnforcer:
             if not gone:
                 gone = self.take_excess(source)
             if gone is None and not source:
-                continue  # the log had none of them any more
+                continue  # the log no longer had any of them
             if not gone:
                 break
             total += gone
         last = state.log.ledgers.last or BEFORE_ALL
         if has_room and self._ready.first() is state.reader:
-            last = max(self.judged_through, state.reader.after)  # it waits for what is being read
+            last = max(self.judged_through, state.reader.after)  # consumers wait for a read
         self.judged_through = last
         return total
 
     def take_expired(self, source: Front, *, spares_new: bool = False) -> int | None:
-        """Let what has expired at the front of ``source`` depart; how many entries those were, or
-        None when the front is not at hand. Says when the next one expires. ``spares_new``: what
-        lives no time is still for consumers if it has come since they were looked at."""
+        """Let expired entries at the front of ``source`` depart; return how many, None when the
+        front is not at hand or the target is full. Asks for a wake-up at the next expiry.
+        ``spares_new``: of entries with a TTL of zero, those not judged yet stay."""
         at_hand = source.peek()
         if at_hand is None:
             return None
@@ -138,27 +138,26 @@ class LimitEnforcer:
         return count
 
     def returned(self) -> None:
-        """Entries came back: they are within the limits before anybody gets them again."""
+        """Have entries that came back checked against the limits before they go out again."""
         limits = self._state.limits
         if limits.ready_messages_max is not None or limits.ready_bytes_max is not None:
             self._has_returned = True
 
     def nobody_waited(self) -> None:
-        """Entries came for which no consumer had room: it is the same with them, even if one has
-        room before the next turn."""
+        """Have entries that came when no consumer had room checked likewise, even if a consumer
+        has room before the next turn."""
         self.judged_through = self._state.log.ledgers.last or BEFORE_ALL
         self.returned()
 
     def drop_returned(self) -> bool:
-        """Let what is too much go before anything is handed out, if something came back or came
-        when nobody had room; what has come since does not count yet. False while there is more to
-        let go."""
+        """Let surplus entries depart before anything is handed out, if some came back or came when
+        no consumer had room; later ones do not count yet. Return False while more has to go."""
         left = LET_GO_MAX
         while self._has_returned and left > 0:
             source = self._ready.first()
             gone = self.take_excess(source, only_before=True)
             if gone is None and isinstance(source, ReplaySet) and not source:
-                continue  # the log had none of them any more
+                continue  # the log no longer had any of them
             if gone is None and (source.is_sorting or not source.fetch.is_free or source.peek()):
                 return False
             gone = gone or 0  # nothing is there, whatever the counters say
@@ -167,8 +166,8 @@ class LimitEnforcer:
         return not self._has_returned
 
     def take_excess(self, source: Source, *, only_before: bool = False) -> int | None:
-        """Let what is too much depart from the front of ``source``, as :meth:`take_expired`.
-        ``only_before``: what has come since consumers were last looked at is not ready yet."""
+        """Let surplus entries depart from the front of ``source``, as :meth:`take_expired`.
+        ``only_before``: entries that came since the last look at consumers are not ready yet."""
         messages, size = self._surplus(only_before=only_before)
         if messages <= 0 and size <= 0:
             return 0
@@ -187,7 +186,7 @@ class LimitEnforcer:
         return count
 
     def _surplus(self, *, only_before: bool = False) -> tuple[int, int]:
-        """Messages and bytes that are ready and too many."""
+        """Return by how many messages and bytes the ready entries exceed the limits."""
         limits, messages, size = self._state.limits, 0, 0
         if limits.ready_messages_max is not None:
             messages = self._counters.ready_messages - limits.ready_messages_max

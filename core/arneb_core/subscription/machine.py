@@ -2,8 +2,8 @@
 
 The rule: every entry behind the mark-delete position is in exactly one of four places:
 acknowledged, in flight, ready again, or not yet read. The machine knows no topic, no engine and no
-store, never waits and does nothing itself: what happened are calls (:mod:`.inputs` has them as
-values), and what is to be done goes into its outbox (:mod:`.effects`).
+store, never waits and does nothing itself: what happened comes as calls (:mod:`.inputs` has them
+as values), and what is to be done goes into its outbox (:mod:`.effects`).
 """
 
 from typing import Protocol, cast
@@ -39,7 +39,7 @@ from arneb_core.subscription.withheld import WITHHOLDER, Withheld
 
 
 class MakeConsumer(Protocol):
-    """Makes a consumer of whoever runs the machine."""
+    """Makes a consumer, of the class that the caller wants."""
 
     def __call__(
         self, answering: Answering, spec: ConsumerSpec, shared: UnackedWindow | None = None
@@ -56,7 +56,7 @@ class SubscriptionMachine:
         suspect_until: Position = BEFORE_ALL,
         make_consumer: MakeConsumer = AttachedConsumer,
     ) -> None:
-        """``suspect_until``: up to here somebody may have seen entries, in an earlier process."""
+        """``suspect_until``: entries up to here may have been delivered by an earlier process."""
         self.state = state
         self._outbox = state.outbox
         self.ready = ready = Ready(state)
@@ -79,7 +79,7 @@ class SubscriptionMachine:
         self._make_consumer = make_consumer
         self._withheld: Withheld | None = None
         self._unacked: UnackedWindow | None = None
-        """What all consumers together may have unanswered."""
+        """The window that all consumers share."""
 
     def __repr__(self) -> str:
         state, acks = self.state, self.state.acks
@@ -89,19 +89,19 @@ class SubscriptionMachine:
 
     @property
     def attached(self) -> list[AttachedConsumer]:
-        """Those who are there, in the order of their coming."""
-        # Only attach() puts somebody there.
+        """The attached consumers, in the order they came."""
+        # Only attach() adds consumers.
         return cast(list[AttachedConsumer], list(self.state.consumers.values()))
 
     @property
     def keys(self) -> KeySharedDispatcher | None:
-        """Who decides by key, on a Key_Shared subscription."""
+        """The dispatcher of a Key_Shared subscription."""
         keyed = self.loop.keyed
         return None if keyed is None else keyed.dispatcher
 
     @property
     def withheld(self) -> Withheld:
-        """What transactions have acknowledged that have not ended."""
+        """What open transactions have acknowledged."""
         if self._withheld is None:
             self._withheld = Withheld(
                 self.state, self.ready, self.delivery, self.acknowledgements, self.returns,
@@ -112,7 +112,7 @@ class SubscriptionMachine:
     # Consumers
 
     def attach(self, spec: ConsumerSpec, make: MakeConsumer = AttachedConsumer) -> AttachedConsumer:
-        """A consumer comes. Raises the reason why it cannot."""
+        """Attach a consumer, or raise the reason why it cannot attach."""
         state, delivery = self.state, self.delivery
         if state.is_fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
@@ -129,7 +129,7 @@ class SubscriptionMachine:
         return consumer
 
     def _begin(self, spec: ConsumerSpec) -> None:
-        """The first consumer is about to come, and sets the type."""
+        """Prepare for the first consumer, which sets the type."""
         self.state.type = self.state.last_type = spec.type
         self.ready.held_back.begin(spec)
         most = spec.subscription_unacked_max
@@ -139,7 +139,7 @@ class SubscriptionMachine:
         self.loop.begin(spec, dispatcher)
 
     def detached(self, consumer: AttachedConsumer) -> None:
-        """``consumer`` left; what it held is back already."""
+        """Forget ``consumer``, which left and has given back what it held."""
         state, delivery = self.state, self.delivery
         active = delivery.active
         delivery.remove(consumer)
@@ -153,7 +153,7 @@ class SubscriptionMachine:
         self._outbox.flush()
 
     def retired(self, consumer: AttachedConsumer) -> None:
-        """``consumer`` gets nothing any more, but keeps what it has."""
+        """Give ``consumer`` nothing more; it keeps what it has."""
         active = self.delivery.active
         self.delivery.retire(consumer)
         tell_active(self.state, self.delivery, self.returns, active, None)
@@ -161,8 +161,8 @@ class SubscriptionMachine:
         self._outbox.flush()
 
     def limit_unacked(self, of_each: int, of_all: int) -> None:
-        """Other limits of what is unanswered, at each consumer and at all together, for those that
-        have any."""
+        """Change the limits of unacknowledged messages, for each consumer and for all together,
+        where there are any."""
         for consumer in self.attached:
             consumer.limit_unacked(of_each)
         if self._unacked is not None:
@@ -176,7 +176,7 @@ class SubscriptionMachine:
             consumer.put_out(reason)
 
     def pull(self, consumer: AttachedConsumer) -> Deliveries | Unanswered:
-        """One message for ``consumer``, outside permits."""
+        """Return one message for ``consumer``, outside permits."""
         try:
             return self._pulls.pull(consumer)
         finally:
@@ -199,10 +199,10 @@ class SubscriptionMachine:
         self.delivery.settled_through(floor)
         self.state.acks.log_trimmed()
         self.ready.answered_through(floor)
-        self.state.wake()  # a read that was under way may not be answered any more
+        self.state.wake()  # a read under way may never be answered
 
     def read_done(self, number: int, found: Found) -> None:
-        """The answer to a read."""
+        """Take the answer to a read."""
         self._outbox.read_done(number, found)
 
     # Turns
@@ -212,31 +212,31 @@ class SubscriptionMachine:
         return self.loop.turn()
 
     def tick(self) -> None:
-        """The time has come that was asked for."""
+        """The time asked for has come."""
         self.state.wake()
 
     def go_on(self) -> None:
-        """Others had their turn while something was looked through."""
+        """Go on looking through the index: others had their turn."""
         self.ready.held_back.go_on()
 
     def retry(self) -> None:
-        """Try once more to read what could not be read, or what failed."""
+        """Try again what could not be read, or failed."""
         self.state.rested()
         self.ready.retry()
         self.dead_lettering.retry()
         self.state.wake()
 
     def not_taken(self, depart: Depart) -> None:
-        """Whoever gets the dead letters could not take these."""
+        """Take back what the dead-letter target could not take."""
         self.dead_lettering.not_taken(depart)
 
     def start_over(self) -> None:
-        """A turn failed half-way, and nobody can say any more where what it had in hand is.
+        """Recover from a turn that failed half-way and lost track of the entries it had in hand.
 
-        So nothing that is in memory is believed but what is acknowledged, and what is with whoever
-        gets the dead letters. Consumers are put out; everything else is read again and given out
-        as what may have been seen. Nothing is skipped, and nothing that was acknowledged comes
-        back. No turn comes before :meth:`retry`.
+        In memory only acknowledgements, withheld entries and those at the dead-letter target are
+        trusted. Consumers are put out; everything else is read again and handed out as possibly
+        seen. Nothing is skipped, and nothing acknowledged comes back. No turn comes before
+        :meth:`retry`.
         """
         state, acks, reader = self.state, self.state.acks, self.state.reader
         state.rest()
@@ -262,7 +262,7 @@ class SubscriptionMachine:
     # What holds
 
     def limit(self, limits: Limits, *, has_target: bool) -> None:
-        """From now on ``limits`` hold, and what departs is dead-lettered or just goes."""
+        """Apply ``limits`` from now on; ``has_target``: what departs is dead-lettered."""
         state = self.state
         self.dead_lettering.limit(limits, has_target=has_target)
         size_of = limits.size_of or (None if limits.ready_bytes_max is None else len)
@@ -276,7 +276,7 @@ class SubscriptionMachine:
         state.wake()
 
     def prioritise(self, highest: int) -> None:
-        """From now on a higher priority, up to ``highest``, goes first."""
+        """Let higher priorities, up to ``highest``, go first from now on."""
         if highest and not self.ready.is_prioritised:
             if self.loop.keyed is not None:
                 self.put_out("removed")  # keys and priorities do not go together
@@ -284,7 +284,7 @@ class SubscriptionMachine:
             self.state.wake()
 
     def hold_back(self, index: DelayedIndex) -> None:
-        """Hold back from now on what is not due by ``index``."""
+        """Hold back from now on the entries that ``index`` says are not due."""
         if self.ready.held_back is NOTHING_HELD:
             by_time = any(each.spec.by_time for each in self.state.consumers.values())
             held_back = HeldBack(self.state, self.delivery.past, index, by_time=by_time)
@@ -293,7 +293,7 @@ class SubscriptionMachine:
     # Moving
 
     def purge(self) -> int:
-        """Acknowledge everything that is ready; how many messages that is."""
+        """Acknowledge everything that is ready; return how many messages that was."""
         state, delivery = self.state, self.delivery
         purged = self.ready_messages
         self._moved(Happened.PURGED, state.log.ledgers.last)
@@ -306,7 +306,7 @@ class SubscriptionMachine:
         return purged
 
     def seek_begins(self) -> None:
-        """Nobody attaches until :meth:`seek_ends`."""
+        """Let no consumer attach until :meth:`seek_ends`."""
         if self.state.is_fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed already")
         self.state.is_seeking = True
@@ -329,8 +329,8 @@ class SubscriptionMachine:
         self.state.is_seeking = False
 
     def skip_through(self, place: Position, reason: Departure | None = None) -> None:
-        """Acknowledge everything up to ``place``, in flight or not; count it as gone for
-        ``reason``."""
+        """Acknowledge everything up to ``place``, in flight or not; count it as departed for
+        ``reason``, if given."""
         if self.state.is_fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         self._moved(Happened.SKIPPED, place)
@@ -365,12 +365,12 @@ class SubscriptionMachine:
 
     @property
     def is_stored(self) -> bool:
-        """The disk has its cursor as it is, or is about to."""
+        """Its cursor is on disk as it is, or about to be."""
         return self.state.cursor.is_stored(self.furthest)
 
     @property
     def furthest(self) -> Position:
-        """Nothing behind this was handed out."""
+        """Nothing beyond this was handed out."""
         if self.ready.is_prioritised:
             return self.delivery.furthest  # the reader goes ahead to find what is urgent
         return max(self.state.reader.after, self.delivery.furthest)
@@ -381,5 +381,5 @@ class SubscriptionMachine:
         return self._enforcer.staying(self.counters.ready_messages)
 
     def statistics(self) -> SubscriptionStatistics:
-        """The subscription at this instant."""
+        """Return the subscription's statistics at this instant."""
         return self.counters.statistics(self.state.name)

@@ -1,4 +1,4 @@
-"""Membership: who may join the consumers of a subscription, and who of them is told what.
+"""Membership: which consumers may join a subscription, and which are told who is active.
 
 The rule: the first consumer sets the type, and it is free again when the last one leaves. Source:
 Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActiveConsumer``.
@@ -36,7 +36,7 @@ def check_type(state: SubscriptionState, ready: Ready, spec: ConsumerSpec) -> No
 
 
 def _check_sharing(state: SubscriptionState, wanted: KeySharing) -> None:
-    """Raise the reason why keys cannot be shared out so."""
+    """Raise the reason why keys cannot be shared out as ``wanted``."""
     present = [
         each.spec.sharing for each in state.consumers.values() if each.spec.type.traits.by_key
     ]
@@ -61,8 +61,8 @@ def tell_active(
     before: InFlight | None,
     new: InFlight | None,
 ) -> None:
-    """Of failover consumers another one may be active than ``before``; ``new`` has just come and
-    must be told in any case."""
+    """Tell failover consumers if another one than ``before`` is active now; ``new``, if any, has
+    just come and must be told in any case."""
     active, kind = delivery.active, state.type
     if kind is None or not kind.traits.one_active or (active is before and new is None):
         return

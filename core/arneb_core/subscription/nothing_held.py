@@ -1,6 +1,6 @@
-"""Nothing held: what stands for :class:`.HeldBack` on topics that never saw a delayed entry.
+"""Nothing held: stands in for :class:`.HeldBack` on topics that never had a delayed entry.
 
-The rule: it does nothing, so that nobody has to ask whether there is something to do.
+The rule: it does nothing, so that no caller has to ask whether there is something to do.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ class NothingHeld:
         """Nothing comes due."""
 
     def begin(self, spec: ConsumerSpec) -> None:
-        """It is one for all."""
+        """Nothing to prepare: one instance serves all subscriptions."""
 
     def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
-        """Those that came back to where the reader is past; see :meth:`.HeldBack.returning`."""
+        """Return those that the reader is past; see :meth:`.HeldBack.returning`."""
         return [place for place in positions if place <= after]
 
     def discard(self, positions: Sequence[Position]) -> None:

@@ -1,7 +1,7 @@
-"""Outstanding: what was handed over to go elsewhere, and is not there yet.
+"""Outstanding: entries handed to the dead-letter target that have not arrived there yet.
 
-The rule: it is bounded, in entries and in bytes; what is done with is looked for only when the
-bound is met.
+The rule: they are bounded, in entries and in bytes; those that have arrived are looked for only
+when the bound is met.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,36 +19,36 @@ OUTSTANDING_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Outstanding:
-    """What of one subscription was handed over."""
+    """The outstanding entries of one subscription."""
 
     def __init__(self) -> None:
         self._sizes: dict[Position, int] = {}
-        """In bytes, of what is outstanding, or was when that was last looked at."""
+        """In bytes, by entry, of those outstanding when that was last looked at."""
 
     def __repr__(self) -> str:
         return f"<Outstanding {len(self._sizes)} entries>"
 
     @property
     def places(self) -> AbstractSet[Position]:
-        """Where they stand."""
+        """Their positions."""
         return self._sizes.keys()
 
     def add(self, positions: Sequence[Position], entries: Sequence[bytes]) -> None:
-        """These are handed over."""
+        """Note that these are handed over."""
         self._sizes.update(zip(positions, map(len, entries), strict=True))
 
     def remove(self, positions: Iterable[Position]) -> None:
-        """These were not taken."""
+        """Forget these, which were not taken."""
         for place in positions:
             self._sizes.pop(place, None)
 
     def clear(self) -> None:
-        """Nothing is."""
+        """Forget everything."""
         self._sizes.clear()
 
     def fitting(self, entries: Sequence[bytes], holder: InFlight) -> int:
-        """How many of ``entries``, from the first on, may be handed over now. What ``holder`` has
-        in flight no more is outstanding no more."""
+        """Count the leading ``entries`` that may be handed over now. What is no longer in flight at
+        ``holder`` is no longer outstanding."""
         left = OUTSTANDING_BYTES_MAX - sum(self._sizes.values())
         if left <= 0 or len(self._sizes) >= OUTSTANDING_MAX:
             whole, masks = holder.whole, holder.masks

@@ -1,8 +1,8 @@
 """The past deliveries of a subscription: which entries a consumer may have seen already, and how
 often each was rejected.
 
-The rule: an entry is called redelivered if a consumer may have seen it, in an earlier process too,
-and it never is if nobody can have. What is acknowledged is forgotten.
+The rule: an entry is marked redelivered if a consumer may have seen it, in an earlier process too,
+and never if none can have. Acknowledged entries are forgotten.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,30 +28,30 @@ class PastDeliveries:
     __slots__ = ("_suspect_until", "_unseen", "counts", "returned")
 
     def __init__(self, suspect_until: Position) -> None:
-        """``suspect_until``: up to here somebody may have seen entries, in an earlier process."""
+        """``suspect_until``: entries up to here may have been delivered by an earlier process."""
         self._suspect_until = suspect_until
         self._unseen = BitMap64()
-        """Of those, the ones that nobody can have seen."""
+        """Those of them that no consumer can have seen."""
         self.returned = BitMap64()
-        """What came back from a consumer."""
+        """Entries that came back from a consumer."""
         self.counts = RedeliveryCounts()
 
     def __repr__(self) -> str:
         return f"<PastDeliveries: {len(self.returned)} came back, {self.counts!r}>"
 
     def came_back(self, positions: Sequence[Position], *, count: bool) -> None:
-        """These count as seen, and with ``count`` as rejected once more."""
+        """Count these as seen, and with ``count`` as rejected once more."""
         self.returned.update(positions)
         if count:
             self.counts.raise_(positions)
 
     def vouch(self, positions: Sequence[Position] | BitMap64) -> None:
-        """Nobody can have seen these, whatever was written down before the start."""
+        """Note that no consumer can have seen these, whatever was stored before the start."""
         if positions[0] <= self._suspect_until:
             self._unseen.update(positions)
 
     def seen_before(self, positions: list[Position]) -> set[Position] | None:
-        """Those of ``positions`` that a consumer may have seen before; None = none."""
+        """Return those of ``positions`` that a consumer may have seen before, None if none."""
         seen: set[Position] = set()
         if positions[0] <= self._suspect_until:
             seen.update(each for each in positions if each <= self._suspect_until)
@@ -64,38 +64,38 @@ class PastDeliveries:
         return seen or None
 
     def redelivery_count(self, place: Position) -> int:
-        """How often the entry was given back so that it counts: by a negative acknowledgement, a
-        requeue, a time-out. What comes back with a consumer that leaves does not."""
+        """Return how often the entry came back by a negative acknowledgement, a requeue or a
+        time-out. Returns because a consumer left do not count."""
         return self.counts.get(place)
 
     def settled(self, positions: Sequence[Position]) -> None:
-        """These are acknowledged."""
+        """Forget these, which are acknowledged."""
         if self.counts:
             self.counts.forget(positions)
         if self.returned:
             self.returned.difference_update(BitMap64(positions))
 
     def settled_through(self, place: Position) -> None:
-        """Everything up to ``place`` is acknowledged."""
+        """Forget everything up to ``place``, which is acknowledged."""
         if self.returned:
             self.returned.remove_range(0, place + 1)
         if self.counts:
             self.counts.forget_through(place)
 
     def keep_only(self, positions: Sequence[Position]) -> None:
-        """Everything but ``positions`` is acknowledged."""
+        """Forget everything but ``positions``, which is acknowledged."""
         past = self.of(positions)
         self.returned = past.returned
         self.counts.clear()
         self.counts.update(past.counts)
 
     def of(self, positions: Sequence[Position]) -> Past:
-        """What is remembered of ``positions``."""
+        """Return what is remembered of ``positions``."""
         known = self.counts.of(positions) if self.counts else {}
         return Past(self.returned & BitMap64(positions), known)
 
     def remember(self, past: Past) -> None:
-        """Undo :meth:`settled`: the acknowledgement did not hold."""
+        """Undo :meth:`settled`: the acknowledgement was undone."""
         self.returned |= past.returned
         self.counts.update(past.counts)
 

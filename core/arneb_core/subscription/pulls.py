@@ -1,7 +1,7 @@
-"""Pulls: single messages for those who ask for one, outside permits.
+"""Pulls: single messages delivered on request, outside permits.
 
-The rule: the answer "nothing is ready" is given only when that is known; until then a pull is told
-to ask again, and it has taken nothing.
+The rule: a pull is answered "nothing is ready" only when that is certain; until then it takes
+nothing and is told to ask again.
 """
 
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class Pulls:
         return f"<Pulls from {self._ready!r}>"
 
     def pull(self, consumer: InFlight) -> Deliveries | Unanswered:
-        """One message for ``consumer``. Raises :class:`.StoreFailed` when the next cannot be
-        read."""
+        """Return one message for ``consumer``. Raises :class:`.StoreFailed` when the next cannot
+        be read."""
         enforcer = self._enforcer
         while consumer.attached and not self._state.is_fenced:
             source = self._ready.first()
@@ -46,16 +46,16 @@ class Pulls:
             if at_hand is not None:
                 if enforcer.must_go(at_hand[1]):
                     if not enforcer.let_go(has_room=False):
-                        return Unanswered.LATER  # the target has its hands full
+                        return Unanswered.LATER  # the dead-letter target has no room
                     continue
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
                     if self._state.is_expiring and not self._delivery.has_room:
-                        # The answer to a pull counts what is left, and what has expired is not.
+                        # A pull's answer counts what is left, without what has expired.
                         enforcer.let_go(has_room=False)
                     return run
             elif not source:
-                continue  # the log had none of them any more
+                continue  # the log no longer had any of them
             elif source.is_sorting:
                 return Unanswered.AGAIN
             elif source.fetch.failure is not None:

@@ -1,8 +1,8 @@
 """What is ready: the entries that a subscription could deliver, and which of them go next.
 
-The rule: replays go before anything new, and what came due before what is new. That something was
-answered reaches every source which might still hand it out; the replay set holds only entries that
-the backlog reader is past.
+The rule: replays go first, then entries that came due, then new ones. An answer reaches every
+source that might still hand the entry out; the replay set holds only entries that the backlog
+reader is past.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Ready:
 
     @property
     def is_prioritised(self) -> bool:
-        """A higher priority goes first."""
+        """Higher priorities go first."""
         return isinstance(self._state.replay, PrioritySource)
 
     @property
@@ -57,7 +57,7 @@ class Ready:
     # Which goes next
 
     def first(self) -> Source:
-        """What goes next: replays, then what came due, then what is new."""
+        """Return what goes next: replays, then entries that came due, then new ones."""
         replay, held_back = self._state.replay, self.held_back
         if not replay or held_back.goes_first:
             due = held_back.source()
@@ -66,14 +66,14 @@ class Ready:
         return replay or self._reader
 
     def behind_replays(self) -> Source:
-        """What goes next when the replays cannot go."""
+        """Return what goes next when the replays cannot go."""
         due = self.held_back.source()
         return self._reader if due is None else due
 
     # What became of entries
 
     def answered(self, positions: Sequence[Position]) -> None:
-        """These need not be delivered (again)."""
+        """Deliver these no more."""
         self._state.replay.discard(positions)
         self.held_back.discard(positions)
         self._reader.reread(positions)
@@ -86,8 +86,8 @@ class Ready:
             self._reader.rewind(place)
 
     def returned(self, positions: Sequence[Position]) -> None:
-        """These are due again, in their places."""
-        # What lies behind is a batch handed out in part, where the reader still stands.
+        """Make these ready again, in their places."""
+        # An entry that the reader is not past is a batch handed out in part; it still has that.
         self._state.replay.add(self.held_back.returning(positions, self._reader.after))
 
     def clear(self, after: Position) -> None:
@@ -103,25 +103,25 @@ class Ready:
         self.held_back.reset()
 
     def start_over(self) -> None:
-        """A turn failed half-way: what is in memory is not believed."""
+        """A turn failed half-way: trust nothing in memory."""
         self._state.replay.clear()
         self.held_back.start_over()
         self._reader.rewind(self._reader.after)
 
     def let_go(self) -> None:
-        """Nobody is there: hold no entries."""
+        """Drop the entries held: nobody is attached."""
         self._reader.rewind(self._reader.after)
         self._state.replay.let_go()
         self.held_back.let_go()
 
     def retry(self) -> None:
-        """Try once more to read what could not be read."""
+        """Try again to read what could not be read."""
         self._state.replay.fetch.retry()
         self._reader.fetch.retry()
         self.held_back.retry()
 
     def prioritise(self, highest: int) -> None:
-        """From now on a higher priority goes first."""
+        """Let higher priorities go first from now on."""
         state, replay = self._state, self._state.replay
         if isinstance(replay, ReplaySet):
             state.replay = PrioritySource(replay, self._reader, highest, state.replays, state.wake)

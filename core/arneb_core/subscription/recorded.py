@@ -1,7 +1,7 @@
-"""A recorded consumer: one whose subscription has a history, in which all that it does is noted.
+"""A recorded consumer: notes all it does in the history of its subscription.
 
-The rule: it does what any other consumer does, and notes it. It is a class of its own, and not a
-question at every step of the others, so that a history that is off costs nothing.
+The rule: it does what any other consumer does, and notes it. It is a class of its own, so that a
+history that is off costs other consumers nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ class RecordedConsumer(AttachedConsumer):
     """One attached consumer of a subscription with a history."""
 
     _known_as = ""
-    """How the history names it; nothing before its first delivery."""
+    """Its name in the history; empty before its first delivery."""
 
     def __repr__(self) -> str:
         return f"<Recorded {super().__repr__()[1:]}"
 
     @property
     def label(self) -> str:
-        """Its name and, since others may have had that name, a number."""
+        """Its name and a number, since others may have had that name."""
         return self._known_as or self.name
 
     def took(
         self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
     ) -> None:
-        """``run`` is on its way here."""
+        """Note that ``run`` is on its way here."""
         super().took(run, messages, sizes, is_divided=is_divided)
         if (history := self._state.history) is not None:
             self._known_as = self._known_as or history.new_consumer(self.name)
@@ -84,12 +84,12 @@ class RecordedConsumer(AttachedConsumer):
             state.departing(Departure.REJECTED, mine, is_dead_lettered=has_target)
         history, state.history = state.history, None
         try:
-            super().reject(positions, masks)  # without a target an acknowledgement, not to be noted
+            super().reject(positions, masks)  # acknowledges without a target: not to be noted
         finally:
             state.history = history
 
     def back_from_unit(self, taken: Taken) -> None:
-        """The commit that was to acknowledge these failed."""
+        """Undo a failed unit."""
         if (history := self._state.history) is not None and taken.era == self._state.era:
             history.restored(self.label, taken.positions)
         super().back_from_unit(taken)

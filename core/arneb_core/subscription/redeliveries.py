@@ -1,7 +1,7 @@
 """Redelivery counts: how often each entry was rejected.
 
-The rule: forgetting everything up to a place costs what is forgotten, not what is kept. A client
-may reject millions of messages and then acknowledge them one by one, each with all before it.
+The rule: forgetting everything up to a position costs what is forgotten, not what is kept. A client
+may reject millions of messages and then acknowledge them one by one, cumulatively.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from typing import Final
 from arneb_core.api.position import Position
 
 CHUNK_BITS: Final = 12
-"""Positions of a chunk: what stands in one is looked at in one piece."""
+"""Bits of a position inside its chunk; a chunk is forgotten as one."""
 
 
 class RedeliveryCounts:
@@ -31,16 +31,16 @@ class RedeliveryCounts:
         return bool(self._chunks)
 
     def items(self) -> dict[Position, int]:
-        """All of them."""
+        """Return all counts."""
         return {place: count for chunk in self._chunks.values() for place, count in chunk.items()}
 
     def get(self, place: Position) -> int:
-        """How often; 0 for an entry that never was."""
+        """Return how often the entry was rejected; 0 if it never was."""
         chunk = self._chunks.get(place >> CHUNK_BITS)
         return chunk.get(place, 0) if chunk else 0
 
     def raise_(self, places: Iterable[Position]) -> None:
-        """Each was rejected once more."""
+        """Count each as rejected once more."""
         chunks = self._chunks
         for place in places:
             chunk = chunks.get(place >> CHUNK_BITS)
@@ -49,7 +49,7 @@ class RedeliveryCounts:
             chunk[place] = chunk.get(place, 0) + 1
 
     def of(self, places: Iterable[Position]) -> dict[Position, int]:
-        """The counts of those of ``places`` that have one."""
+        """Return the counts of those of ``places`` that have one."""
         return {place: count for place in places if (count := self.get(place))}
 
     def update(self, counts: Mapping[Position, int]) -> None:
@@ -58,7 +58,7 @@ class RedeliveryCounts:
             self._chunks.setdefault(place >> CHUNK_BITS, {})[place] = count
 
     def forget(self, places: Iterable[Position]) -> None:
-        """These are done with."""
+        """Drop the counts of these."""
         chunks = self._chunks
         for place in places:
             chunk = chunks.get(place >> CHUNK_BITS)
@@ -66,7 +66,7 @@ class RedeliveryCounts:
                 del chunks[place >> CHUNK_BITS]
 
     def forget_through(self, place: Position) -> None:
-        """All up to ``place`` are done with."""
+        """Drop all counts up to ``place``."""
         last = place >> CHUNK_BITS
         for number in [each for each in self._chunks if each < last]:
             del self._chunks[number]
@@ -75,5 +75,5 @@ class RedeliveryCounts:
             self.forget([each for each in chunk if each <= place])
 
     def clear(self) -> None:
-        """All are done with."""
+        """Drop all counts."""
         self._chunks.clear()

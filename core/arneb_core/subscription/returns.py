@@ -1,7 +1,7 @@
-"""Returns: entries that come back unanswered, or whose acknowledgement did not hold.
+"""Returns: entries that come back unanswered, or whose acknowledgement was undone.
 
-The rule: what comes back is ready again in its old place, unless it came back once too often and
-departs; and a unit that fails leaves everything as if it had never been.
+The rule: an entry that comes back is ready again in its old place, unless it came back once too
+often and departs; and a unit that fails leaves everything as if it had never been.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from arneb_core.subscription.state import SubscriptionState
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a unit acknowledged, with all that is needed to undo it."""
+    """What a unit acknowledged, with everything needed to undo it."""
 
     era: int
     positions: list[Position]
@@ -29,15 +29,15 @@ class Taken:
     parts: Mapping[Position, int]
     """Divided batches: the messages that the unit acknowledged."""
     masks: Mapping[Position, int]
-    """Of the other half-acknowledged batches: the messages that were unacknowledged."""
+    """Other partly acknowledged batches: the messages that were unacknowledged."""
     sizes: Mapping[Position, int]
-    """Of the divided batches."""
+    """Divided batches: how many messages each has."""
     past: Past
 
 
 @dataclass(slots=True, eq=False)
 class Returns:
-    """Takes what comes back to one subscription."""
+    """Takes back entries of one subscription."""
 
     _state: SubscriptionState
     _ready: Ready
@@ -58,7 +58,7 @@ class Returns:
         masks: Mapping[Position, int] | None = None,
     ) -> None:
         """Take entries (with ``masks`` messages of divided batches) back from ``holder``."""
-        # What comes back finds its own queue first, before others that share a full window.
+        # This queue gets its turn first, before others that share a full window.
         self._state.wake()
         back: list[Position] = []
         whole: list[Position] = []
@@ -77,7 +77,7 @@ class Returns:
         self.returned(back + whole, count=count)
 
     def returned(self, positions: Sequence[Position], *, count: bool) -> None:
-        """Entries came back from a consumer: they are due again, in their places."""
+        """Make entries that came back from a consumer ready again, in their places."""
         if positions:
             waiting = self._state.acks.only_unacked(positions)
             self._delivery.past.came_back(waiting, count=count)
@@ -90,7 +90,7 @@ class Returns:
         self._state.wake()
 
     def _within_limit(self, positions: list[Position]) -> list[Position]:
-        """Those that may be delivered once more; the others depart."""
+        """Return those that may be delivered once more; the others depart."""
         limit = self._state.limits.delivery_limit
         if limit is None:
             return positions
@@ -105,7 +105,7 @@ class Returns:
         return positions
 
     def _exceeds_limit(self, place: Position, mask: int) -> bool:
-        """Messages of a divided batch come back once too often, and depart."""
+        """Let messages of a divided batch depart if they came back once too often."""
         limit = self._state.limits.delivery_limit
         if limit is None or self._delivery.past.redelivery_count(place) < limit:
             return False
@@ -118,8 +118,8 @@ class Returns:
     # Units
 
     def about_to_take(self, positions: list[Position], held: Held) -> Taken:
-        """A unit is about to acknowledge ``positions``, none of which is, for a consumer that
-        has ``held`` of them in flight."""
+        """Note what undoes a unit that is about to acknowledge ``positions``, all unacknowledged,
+        for a consumer that has ``held`` of them in flight."""
         state, unacked = self._state, self._acknowledgements.unacked
         parts: dict[Position, int] = {}
         sizes: dict[Position, int] = {}
@@ -133,8 +133,8 @@ class Returns:
         return Taken(state.era, positions, held, parts, masks, sizes, past)
 
     def untake(self, taken: Taken, held: Held) -> None:
-        """The unit failed: nothing of it is acknowledged any more, and ``held`` is in flight
-        again; the rest is ready."""
+        """Undo a failed unit: its entries are unacknowledged again, ``held`` is in flight again,
+        and the rest is ready."""
         masks = dict(taken.masks)
         for place, part in taken.parts.items():
             is_whole = self._state.acks.is_acknowledged(place)

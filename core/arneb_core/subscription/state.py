@@ -1,7 +1,7 @@
-"""A subscription's state that all of its parts look at: who is there, what time it is, what holds.
+"""The state that all parts of a subscription share: its consumers, its clock, its limits.
 
-The rule: values and what stands below a subscription (a log, a cursor, the outbox), and nothing
-that decides. Parts share this instead of knowing one another, or the subscription.
+The rule: it holds values and what a subscription is built on (a log, a cursor, the outbox), and
+decides nothing. Parts share this instead of knowing one another, or the subscription.
 """
 
 import logging
@@ -85,7 +85,7 @@ class SubscriptionState:
     ) -> None:
         self.topic, self.name = topic, name
         self.label = f"{topic}/{name}"
-        """What people call it."""
+        """Its name in logs and errors."""
         self.log = log
         self.cursor = cursor
         self.acks = cursor.acks
@@ -96,38 +96,38 @@ class SubscriptionState:
         self.now_ms = now_ms
         self.type: SubscriptionType | None = None
         self.last_type: SubscriptionType | None = None
-        """As above, kept when the last consumer leaves."""
+        """As :attr:`type`, but kept when the last consumer leaves."""
         self.limits = NO_LIMITS
         self.consumers: dict[Receiver, InFlight] = {}
         self.holder = InFlight(HOLDER)
-        """What departs is in flight here until it has found its place."""
+        """Departing entries are in flight here until they have reached their target."""
         self.withheld: InFlight | None = None
-        """What transactions that have not ended acknowledged is in flight here; None while there
-        was nothing."""
+        """Entries acknowledged in open transactions are in flight here; None until there are
+        any."""
         self.divided: dict[Position, int] = {}
-        """Batches that went out message by message: the messages in flight anywhere."""
+        """Batches delivered message by message: the messages in flight anywhere."""
         self.sizes: dict[Position, int] = {}
         """How many messages each of :attr:`divided` holds."""
         self.history: History | None = None
-        """Where what happens is written down, if anybody wants that."""
+        """Records what happens, if it is on."""
         self.departed: dict[tuple[Departure, bool], int] | None = None
-        """How many messages left without an acknowledgement, and whether for a target of dead
-        letters; None while there was none."""
+        """Messages that left without an acknowledgement, by reason and by whether they had a
+        dead-letter target; None until there are any."""
         self.byte_counter: ByteCounter | None = None
-        """For those who have to know how many bytes are ready."""
+        """Counts ready bytes, if a limit needs that."""
         self._reading = outbox.read, self.wake, self.read_failed
         self.replay: ReplaySet | PrioritySource = self.replays()
         self.reader = BacklogReader(log, self.acks, self.acks.mark_delete, self.fetch(), ahead)
         self.era = 0
-        """Counts seeks: an answer from before the last one is about another reading."""
+        """Counts seeks: an answer from before the last one no longer applies."""
         self.is_departing = False
-        """Something is being read for whoever gets the dead letters."""
+        """Entries are being read for the dead-letter target."""
         self.is_resting = False
-        """A turn of it failed: it gets none until it is tried again."""
+        """A turn failed: there is none until it is tried again."""
         self.is_seeking = False
         self.is_leaving = False
         self.gone = False
-        """It was removed: nothing of it is to be written or dispatched any more."""
+        """It was removed: nothing more is to be written or dispatched."""
         self._turn_wanted = False
         """The engine was told that there is work, and the turn has not come."""
         self._cursor_told = False
@@ -150,12 +150,12 @@ class SubscriptionState:
 
     @property
     def may_depart(self) -> bool:
-        """Something may have to depart though nobody consumes."""
+        """Something may have to depart even while nobody consumes."""
         return self.limits is not NO_LIMITS or self.is_departing
 
     @property
     def listens(self) -> bool:
-        """It has to be told of what is appended, even if nothing of that expires."""
+        """It has to be told of appended entries, even if none of them expires."""
         return bool(self.consumers or self.may_depart or self.byte_counter)
 
     def places_in_flight(self) -> list[Position]:
@@ -167,7 +167,7 @@ class SubscriptionState:
         return [*out, *self.divided]
 
     def count_departed(self, reason: Departure, messages: int, *, is_dead_lettered: bool) -> None:
-        """So many leave without an acknowledgement."""
+        """Count ``messages`` that leave without an acknowledgement."""
         if self.departed is None:
             self.departed = {}
         key = reason, is_dead_lettered
@@ -176,14 +176,14 @@ class SubscriptionState:
     def departing(
         self, reason: Departure, positions: Sequence[Position], *, is_dead_lettered: bool
     ) -> None:
-        """These leave without an acknowledgement, which a history tells."""
+        """Record in the history, if there is one, that these leave without an acknowledgement."""
         if self.history is not None:
             self.history.departed(reason, positions, is_dead_lettered=is_dead_lettered)
 
-    # What is said to the engine
+    # Telling the engine
 
     def wake(self) -> None:
-        """There may be something to dispatch."""
+        """Ask for a turn: there may be something to dispatch."""
         if self._turn_wanted or self.is_resting:
             return
         if self.consumers or self.may_depart or self.log.has_expiring:
@@ -191,51 +191,51 @@ class SubscriptionState:
             self.outbox.put(HAS_WORK)
 
     def turn_begins(self) -> None:
-        """The turn that was wanted is here."""
+        """The turn asked for has come."""
         self._turn_wanted = False
 
     def rest(self) -> None:
-        """No turn before it is tried again."""
+        """Allow no turn until :meth:`rested`."""
         self.is_resting = True
 
     def rested(self) -> None:
-        """It may have turns again."""
+        """Allow turns again."""
         self.is_resting = self._turn_wanted = False
 
     def cursor_changed(self, done: Done | None = None) -> None:
-        """The cursor may have changed; ``done`` is told when that is on disk."""
+        """Say that the cursor may have changed; ``done`` is called once that is on disk."""
         if done is not None:
             self.outbox.put(WriteCursor(done))
         elif not self._cursor_told:
-            self._cursor_told = self.durable  # of others the log is looked at again each time
+            self._cursor_told = self.durable  # else each change may allow a trim
             self.outbox.put(CURSOR_CHANGED)
 
     def cursor_taken(self) -> None:
-        """The changes are on their way to disk; others have to be told."""
+        """The changes are on their way to disk; later ones have to be told again."""
         self._cursor_told = False
 
     def cursor_kept(self) -> None:
-        """They did not get there, and are known."""
+        """The changes did not reach the disk, and the engine still knows of them."""
         self._cursor_told = True
 
     def cursor_forgotten(self) -> None:
-        """The engine was told, and may have thought that nothing was to be written any more."""
+        """Tell the engine again: it may have dropped the changes it knew of."""
         if self._cursor_told:
             self._cursor_told = False
             self.cursor_changed()
 
-    # What reads
+    # Reading
 
     def fetch(self) -> Fetch:
-        """A fetch of this subscription's log."""
+        """Make a fetch of this subscription's log."""
         return Fetch(self.log, *self._reading)
 
     def replays(self) -> ReplaySet:
-        """A replay set over this subscription's log."""
+        """Make a replay set over this subscription's log."""
         return ReplaySet(self.log, self.fetch())
 
     def read_failed(self, fetch: Fetch) -> None:
-        """A read failed: stay where we are, say so once, and have it tried again later."""
+        """Handle a failed read: log it once per place, and have it tried again later."""
         if fetch.failed_at != self._unreadable_at:
             self._unreadable_at = fetch.failed_at
             logger.error("%s is paused and will be retried: %s", self.label, fetch.failure)

@@ -1,6 +1,6 @@
-"""Wanted: which of the entries that came due a subscription is still to be given.
+"""Wanted: which of the entries that came due a subscription still has to deliver.
 
-The rule: not what is acknowledged, what a transaction withholds, or what is out already.
+The rule: those that are neither acknowledged, nor withheld by a transaction, nor out already.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from arneb_core.delayed.due_batch import DueBatch
 from arneb_core.subscription.state import SubscriptionState
 
 FREE_MAX: Final = 8_192
-"""Entries set free in one turn, when the subscription ceases to hold back."""
+"""Entries set free in one turn, when the subscription stops holding back."""
 
 
 def wanted_of_batch(state: SubscriptionState, batch: DueBatch, out: BitMap64) -> BitMap64:
-    """Which of a batch's entries, as a bitmap of the caller's own."""
+    """Return which of a batch's entries are wanted, as a bitmap that the caller owns."""
     wanted, mark_delete = batch.members.copy(), state.acks.mark_delete
     if wanted and wanted.min() <= mark_delete:
         wanted.remove_range(0, mark_delete + 1)
@@ -31,7 +31,7 @@ def wanted_of_batch(state: SubscriptionState, batch: DueBatch, out: BitMap64) ->
 def wanted_of(
     state: SubscriptionState, places: Sequence[Position], out: BitMap64
 ) -> list[Position]:
-    """Which of ``places``, which ascend."""
+    """Return which of ``places``, which ascend, are wanted."""
     wanted = state.acks.unacked_of(places)
     if state.withheld is not None:
         wanted = [each for each in wanted if each not in state.withheld.whole]
@@ -41,8 +41,8 @@ def wanted_of(
 def set_free(
     state: SubscriptionState, held: BitMap64, after: Position, through: Position
 ) -> Position | None:
-    """Put what of ``held`` is wanted, behind ``after`` and up to ``through``, into the replay set;
-    up to where that is done, None when it is all."""
+    """Put the wanted entries of ``held`` behind ``after`` and up to ``through`` into the replay
+    set; return how far that got, None when it is complete."""
     found = [Position(each) for each in islice(held.iter_equal_or_larger(after + 1), FREE_MAX)]
     free = [each for each in found if each <= through]
     if free:

@@ -1,10 +1,10 @@
-"""Withheld: entries that were acknowledged in a transaction which has not ended.
+"""Withheld: entries acknowledged in a transaction that has not ended.
 
-The rule: what is withheld is in flight at an internal consumer, the *withholder*. So nobody else
-gets it, no commit writes it as acknowledged, no ledger that holds it goes; and it outlives whoever
-acknowledged it. It ends when the withholder acknowledges it, in the commit of the transaction, or
-when it is given back. A seek lets go of all of it: what it was withheld for acknowledges nothing
-any more.
+The rule: a withheld entry is in flight at an internal consumer, the *withholder*. So nobody else
+gets it, no commit writes it as acknowledged, no ledger that holds it is trimmed; and it outlives
+the consumer that acknowledged it. It stays until the withholder acknowledges it, in the commit of
+the transaction, or until it is given back. A seek frees all withheld entries: their transactions
+then acknowledge nothing here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ Part = tuple[int, int]
 
 
 class Withheld:
-    """What of one subscription is withheld."""
+    """The withheld entries of one subscription."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Withheld:
     def conflict(
         self, positions: Sequence[Position], parts: Mapping[Position, Part]
     ) -> Position | None:
-        """The first of these of which something is acknowledged or withheld already."""
+        """Return the first of these that is acknowledged or withheld already, even in part."""
         acks, holder = self._state.acks, self.holder
         for place in positions:
             if place in holder.whole or place in holder.masks or acks.is_acknowledged(place):
@@ -68,8 +68,8 @@ class Withheld:
     def withhold(
         self, positions: Sequence[Position], parts: Mapping[Position, Part]
     ) -> AttachedConsumer:
-        """Withhold what of these is neither acknowledged nor withheld, whoever has it; who
-        acknowledges it later."""
+        """Withhold those of these that are neither acknowledged nor withheld, whoever has them;
+        return the consumer that acknowledges them later."""
         state, holder = self._state, self.holder
         nobodys: list[Position] = []
         for place in state.acks.only_unacked(positions):
@@ -93,9 +93,9 @@ class Withheld:
         return holder
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
-        """Have these, which were withheld, delivered again in their places; of a batch with all
-        that consumers have of it: Java's acknowledges it once it is through with all of it, and
-        begins to count when it comes."""
+        """Have withheld entries delivered again in their places, a batch together with all that
+        consumers have of it: Java's client acknowledges a batch once it has processed all of it,
+        and counts from when it comes."""
         held = [each for each in (*positions, *masks) if self._is_held(each)]
         for consumer in list(self._state.consumers.values()):
             divided = [each for each in held if each in consumer.masks]
@@ -114,8 +114,8 @@ class Withheld:
         self._share()
 
     def start_over(self, sizes: Mapping[Position, int]) -> set[Position]:
-        """A turn failed half-way, and what was divided was forgotten; ``sizes``: of that. What is
-        withheld stays so; which entries are, with all their messages."""
+        """Recover from a turn that failed half-way, where divided batches, of ``sizes``, were
+        forgotten. What is withheld stays so. Return the entries withheld whole."""
         for place, mask in self.holder.masks.items():
             self._delivery.divide(place, mask, sizes[place])
         return self.holder.whole
@@ -130,7 +130,7 @@ class Withheld:
         return place in self.holder.whole or place in self.holder.masks
 
     def _withhold_whole(self, place: Position) -> list[Position]:
-        """Withhold an entry that is not divided. It, if nobody had it."""
+        """Withhold an entry that is not divided. Return it if nobody had it."""
         holder = self.holder
         nobodys = [place]
         for consumer in self._state.consumers.values():
@@ -145,7 +145,8 @@ class Withheld:
         return nobodys
 
     def _withhold_part(self, place: Position, mask: int, size: int) -> list[Position]:
-        """Withhold messages of a batch of ``size``. It, if nothing of it can be delivered now."""
+        """Withhold messages of a batch of ``size``. Return the batch if nothing of it can be
+        delivered now."""
         state, holder = self._state, self.holder
         unacked = self._acknowledgements.unacked(place, size)
         wanted = mask & unacked & ~holder.masks.get(place, 0)
@@ -153,7 +154,7 @@ class Withheld:
             return []
         for consumer in state.consumers.values():
             if place in consumer.whole:
-                # It goes on message by message: those that are left are its consumer's.
+                # The batch is divided from now on: its other messages stay with the consumer.
                 consumer.whole.discard(place)
                 consumer.sizes.pop(place, None)
                 consumer.masks[place] = unacked

@@ -1,9 +1,9 @@
 """A backlog reader: the entries that a subscription has read but nobody has taken yet.
 
-The rule: it reads ahead of need, in log order, from memory if the entries are there and
-otherwise off the event loop; it skips what is acknowledged; and what it holds is bounded
-by :data:`AHEAD_BYTES`, what all of them hold by an :class:`AheadBudget`. Replays are fetched
-apart, so that they can overtake.
+The rule: it reads ahead of need, in log order, from memory if the entries are there and otherwise
+off the event loop; it skips acknowledged entries; what it holds is bounded by :data:`AHEAD_BYTES`,
+and what all readers hold by an :class:`AheadBudget`. Replays are fetched separately, so that they
+can overtake.
 """
 
 from collections.abc import Sequence
@@ -19,22 +19,22 @@ from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
 
 RUN_ENTRIES_MAX: Final = 512
-"""Entries dispatched at a time: long enough to make the cost of a run vanish, short enough
-that a slow peer's back-pressure is noticed before much more is on its way."""
+"""Entries dispatched at a time: enough to make the fixed cost of a run negligible, few enough that
+a slow client's back-pressure is noticed before much more is on its way."""
 
 READ_BYTES: Final = 1024 * 1024
-"""One read of the store: a thousand entries of 1 KiB, some hundred microseconds."""
+"""Bytes of one read of the store: a thousand entries of 1 KiB, some hundred microseconds."""
 
 AHEAD_BYTES: Final = 512 * 1024
-"""Below this the next read is started, so that it is there when this one is used up."""
+"""Bytes at hand below which the next read starts, so that it is done when these are used up."""
 
 ALL_AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What all subscriptions together may have read and not handed out. Past it each reads one
-block at a time and gives back what its consumers have no room for."""
+"""Bytes that all subscriptions together may have read and not handed out. Beyond that, each reads
+one block at a time and drops what its consumers have no room for."""
 
 
 class AheadBudget:
-    """Counts what the backlog readers of an engine hold."""
+    """Counts the bytes that the backlog readers of an engine hold."""
 
     __slots__ = ("bytes", "bytes_max")
 
@@ -80,7 +80,7 @@ class BacklogReader:
         self._ahead = after
         """Everything up to here is in chunks or was handed out."""
         self.skip: BitMap64 | None = None
-        """Entries that somebody else delivers: those of the delayed index."""
+        """Entries that come from the delayed index instead."""
         self.withheld: set[Position] | None = None
         """Entries that nobody delivers before a transaction has ended."""
 
@@ -100,18 +100,18 @@ class BacklogReader:
         self.after = self._ahead = after
 
     def let_go(self) -> None:
-        """Hold nothing; what was read and not handed out is read again when it is needed."""
+        """Drop what was read and not handed out; it is read again when it is needed."""
         if self._chunks:
             self.rewind(self.after)
 
     def reread(self, positions: Sequence[Position]) -> None:
-        """``positions`` were acknowledged, or are no longer: if some of them are at hand, read
-        what is at hand once more."""
+        """Read the entries at hand again if ``positions``, which became acknowledged or ceased to
+        be, may be among them."""
         if self._chunks and any(self.after < place <= self._ahead for place in positions):
             self.let_go()
 
     def take(self, positions: list[Position]) -> None:
-        """``positions``, the first of :meth:`peek`, were handed out."""
+        """Remove ``positions``, the first of :meth:`peek`, which were handed out."""
         chunk = self._chunks[0]
         stop = chunk.start + len(positions)
         self._count(-sum(map(len, chunk.entries[chunk.start : stop])))
@@ -123,7 +123,7 @@ class BacklogReader:
                 self.after = self._ahead
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The next entries to hand out, at most :data:`RUN_ENTRIES_MAX`; None when none are
+        """Return the next entries to hand out, at most :data:`RUN_ENTRIES_MAX`; None when none are
         at hand now (nothing is left, or a read is under way or has failed)."""
         self._read_on()
         if not self._chunks:
@@ -148,7 +148,7 @@ class BacklogReader:
             self.fetch.ask(following, 1 if self._budget.is_spent else READ_BYTES, self._read)
 
     def _following(self) -> Position | None:
-        """The next entry to read. Long stretches of acknowledged entries are not read."""
+        """Return the next entry to read, passing over stretches of acknowledged entries."""
         acks = self._acks
         low = max(self._ahead, acks.mark_delete)
         following = self._log.after(low)
@@ -167,7 +167,7 @@ class BacklogReader:
         return None
 
     def _following_delayed(self, following: Position, skip: BitMap64) -> Position | None:
-        """The next entry from ``following`` on that is neither acknowledged nor to be skipped."""
+        """Return the next entry from ``following`` on that is neither acknowledged nor skipped."""
         acks, last = self._acks, self._log.ledgers.last
         assert last is not None, "there is an entry behind"
         for low, high in self._log.ledgers.runs(before(following), last):
@@ -211,7 +211,7 @@ class BacklogReader:
         self._passed(last)
 
     def _passed(self, last: Position) -> None:
-        """Everything up to ``last`` is at hand or is acknowledged."""
+        """Note that everything up to ``last`` is at hand or needs no handing out."""
         self._ahead = last
         if not self._chunks:
             self.after = last

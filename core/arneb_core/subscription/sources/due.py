@@ -1,8 +1,8 @@
 """A due source: entries that came due and were not handed out yet, in the order of their times.
 
-The rule: it stands between the replay set and the reader. Entries whose times lie in one tick go
-in log order, so that what is handed out together stands together; the order of ticks is kept. It
-holds a bounded number of positions, and the bytes of one read.
+The rule: it stands between the replay set and the reader. Ticks keep their order; the entries of
+one tick go in log order, so that entries handed out together lie together. It holds a bounded
+number of positions, and the bytes of one read.
 """
 
 from array import array
@@ -24,23 +24,23 @@ from arneb_core.subscription.sources.gathering import gather, gathered_max
 from arneb_core.subscription.sources.replay import REPLAY_RUN_MIN
 
 READ_BYTES: Final = 512 * 1024
-"""One read of entries that came due."""
+"""Bytes of one read of entries that came due."""
 
 DUE_RUN_MAX: Final = 512
-"""Handed out at a time, as of what is new."""
+"""Entries handed out at a time, as with new ones."""
 
 READ_ENTRIES_MAX: Final = 2_048
-"""Asked for at a time; each may lie in a block of its own."""
+"""Entries asked for at a time; each may lie in a block of its own."""
 
 AHEAD_ENTRIES: Final = 2_048
-"""Below this the next read is started, so that it is there when this one is used up."""
+"""Entries read ahead below which the next read starts, so that it is done in time."""
 
 GAP_MAX: Final = 8
-"""Entries in memory that lie further apart are looked for one by one."""
+"""Positions; entries in memory that lie further apart are looked up one by one."""
 
 
 class DueFetch(Fetch):
-    """Reads what came due for one subscription."""
+    """Reads the entries that came due for one subscription."""
 
     __slots__ = ("_source",)
 
@@ -57,11 +57,11 @@ class DueFetch(Fetch):
 
 
 class DueSource:
-    """What came due for one subscription.
+    """The entries that came due for one subscription.
 
-    Invariants: no run of ``_runs`` is empty, each ascends, and nothing is taken out of one: other
-    subscriptions may have it too. What is left is what of them stands in ``_places``, which has
-    nothing else; of the first run, nothing before ``_at`` does.
+    Invariants: no run of ``_runs`` is empty, each ascends, and none is shortened: other
+    subscriptions may share it. The entries left are those in ``_places``, each of which is in some
+    run, and in the first run not before ``_at``.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class DueSource:
         self._at = 0
         self._places = BitMap64()
         self._is_last_own = False
-        """Nobody else has the last run, so that more may be put behind it."""
+        """The last run is not shared, so it may be extended."""
         self._has_gaps = False
-        """Some of the runs are not in ``_places``: acknowledged, or not wanted from the start."""
+        """Some entries of the runs are not in ``_places``: acknowledged, or never wanted."""
         self._page: Page | None = None
         """The rest of a page, all of it wanted."""
         self._page_at = 0
@@ -88,11 +88,11 @@ class DueSource:
         """Where that page ends in the first run."""
         self._run_max = REPLAY_RUN_MIN
         self._asked = 0
-        """Of the first run, everything before this was read, or is being read."""
+        """Everything before this in the first run was read, or is being read."""
         self._is_cold = False
-        """What was handed out last had to be read."""
+        """The entries handed out last had to be read."""
         self.is_sorting = False
-        """The index is being asked what, or what more, came due: nothing goes out before that."""
+        """The index is being asked what came due: nothing goes out before it answers."""
 
     def __repr__(self) -> str:
         return f"<DueSource {len(self)} entries>"
@@ -101,7 +101,7 @@ class DueSource:
         return len(self._places)
 
     def __bool__(self) -> bool:
-        """There is something, or it is not known yet."""
+        """True if there is something, or if that is not known yet."""
         return bool(self._runs) or self.is_sorting
 
     def __contains__(self, place: Position) -> bool:
@@ -109,12 +109,13 @@ class DueSource:
 
     @property
     def places(self) -> BitMap64:
-        """Where they stand; not to be changed."""
+        """The entries left; not to be changed."""
         return self._places
 
     def add(self, run: "array[int]", wanted: BitMap64 | None = None) -> None:
-        """``run``, which ascends and is not empty, came due next. With ``wanted``, only those are,
-        of which there are some; that is this source's from now on, and ``run`` others' too."""
+        """Add ``run``, which ascends and is not empty, behind the others. ``wanted``, if given, has
+        the entries of it that are wanted, at least one; this source then owns ``wanted``, and
+        shares ``run``."""
         if self._has_gaps and self._runs:
             self._close_gaps()
         if wanted is None:
@@ -130,11 +131,11 @@ class DueSource:
         self._pass_gaps()
 
     def places_through(self, place: Position) -> list[Position]:
-        """Those up to ``place``, in log order."""
+        """Return the entries up to ``place``, in log order."""
         return [Position(each) for each in self._places if each <= place]
 
     def discard(self, positions: Iterable[Position]) -> None:
-        """``positions`` were acknowledged."""
+        """Remove ``positions``, which were acknowledged."""
         if self._places:
             before = len(self._places)
             self._places.difference_update(BitMap64(positions))
@@ -142,7 +143,7 @@ class DueSource:
                 self._lacks_some()
 
     def discard_through(self, place: Position) -> None:
-        """Everything up to ``place`` was acknowledged."""
+        """Remove everything up to ``place``, which was acknowledged."""
         if self._places and self._places.min() <= place:
             self._places.remove_range(0, place + 1)
             self._lacks_some()
@@ -155,14 +156,14 @@ class DueSource:
         self.let_go()
 
     def let_go(self) -> None:
-        """Hold no entries; they are read again when they are needed."""
+        """Drop the entries held; they are read again when they are needed."""
         self._page = None
         self._asked = self._page_ends = 0
         self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The first entries, if they are at hand; None while they are being read, or when they
-        could not be. Entries that the log no longer has are dropped."""
+        """Return the first entries, if they are at hand; None while they are being read, or when
+        they could not be. Entries that the log no longer has are dropped."""
         while self._runs and self.fetch.is_free and not self.is_sorting:
             if self._page is not None or self._find_page():
                 return self._of_page()
@@ -177,12 +178,12 @@ class DueSource:
         return None
 
     def take(self, positions: list[Position]) -> None:
-        """``positions``, the first of :meth:`peek`, were handed out."""
+        """Remove ``positions``, the first of :meth:`peek`, which were handed out."""
         count = len(positions)
         self._run_max = min(DUE_RUN_MAX, max(REPLAY_RUN_MIN, 2 * count))
         run = self._runs[0]
         if len(self._runs) == 1:
-            # All that is left up to there was handed out, so that no bitmap has to be made of it.
+            # Everything left up to there was handed out: a range, without building a bitmap.
             self._places.remove_range(0, positions[-1] + 1)
         else:
             self._places.difference_update(BitMap64(positions))
@@ -198,10 +199,10 @@ class DueSource:
         if self._runs and self._runs[0] is run and self._is_cold:
             self._read_ahead(run)
 
-    # What the fetch reads: not the log, but what of it is wanted
+    # What the fetch reads: not the log, but the wanted entries of it
 
     def after(self, place: Position) -> Position | None:
-        """The first entry wanted next above ``place``."""
+        """Return the first entry of the first run above ``place``."""
         if not self._runs:
             return None
         run = self._runs[0]
@@ -209,7 +210,7 @@ class DueSource:
         return Position(run[index]) if index < len(run) else None
 
     def read(self, place: Position, bytes_max: int, then: Read) -> None:
-        """Read what is wanted from ``place`` on."""
+        """Read the entries wanted from ``place`` on."""
         run = self._runs[0]
         if len(self._runs) > 1 and run[self._at] == place:
             self._gather(place, lambda: self._give(place, bytes_max, then))
@@ -217,7 +218,7 @@ class DueSource:
             self._ask(run, bisect_left(run, place), bytes_max, then)
 
     def is_next(self, place: Position, found: Runs) -> bool:
-        """``found`` is just what is wanted from ``place`` on."""
+        """Return whether ``found`` is exactly what the first run has from ``place`` on."""
         run = self._runs[0]
         start = bisect_left(run, place)
         positions = self._cache.page_of(found).positions
@@ -226,7 +227,7 @@ class DueSource:
     # Inside
 
     def _read_ahead(self, run: "array[int]") -> None:
-        """Into the cache, where it is found by whoever comes there first."""
+        """Read the next entries into the cache, where every subscription finds them."""
         start = max(self._asked, self._page_ends, self._at)
         if start >= min(len(run), self._at + AHEAD_ENTRIES):
             return
@@ -239,15 +240,15 @@ class DueSource:
             self._ask(run, start, READ_BYTES, self._cached)
 
     def _gather(self, place: Position, done: Callable[[], None]) -> None:
-        """Read what all runs want into the cache, in log order. When more is due than one tick's
-        worth, many ticks want something of the same blocks, of which each is checked as a whole
-        whenever it is read: tick by tick, that takes ten times as long."""
+        """Read the entries of all runs into the cache, in log order. When several ticks are due,
+        many of them want entries of the same blocks, and a block is checked as a whole whenever it
+        is read: tick by tick, that takes ten times as long."""
         places = cast(Iterator[Position], chain.from_iterable(self._runs))
         places = islice(places, self._at, self._at + gathered_max(self._log))
         gather(self._cache, places, READ_BYTES, lambda: self._wants(place), done)
 
     def _give(self, place: Position, bytes_max: int, then: Read) -> None:
-        """Answer with what was gathered, or read it after all."""
+        """Answer with what was gathered; if it is not there, read it after all."""
         if not self._wants(place):
             then([])
             return
@@ -264,7 +265,7 @@ class DueSource:
             self._ask(run, self._at, bytes_max, then)
 
     def _wants(self, place: Position) -> bool:
-        """``place`` is still the first."""
+        """Return whether ``place`` is still the first."""
         return bool(self._runs) and self._runs[0][self._at] == place
 
     def _ask(self, run: "array[int]", start: int, bytes_max: int, then: Read) -> None:
@@ -273,7 +274,7 @@ class DueSource:
         self._cache.read_page(places, bytes_max, then)
 
     def _cached(self, found: Runs | StoreFailed) -> None:
-        """What was read ahead came; what failed is tried again when it is needed."""
+        """Take note of what was read ahead; a failed read is tried again when it is needed."""
         if not isinstance(found, StoreFailed) and found and self._runs:
             ends = bisect_right(self._runs[0], found[-1][0])
             self._asked = min(self._asked, ends)
@@ -283,16 +284,16 @@ class DueSource:
         return cast(list[Position], run[start : start + count].tolist())
 
     def _find_page(self) -> bool:
-        """Take the page that begins with what is wanted next, if there is one."""
+        """Open the page that begins with the next entry, if there is one."""
         run, at = self._runs[0], self._at
         page = self._cache.page(Position(run[at]))
-        # Whoever had it read may want other entries than this one does.
+        # The subscription that read it may want other entries.
         if page is None or page.positions != self._listed(run, at, len(page.positions)):
             return False
         return self._open(page)
 
     def _open(self, page: Page) -> bool:
-        """Go on with ``page``; whether anything of it is wanted."""
+        """Go on with ``page``; return whether any of it is wanted."""
         self._page_ends = bisect_right(self._runs[0], page.positions[-1], self._at)
         self._page, self._page_at = page, 0
         if self._has_gaps:
@@ -300,7 +301,7 @@ class DueSource:
         return self._page is not None
 
     def _leave_out(self) -> None:
-        """Of the page, only what is wanted."""
+        """Leave out of the page what is not wanted."""
         if self._page is not None:
             left = self._page.only(self._places, self._page_at)
             self._page, self._page_at = left if left.positions else None, 0
@@ -313,7 +314,7 @@ class DueSource:
         return page.positions[start:stop], page.entries[start:stop]
 
     def _at_hand(self) -> tuple[list[Position], list[bytes]] | None:
-        """The first ones, of what was gathered or is in memory anyway."""
+        """Return the first entries, from what was gathered or is in memory anyway."""
         places = self._listed(self._runs[0], self._at, self._run_max)
         if self._has_gaps:
             places = [place for place in places if place in self._places]
@@ -345,7 +346,7 @@ class DueSource:
             return
         page, run = self._cache.page_of(runs), self._runs[0]
         if page.positions != self._listed(run, self._at, len(page.positions)):
-            # Somebody who wants others had it read from the same place on.
+            # Another subscription, which wants other entries, read it from the same place on.
             stop = bisect_right(run, page.positions[-1], self._at)
             page = page.only(set(run[self._at : stop]))
         if page.positions:
@@ -353,14 +354,14 @@ class DueSource:
             self._asked = self._page_ends
 
     def _lacks_some(self) -> None:
-        """Some of what was left is not wanted any more."""
+        """Adjust to entries that are not wanted any more."""
         self._has_gaps = True
         self._leave_out()
         self._pass_gaps()
 
     def _close_gaps(self) -> None:
-        """Have runs of what is left alone, lest what left comes back with another run."""
-        # What was handed out of the first and has come due again is a later run's.
+        """Rebuild the runs from the entries left, lest a new run brings removed ones back."""
+        # An entry handed out from the first run that is due again belongs to a later run.
         left = (run[0 if number else self._at :] for number, run in enumerate(self._runs))
         kept = (array("Q", [e for e in run if e in self._places]) for run in left)
         self._runs = deque(run for run in kept if run)
@@ -368,7 +369,7 @@ class DueSource:
         self.let_go()
 
     def _pass_gaps(self) -> None:
-        """Go on to what is wanted next."""
+        """Go on to the next wanted entry."""
         runs, places = self._runs, self._places
         while runs:
             run = runs[0]

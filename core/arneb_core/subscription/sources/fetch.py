@@ -1,8 +1,7 @@
 """A fetch: one read of the store at a time, of which only the latest answer counts.
 
-The rule: an answer is believed only if it begins where the log says that it must. What
-cannot be read is never skipped: the fetch keeps why, asks no more, and waits for somebody to
-have it try again.
+The rule: an answer is believed only if it begins where the log says that it must. What cannot be
+read is never skipped: the fetch keeps the reason and asks no more until it is told to try again.
 """
 
 import logging
@@ -17,13 +16,13 @@ logger = logging.getLogger(__name__)
 
 
 class Readable(Protocol):
-    """A log, or what of one is wanted."""
+    """A log, or the wanted entries of one."""
 
     def after(self, place: Position) -> Position | None: ...
 
 
 AskRead = Callable[[Position, int, Read], None]
-"""Has entries read from a place on, about so many bytes, at least one entry."""
+"""Reads entries from a position on: about so many bytes, and at least one entry."""
 
 
 class Fetch:
@@ -63,15 +62,15 @@ class Fetch:
 
     @property
     def is_free(self) -> bool:
-        """It may be asked."""
+        """A read may be asked for."""
         return not self.is_under_way and self.failure is None
 
     def ask(self, place: Position, bytes_max: int, then: Callable[[Runs], None]) -> None:
-        """Read entries from ``place`` on; ``then`` gets them, and whoever waits is told."""
+        """Read entries from ``place`` on; ``then`` gets them, and then ``told`` is called."""
         self._ask(place, bytes_max, then, again=False)
 
     def forget(self) -> None:
-        """Whatever is under way is not wanted any more."""
+        """Drop the read under way, and any failure."""
         self._generation += 1
         self.is_under_way = False
         self.retry()
@@ -98,7 +97,7 @@ class Fetch:
                 try:
                     then(runs)
                 except Exception as error:
-                    # A defect of ours, perhaps met by one entry only. Nothing is skipped for it.
+                    # A defect of ours, perhaps with one entry only. Even so, nothing is skipped.
                     logger.exception(
                         "unexpected error while processing entries read at %s", render(place)
                     )
@@ -119,8 +118,8 @@ class Fetch:
         self._told()
 
     def _believable(self, place: Position, found: Runs) -> Runs | None:
-        """``found`` up to the first entry that should be there and is not; None when that is
-        the first one."""
+        """Return ``found`` up to the first entry that is missing; None when that is the first
+        one."""
         expected = self._log.after(before(place))
         if expected is None:
             return []

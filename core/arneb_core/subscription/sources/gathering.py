@@ -1,7 +1,7 @@
-"""Gathering: entries of many ticks read at once, in log order, for a source that goes by time.
+"""Gathering: reads the entries of many ticks at once, in log order, for a source that goes by time.
 
-The rule: a look at the log reads nearly all blocks however few entries it is for, so it is for as
-many as memory has a bound for; they stay in the cache until their ticks' turns come.
+The rule: a pass over the log reads nearly all its blocks, however few entries it is for; so it
+reads as many entries as memory allows, and they stay in the cache until their ticks' turns come.
 """
 
 from bisect import bisect_right
@@ -15,21 +15,21 @@ from arneb_core.log.durable_log import Runs
 from arneb_core.log.memory_log import Log
 
 RELEASE_MAX: Final = 8_192
-"""Keys asked for in a turn, when times count,"""
+"""Keys asked for in one turn, when times count."""
 
 COLLECT_MAX: Final = 32_768
-"""and so many over several turns, if so many are due, before any of them goes out."""
+"""Keys collected over several turns, if that many are due, before any of them goes out."""
 
 GATHER_BYTES_MAX: Final = GATHERED_BYTES_MAX // 4 * 3
-"""Of their entries, as they count in the cache."""
+"""Bytes of gathered entries, as the cache counts them."""
 
 GATHER_ENTRIES_MIN: Final = 64
-"""However large the log's entries are."""
+"""Entries gathered at least, however large they are."""
 
 
 def gathered_max(log: Log) -> int:
-    """So many of the log's entries, as they are on the average, are what may be gathered: if it
-    ended before the last of the log, the first tick would lack what stands there."""
+    """Return how many entries of the log's mean size may be gathered. If gathering stopped for its
+    bytes, before the end of the log, the first tick would lack the entries there."""
     ledgers = log.ledgers
     mean_bytes = ledgers.bytes // max(1, ledgers.entries) + ENTRY_BYTES
     most = min(COLLECT_MAX, GATHER_BYTES_MAX // mean_bytes)
@@ -43,7 +43,7 @@ def gather(
     goes_on: Callable[[], bool],
     done: Callable[[], None],
 ) -> None:
-    """Have what of ``places`` is not in ``cache`` read into it, while it ``goes_on``."""
+    """Read those of ``places`` that are not in ``cache`` into it, as long as ``goes_on()``."""
     cached = cache.get
     wanted = sorted([each for each in places if cached(each) is None])
     cache.make_room()

@@ -1,10 +1,10 @@
 """A priority source: the ready entries of a subscription, the most urgent first.
 
-The rule: an entry is ready in one place only: at the reader (not looked at yet), among those that
+The rule: a ready entry is in one place only: at the reader (not looked at yet), among those that
 came back (not looked at again yet), in the set of its priority, or set aside, because it cannot go
-now and must not keep others back. Nothing is handed out before all else that is ready has been
-looked at, so the front is always the most urgent entry, and the oldest of those. The sets hold
-positions, compressed, and no bytes: ten million ready entries cost a few megabytes.
+now and must not hold up others. Nothing is handed out before all ready entries have been looked at,
+so the front is always the oldest of the most urgent entries. The sets hold compressed positions and
+hardly any bytes: ten million ready entries cost a few megabytes.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,15 +26,15 @@ HOLDING_MAX: Final = 4
 A queue with 255 of them must not hold 255 reads."""
 
 KEPT_BYTES_MAX: Final = 64 * 1024
-"""Of what was read to be looked at, kept in all sets together. So a short queue is read once and
-goes out in one turn, whatever the number of its priorities."""
+"""Bytes that all sets together keep of entries read to be looked at. So a short queue is read once
+and goes out in one turn, however many priorities it has."""
 
 
 class PrioritySource:
-    """Stands where the replay set stands otherwise, and in front of the reader.
+    """Stands in for the replay set, and in front of the reader.
 
-    ``returned`` and ``reader`` are what the subscription had until now; what is in them is
-    looked at and put into its set.
+    ``returned`` and ``reader`` are the subscription's sources until now; their entries are looked
+    at and put into the sets of their priorities.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PrioritySource:
         return f"<PrioritySource {ready}, {len(self._returned)} came back{aside}>"
 
     def __bool__(self) -> bool:
-        """It is always asked first, for the reader's entries go through it too."""
+        """Always true: it is asked first, since the reader's entries go through it too."""
         return True
 
     @property
@@ -77,7 +77,7 @@ class PrioritySource:
 
     @property
     def fetch(self) -> Fetch:
-        """The read that is waited for, or has failed; any other when there is none."""
+        """The read that is waited for or has failed; any free one otherwise."""
         fetches = [self._returned.fetch, self._reader.fetch]
         fetches += [each.fetch for each in self._holding[-1:]]
         return next((each for each in fetches if not each.is_free), fetches[0])
@@ -89,17 +89,17 @@ class PrioritySource:
         return min((each for each in firsts if each is not None), default=None)
 
     def add(self, positions: Iterable[Position]) -> None:
-        """``positions`` came back."""
+        """Add ``positions``, which came back."""
         self._returned.add(positions)
 
     def discard(self, positions: Iterable[Position]) -> None:
-        """``positions`` were acknowledged."""
+        """Remove ``positions``, which were acknowledged."""
         positions = list(positions)
         for each in self._all():
             each.discard(positions)
 
     def discard_through(self, place: Position) -> None:
-        """Everything up to ``place`` was acknowledged."""
+        """Remove everything up to ``place``, which was acknowledged."""
         for each in self._all():
             each.discard_through(place)
 
@@ -109,13 +109,13 @@ class PrioritySource:
             each.clear()
 
     def let_go(self) -> None:
-        """Hold no entries; they are read again when they are needed."""
+        """Drop the entries held; they are read again when they are needed."""
         for each in self._all():
             each.let_go()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The first entries of the highest priority; None while they, or entries that may have
-        to go before them, are being read, or when there are none."""
+        """Return the first entries of the highest priority; None while they, or entries that may
+        have to go before them, are being read, or when there are none."""
         if not self._sort():
             return None
         for each in self._sets.values():
@@ -124,19 +124,19 @@ class PrioritySource:
                 at_hand = each.peek()
                 if at_hand is not None or each:
                     return at_hand
-                # The log had none of them any more.
+                # The log no longer had any of them.
         return None
 
     def take(self, positions: list[Position]) -> None:
-        """``positions``, the first of :meth:`peek`, were handed out."""
+        """Remove ``positions``, the first of :meth:`peek`, which were handed out."""
         self._holding[-1].take(positions)
 
     def set_aside(self, positions: Iterable[Position]) -> None:
-        """Those of what was taken that could not go; :meth:`bring_back` makes them ready."""
+        """Set aside entries that were taken but cannot go; :meth:`bring_back` makes them ready."""
         self._aside.add(positions)
 
     def bring_back(self, positions: Iterable[Position]) -> None:
-        """Those of ``positions`` that are set aside may go again. The others were acknowledged."""
+        """Make those of ``positions`` that are set aside ready; the others were acknowledged."""
         back = self._aside.places & BitMap64(positions)
         self._aside.discard(map(Position, back))
         self._returned.add(map(Position, back))
@@ -147,7 +147,7 @@ class PrioritySource:
         return len(self._aside)
 
     def _sort(self) -> bool:
-        """Put what has not been looked at into its set; True when nothing is left to look at."""
+        """Put entries not looked at yet into their sets; return True when none are left."""
         self.is_sorting = False
         left = SORT_ENTRIES_MAX
         for source in (self._returned, self._reader):
@@ -184,7 +184,8 @@ class PrioritySource:
         return known
 
     def _hold(self, front: ReplaySet) -> None:
-        """``front`` may read; of the others, the one that was at the front longest ago lets go."""
+        """Let ``front`` read; beyond :data:`HOLDING_MAX`, the set least recently at the front lets
+        go."""
         if self._holding and self._holding[-1] is front:
             return
         if front in self._holding:

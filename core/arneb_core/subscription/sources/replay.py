@@ -1,8 +1,8 @@
 """The replay set: entries that came back and are due again, in their original order.
 
-The rule: replays are sorted by position and go before anything new. The bytes are
-fetched when they are needed, a range at a time, because a set of ten million returned
-positions costs little and their entries would cost gigabytes.
+The rule: replays are sorted by position and go before anything new. Their bytes are fetched when
+they are needed, a range at a time, because ten million returned positions cost little and their
+entries would cost gigabytes.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ REPLAY_RUN_MAX: Final = 256
 """Replays handed out at a time."""
 
 REPLAY_RUN_MIN: Final = 8
-"""Looked at when few are taken at a time: a consumer with a prefetch of one must not cost a look at
-hundreds for each."""
+"""Replays looked at when few are taken at a time: a consumer with a prefetch of one must not cost a
+look at hundreds for each."""
 
 REPLAY_READ_BYTES: Final = 256 * 1024
-"""One read for replays; they are often scattered, so this is less than a backlog read."""
+"""Bytes of one read for replays; they are often scattered, so it is less than a backlog read."""
 
 
 class ReplaySet:
@@ -38,10 +38,10 @@ class ReplaySet:
         self._places = BitMap64()
         self._fetched: dict[Position, bytes] = {}
         self.kept_bytes = 0
-        """What of that came by :meth:`keep`, at most."""
+        """Bytes that came by :meth:`keep`, at most."""
         self._run_max = REPLAY_RUN_MIN
         self._aside = BitMap64()
-        """Replays that cannot go now, and must not keep back those behind them."""
+        """Replays that cannot go now, and must not hold up those behind them."""
 
     def __repr__(self) -> str:
         return f"<ReplaySet {len(self._places)} entries>"
@@ -67,7 +67,7 @@ class ReplaySet:
         self._places.update(positions)
 
     def keep(self, entries: Iterable[tuple[Position, bytes]]) -> None:
-        """Whoever added these has read them already."""
+        """Keep the bytes of replays that the caller has just added, and has read already."""
         for place, entry in entries:
             self._fetched[place] = entry
             self.kept_bytes += len(entry)
@@ -77,7 +77,7 @@ class ReplaySet:
         self._aside.update(positions)
 
     def bring_back(self, positions: Iterable[Position]) -> None:
-        """Those of ``positions`` that are still here may go again."""
+        """Let those of ``positions`` that are still here go again."""
         self._aside.difference_update(BitMap64(positions))
 
     @property
@@ -86,7 +86,7 @@ class ReplaySet:
         return self._aside.intersection_cardinality(self._places) if self._aside else 0
 
     def discard(self, positions: Iterable[Position]) -> None:
-        """``positions`` were acknowledged, or handed out."""
+        """Remove ``positions``, which were acknowledged or handed out."""
         if self._places:
             self._places.difference_update(BitMap64(positions))
             if not self._places:
@@ -94,7 +94,7 @@ class ReplaySet:
                 self.let_go()
 
     def discard_through(self, place: Position) -> None:
-        """Everything up to ``place`` was acknowledged."""
+        """Remove everything up to ``place``, which was acknowledged."""
         if self._places:
             self._places.remove_range(0, place + 1)
             if not self._places:
@@ -107,14 +107,14 @@ class ReplaySet:
         self.let_go()
 
     def let_go(self) -> None:
-        """Hold no entries; they are read again when they are needed."""
+        """Drop the entries held; they are read again when they are needed."""
         self._fetched.clear()
         self.kept_bytes = 0
         self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The lowest replays that are not set aside and whose entries are at hand; None while they
-        are being read, or when they could not be.
+        """Return the lowest replays that are not set aside and whose entries are at hand; None
+        while they are being read, or when they could not be.
 
         Replays whose entries the log no longer has are dropped.
         """
@@ -146,8 +146,8 @@ class ReplaySet:
         return self._places - self._aside if self._aside else self._places
 
     def find(self, place: Position) -> bytes | None:
-        """The entry of the replay at ``place``; None while it is being read, or when it could not
-        be, or when the log no longer has it, and then it is no replay any more."""
+        """Return the entry of the replay at ``place``; None while it is being read, when it could
+        not be, or when the log no longer has it and the replay is dropped."""
         entry = self._fetched.get(place)
         if entry is None:
             hot = self._log.read_hot(place, 1)
@@ -158,7 +158,7 @@ class ReplaySet:
         return entry
 
     def take(self, positions: list[Position]) -> None:
-        """``positions`` were handed out."""
+        """Remove ``positions``, which were handed out."""
         self._run_max = min(REPLAY_RUN_MAX, max(REPLAY_RUN_MIN, 2 * len(positions)))
         for place in positions:
             self._fetched.pop(place, None)
@@ -167,7 +167,7 @@ class ReplaySet:
     def _fetch(self, place: Position) -> None:
         following = self._log.after(before(place))
         if following != place:
-            # Lower ones may be here all the same, and wait for something else.
+            # Lower replays may still be here, waiting for something else.
             end = place if following is None else before(following)
             self._places.remove_range(place, end + 1)
             if not self._places:
