@@ -1,8 +1,8 @@
 """Who receives which entry: pure, synchronous decisions.
 
-The rule: a dispatcher is told how many entries are at hand and answers with
-shares; it reads no log, calls no sink and waits for nothing. The subscription acts
-on the answer. One module a subscription type.
+The rule: a dispatcher is told how many entries are at hand and answers with shares; it reads no
+log, delivers nothing and waits for nothing. The subscription acts on the answer. There is one
+module for each way of sharing out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ SELECTORS: Final[dict[KeySharingMode, type[Selector]]] = {
 
 
 class Members(Protocol):
-    """Knows who takes part."""
+    """Knows the receivers that take part."""
 
     def add(self, receiver: Receiver) -> None: ...
 
@@ -56,13 +56,13 @@ class Members(Protocol):
 
 
 class Dispatcher(Members, Protocol):
-    """Decides who gets what of a run, whatever is in it."""
+    """Shares out a run, whatever its entries hold."""
 
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]: ...
 
 
 def dispatcher_for(spec: ConsumerSpec, topic: str) -> Dispatcher | KeySharedDispatcher:
-    """The dispatcher of a subscription whose first consumer asks for ``spec``."""
+    """Make the dispatcher of a subscription whose first consumer asks for ``spec``."""
     return DISPATCHERS[spec.type](spec, topic)
 
 
@@ -88,4 +88,4 @@ DISPATCHERS: Final[
     SubscriptionType.FAILOVER: _failover,
     SubscriptionType.KEY_SHARED: _key_shared,
 }
-"""Given what the first consumer asks for, and the name of the topic."""
+"""Make a dispatcher, given what the first consumer asks for and the topic's name."""

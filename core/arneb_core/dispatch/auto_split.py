@@ -1,7 +1,7 @@
 """Auto-split hash ranges: every receiver has one range of slots, and they cover all.
 
-The rule: who comes takes the lower half of the biggest range, who leaves gives its range to the
-one on its right, so only one other receiver is concerned. Source: Pulsar
+The rule: a new receiver takes the lower half of the biggest range, and one that leaves gives its
+range to its right neighbour, so only one other receiver is concerned. Source: Pulsar
 ``HashRangeAutoSplitStickyKeyConsumerSelector``.
 """
 
@@ -24,7 +24,7 @@ class AutoSplitSelector:
         return f"<AutoSplitSelector {', '.join(f'{each.name} to {end}' for each, end in pairs)}>"
 
     def add(self, receiver: Receiver) -> None:
-        """Split the biggest range, of several the lowest."""
+        """Split the biggest range, the lowest of several."""
         if not self._ends:
             self._ends, self._receivers = [SLOTS], [receiver]
             return
@@ -36,7 +36,7 @@ class AutoSplitSelector:
         self._receivers.insert(index, receiver)
 
     def remove(self, receiver: Receiver) -> None:
-        """Merge its range into the next one; the last one goes to the one before it."""
+        """Merge its range into the next one, the last range into the one before it."""
         index = self._receivers.index(receiver)
         self._receivers.pop(index)
         self._ends.pop(index)
@@ -44,7 +44,7 @@ class AutoSplitSelector:
             self._ends[-1] = SLOTS
 
     def select(self, slot: int) -> Receiver | None:
-        """Whose range the slot is in."""
+        """Return the receiver whose range has the slot."""
         return self._receivers[bisect_left(self._ends, slot)] if self._ends else None
 
     def slots(self, hashes: Sequence[int]) -> list[int]:
@@ -52,7 +52,7 @@ class AutoSplitSelector:
         return slots_of(hashes)
 
     def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
-        """One for each receiver. The last slot is no key's."""
+        """One range for each receiver. No key has the slot :data:`SLOTS`."""
         first = 1
         for receiver, end in zip(self._receivers, self._ends, strict=True):
             yield first, min(end, SLOTS - 1), receiver

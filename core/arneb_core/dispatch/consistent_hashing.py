@@ -1,8 +1,8 @@
 """Consistent hashing: every receiver has a hundred points on a ring of slots.
 
-The rule: a slot belongs to the first point at or behind it, so who comes takes a little from
-everybody. Points follow from names; receivers of one name are numbered, so that theirs differ;
-a point that several have is the eldest's. Source: Pulsar
+The rule: a slot belongs to the first point at or behind it, so a new receiver takes a little from
+every other. Points follow from names; receivers of the same name are numbered, so that their points
+differ; a point that several have belongs to the one there longest. Source: Pulsar
 ``ConsistentHashingStickyKeyConsumerSelector`` and ``ConsumerNameIndexTracker``.
 """
 
@@ -16,7 +16,7 @@ from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS
 
 RING_POINTS: Final = 100
-"""For each receiver (``subscriptionKeySharedConsistentHashingReplicaPoints``)."""
+"""Points of each receiver (``subscriptionKeySharedConsistentHashingReplicaPoints``)."""
 
 RING_SLOTS: Final = SLOTS - 1
 """Slot 0 is not on the ring."""
@@ -28,7 +28,7 @@ class ConsistentHashingSelector:
     def __init__(self) -> None:
         self._points: list[int] = []
         self._at: dict[int, list[Receiver]] = {}
-        """Those that have a point, the oldest first."""
+        """The receivers that have a point, in the order they came."""
         self._numbers: dict[Receiver, int] = {}
 
     def __repr__(self) -> str:
@@ -54,19 +54,19 @@ class ConsistentHashingSelector:
                 self._points.remove(point)
 
     def select(self, slot: int) -> Receiver | None:
-        """Whose point comes first at or behind the slot, going round."""
+        """Return the receiver with the first point at or behind the slot, going round."""
         if not self._points:
             return None
         index = bisect_left(self._points, slot) % len(self._points)
         return self._at[self._points[index]][0]
 
     def slots(self, hashes: Sequence[int]) -> list[int]:
-        """Places on the ring; not those of :func:`.slots_of`, as in Pulsar."""
+        """Slots on the ring; not those of :func:`.slots_of`, as in Pulsar."""
         return [value % RING_SLOTS + 1 for value in hashes]
 
     def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
-        """From point to point; neighbours of one receiver are one range. What lies behind the last
-        point is the first one's."""
+        """Ranges from point to point; adjoining ones of one receiver are one. Slots behind the last
+        point belong to the first one's receiver."""
         if not self._points:
             return
         eldest = mine = self._at[self._points[0]][0]

@@ -1,12 +1,12 @@
 """Failover dispatch: everything goes to one active receiver, the others wait for their turn.
 
-The rule: who is active is decided anew whenever somebody comes or goes, by a pure function of
-who is there, and by nothing else. What the one before still has in flight is not this module's
-business.
+The rule: the active receiver is chosen anew whenever one comes or goes, by a pure function of those
+present and the one active before. Entries that the one before still has in flight are not this
+module's business.
 
 Sources: Pulsar ``AbstractDispatcherSingleActiveConsumer`` (top priority level only, sorted by
 name; a partition's index counts round, other topics go by a hash ring), RabbitMQ single active
-consumer (whoever was first stays; then the highest priority, the eldest first).
+consumer (the first stays; after it the highest priority, among those the one there longest).
 """
 
 from bisect import bisect_left
@@ -17,11 +17,11 @@ from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.shared import Share, fill
 
 Pick = Callable[[Sequence[Receiver], Receiver | None], Receiver]
-"""Chooses among receivers (in the order of their coming, at least one) who is active; gets who
-was, if that one is still there."""
+"""Chooses the active one among receivers (in the order they came, at least one); also gets the one
+active before, if it is still there."""
 
 RING_POINTS = 100
-"""On the ring for each receiver (``CONSUMER_CONSISTENT_HASH_REPLICAS``)."""
+"""Points of each receiver on the ring (``CONSUMER_CONSISTENT_HASH_REPLICAS``)."""
 
 
 class FailoverDispatcher:
@@ -57,7 +57,7 @@ class FailoverDispatcher:
 
     @property
     def receivers(self) -> Sequence[Receiver]:
-        """Those who may be given something: the active one."""
+        """The receivers that may be given something: the active one."""
         return [] if self.active is None else [self.active]
 
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]:
@@ -74,12 +74,12 @@ class FailoverDispatcher:
 
 
 def first_come(receivers: Sequence[Receiver], before: Receiver | None) -> Receiver:
-    """Whoever is active stays so; then the highest level, and in it who came first."""
+    """Keep the active one; else take the first to come on the highest level."""
     return before or min(receivers, key=lambda each: each.priority)
 
 
 def by_name(topic: str, partition: int | None) -> Pick:
-    """Pulsar's choice for a topic, or for a partition of one."""
+    """Return Pulsar's choice for a topic, or for a partition of one."""
 
     def pick(receivers: Sequence[Receiver], _: Receiver | None) -> Receiver:
         top = min(each.priority for each in receivers)
@@ -94,7 +94,7 @@ def by_name(topic: str, partition: int | None) -> Pick:
 
 
 def _on_ring(names: Sequence[str], topic: str) -> int:
-    """Whose point is the first at or behind the topic's on the ring of names."""
+    """Return the index of the name with the first point at or behind the topic's on the ring."""
     ring: dict[int, int] = {}
     for index, name in enumerate(names):
         for point in range(RING_POINTS):

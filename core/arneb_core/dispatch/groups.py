@@ -1,9 +1,9 @@
-"""Groups: entries that mean nothing without one another, as the chunks of a message.
+"""Groups: entries that are useless without one another, such as the chunks of a message.
 
-The rule: an entry's header says that it is grouped, and a *hint* which others it belongs to. Hints
-have 16 bits, and two messages may share one. That is enough where no order is kept; among entries
-that go by key it would have a message pass others of its key, so there the message is named by the
-codec of its origin. A group is one of its slot: messages whose keys differ never share one.
+The rule: an entry's header says that it is grouped, and a *hint* tells with which others. Hints
+have 16 bits, so two messages may share one. That is enough where no order is kept; with keys it
+could let a message overtake others of its key, so there the codec of the entry's origin names the
+message. A group includes its slot: messages whose keys differ never share one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,11 +28,11 @@ GROUPED: Final = int(EntryFlag.GROUPED)
 
 HINTS: Final = 1 << 16
 NAMES: Final = 1 << 60
-"""A name counts by so much of its hash: no two of a subscription will ever agree."""
+"""A name counts by 60 bits of its hash: no two names of a subscription will ever agree in them."""
 
 
 def hints_of(entries: Iterable[bytes]) -> list[int]:
-    """What tells the groups of entries from one another; 0 = no group."""
+    """Return the hints of entries, which tell their groups apart; 0 = no group."""
     return [
         HINT.unpack_from(entry, HINT_OFFSET)[0] if entry[FLAGS_OFFSET] & GROUPED else 0
         for entry in entries
@@ -40,7 +40,7 @@ def hints_of(entries: Iterable[bytes]) -> list[int]:
 
 
 def groups_of(entries: Sequence[bytes], slots: Sequence[int]) -> list[int] | None:
-    """The groups of entries with these slots, 0 = none; None when no entry has any."""
+    """Return the groups of entries with these slots, 0 = none; None when no entry has any."""
     hints = hints_of(entries)
     if not any(hints):
         return None
@@ -51,13 +51,13 @@ def groups_of(entries: Sequence[bytes], slots: Sequence[int]) -> list[int] | Non
 
 
 def slot_of(line: int) -> int:
-    """The slot of a group; a slot is its own."""
+    """Return the slot of a group, or of a slot itself."""
     return line % SLOTS
 
 
 def _number(entry: bytes, hint: int) -> int:
-    """What tells the message that the entry is a part of from all others: its name, or, of one that
-    cannot be read, the hint."""
+    """Return what tells the entry's message from all others: its name or, if that cannot be read,
+    the hint."""
     part_of = _reader_of_parts(entry[ORIGIN_OFFSET])
     part = None if part_of is None else part_of(entry)
     return hint if part is None else HINTS + hash(part.message) % NAMES
@@ -70,16 +70,16 @@ def _reader_of_parts(origin: int) -> Callable[[bytes], Part | None] | None:
 
 
 class HeldGroups:
-    """The groups of which something is in flight.
+    """The groups that have entries in flight.
 
-    Invariant: ``strays`` has those of them whose holder is not the owner of their slot, as of the
-    last :meth:`sort`, and a group that begins later begins at its owner.
+    Invariant: ``strays`` has those whose holder does not own their slot, as of the last
+    :meth:`sort`; a group that begins later begins at its owner.
     """
 
     def __init__(self) -> None:
         self._held = HeldKeys()
         self.strays: dict[int, Receiver] = {}
-        """Their holders; not to be changed by others."""
+        """By group, the holder; not to be changed by others."""
 
     def __bool__(self) -> bool:
         return bool(self._held.holders)
@@ -90,16 +90,16 @@ class HeldGroups:
     def took(
         self, receiver: Receiver, positions: Sequence[Position], groups: Sequence[int]
     ) -> None:
-        """``positions``, which are of ``groups``, are in flight at ``receiver``."""
+        """Note that ``positions``, which are of ``groups``, are in flight at ``receiver``."""
         of_groups = [pair for pair in zip(positions, groups, strict=True) if pair[1]]
         self._held.took(receiver, [place for place, _ in of_groups], [g for _, g in of_groups])
 
     def left(self, positions: Iterable[Position]) -> dict[Position, int]:
-        """These, if they were in flight, are no more; the groups of those that had one."""
+        """Note that these are not in flight any more; return the groups of those that had one."""
         return self._held.left(positions)
 
     def ended(self, groups: Iterable[int]) -> list[int]:
-        """Those of ``groups`` that strayed and are in flight nowhere any more."""
+        """Forget the strays among ``groups`` that are in flight nowhere any more; return them."""
         holders, strays = self._held.holders, self.strays
         gone = [each for each in set(groups) if each in strays and each not in holders]
         for group in gone:
@@ -107,6 +107,6 @@ class HeldGroups:
         return gone
 
     def sort(self, owners: Mapping[int, Receiver | None]) -> None:
-        """Slots belong to others now: look who strays."""
+        """Find the strays anew: slots have other owners now."""
         held = self._held.holders.items()
         self.strays = {each: holder for each, holder in held if owners[slot_of(each)] is not holder}

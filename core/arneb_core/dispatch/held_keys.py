@@ -1,8 +1,7 @@
 """Held keys: which receiver has entries of a slot in flight.
 
-The rule: a slot has one holder at most, from the first entry of it that goes out to the last one
-that is answered. It costs two dictionary entries for each entry in flight, and no look at what
-is not.
+The rule: a slot has one holder at most, from its first entry that goes out to its last that is
+answered. It costs two dictionary entries for each entry in flight, and nothing for others.
 """
 
 from collections import Counter
@@ -25,17 +24,17 @@ class HeldKeys:
         return f"<HeldKeys {len(self._slots)} entries, {len(self.holders)} slots>"
 
     def took(self, receiver: Receiver, positions: Sequence[Position], slots: Sequence[int]) -> None:
-        """``positions``, whose slots are ``slots``, are in flight at ``receiver``."""
+        """Note that ``positions``, whose slots are ``slots``, are in flight at ``receiver``."""
         self._slots.update(zip(positions, slots, strict=True))
         self._counts.update(slots)
         self.holders.update(dict.fromkeys(slots, receiver))
 
     def count(self, slot: int) -> int:
-        """Entries of the slot that are in flight."""
+        """Return how many entries of the slot are in flight."""
         return self._counts[slot]
 
     def left(self, positions: Iterable[Position]) -> dict[Position, int]:
-        """These, if they were in flight, are no more; the slots of those that were."""
+        """Note that these are not in flight any more; return the slots of those that were."""
         slots, counts = self._slots, self._counts
         found: dict[Position, int] = {}
         for place in positions:

@@ -1,16 +1,16 @@
 """Key_Shared dispatch: every key at one receiver at a time, and in order.
 
 The rule: an entry goes to the owner of its slot, if no earlier entry of that slot waits and no
-other receiver holds the slot. Else it waits, and only what has its slot waits behind it: when a
-slot moves to another receiver it drains first, and a slow receiver holds up nobody else's keys.
-What belongs to a group in flight is the exception: it goes to the group's holder, whoever owns the
-slot meanwhile and whatever else of the slot waits, or else the slot could not drain. Such a group
-is a *stray*, and what waits of it stands in a line of its own.
+other receiver holds the slot. Else it waits, and only entries of its slot wait behind it: a slot
+that moves to another receiver drains first, and a slow receiver holds up nobody else's keys.
+Entries of a group in flight are the exception: they go to the group's holder, whoever owns the slot
+meanwhile and whatever else of the slot waits, or else the slot could not drain. Such a group is a
+*stray*, and its waiting entries stand in a line of their own.
 
 Sources: Pulsar ``PersistentStickyKeyDispatcherMultipleConsumers`` and ``DrainingHashesTracker``
 (PIP-379). A slot drains here as long as its holder is not its owner, whatever has happened in
-between. Pulsar knows no groups here: chunks wait behind those that they belong to, until a client
-gives these up.
+between. Pulsar knows no groups here: chunks wait behind the first chunks of their message, until
+the client gives these up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ class Decision:
 
 
 class Owners(dict[int, Receiver | None]):
-    """Whose each slot is, as the selector said since somebody came or left."""
+    """The owner of each slot, as the selector said since a receiver last came or left."""
 
     def __init__(self, selector: Selector) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Owners(dict[int, Receiver | None]):
 
 
 class KeySharedDispatcher:
-    """Decides by key who gets what."""
+    """Shares entries out by key."""
 
     def __init__(
         self, selector: Selector, *, in_order: bool = True, look_ahead: LookAhead = AS_PULSAR
@@ -64,14 +64,14 @@ class KeySharedDispatcher:
         self._held = HeldKeys()
         self._groups = HeldGroups()
         self._draining: dict[int, Receiver] = {}
-        """The slots whose holder is not their owner, with the holder."""
+        """The holder of each slot that its owner does not hold."""
         self._drained: dict[Receiver, int] = {}
-        """How many of these each holder has answered."""
+        """How many such slots have drained from each holder."""
         self._waiting = WaitingKeys()
         self._lately: dict[Position, int] = {}
-        """The slots of what has left since :meth:`wait_again`: some of it comes back."""
+        """The slots of entries that left since :meth:`wait_again`: some of them come back."""
         self._lately_of_groups: dict[Position, int] = {}
-        """The groups of what has left since then and had one."""
+        """The groups of those that had one."""
 
     def __repr__(self) -> str:
         return f"<KeySharedDispatcher {self._selector!r}, {self._held!r}, {self._waiting!r}>"
@@ -85,7 +85,7 @@ class KeySharedDispatcher:
         self._owners_changed()
 
     def remove(self, receiver: Receiver) -> None:
-        """Take ``receiver`` out, if it is there; it holds nothing any more."""
+        """Take ``receiver``, which holds nothing any more, out if it is there."""
         if receiver in self._receivers:
             self._receivers.remove(receiver)
             self._selector.remove(receiver)
@@ -94,21 +94,21 @@ class KeySharedDispatcher:
 
     @property
     def has_room(self) -> bool:
-        """Somebody could be given a message now."""
+        """Some receiver could be given a message now."""
         return any(receiver.room > 0 for receiver in self._receivers)
 
     @property
     def receivers(self) -> Iterable[Receiver]:
-        """Those who take part."""
+        """The receivers that take part."""
         return self._receivers
 
     @property
     def may_look_ahead(self) -> bool:
-        """Not too much waits yet."""
+        """Few enough entries wait."""
         return len(self._waiting) < self._look_ahead.most(len(self._receivers))
 
     def slots(self, hashes: Sequence[int]) -> list[int]:
-        """The slots of keys."""
+        """Return the slots of keys."""
         return self._selector.slots(hashes)
 
     # New entries
@@ -119,11 +119,11 @@ class KeySharedDispatcher:
         costs: Sequence[int] | None = None,
         groups: Sequence[int] | None = None,
     ) -> Decision:
-        """Share out a run of entries, told by their slots; counts what is given.
+        """Share out a run of entries, given by their slots, and count what is given.
 
         ``costs[i]`` is the number of messages in entry *i*; None means one each. ``groups[i]`` is
-        its group, 0 = none; None means none of any. Ends before the end of the run when nobody has
-        room any more.
+        its group, 0 = none; None means that no entry has one. Ends before the end of the run when
+        no receiver has room any more.
         """
         decision = Decision()
         rooms = {each: room for each in self._receivers if (room := each.room) > 0}
@@ -135,7 +135,7 @@ class KeySharedDispatcher:
             if not rooms or common_room <= 0:
                 break
             decision.looked_at = index + 1
-            # None of the reasons to wait ends inside a run, so nothing overtakes its like here.
+            # No reason to wait ends inside a run, so nothing overtakes an entry of its line here.
             if owner is None or owner not in rooms or line in waiting or line in draining:
                 decision.waiting.append(index)
                 continue
@@ -159,7 +159,7 @@ class KeySharedDispatcher:
         slots: Sequence[int],
         groups: Sequence[int] | None = None,
     ) -> None:
-        """``positions`` are in flight at ``receiver``."""
+        """Note that ``positions`` are in flight at ``receiver``."""
         assert not self.in_order or all(
             self._held.holders[slot] is receiver for slot in self._draining.keys() & slots
         ), "one receiver a key"
@@ -168,7 +168,7 @@ class KeySharedDispatcher:
             self._groups.took(receiver, positions, groups)
 
     def left(self, positions: Iterable[Position]) -> None:
-        """These are in flight nowhere any more, answered or given back."""
+        """Note that these are in flight nowhere any more, answered or given back."""
         found = self._held.left(positions)
         if not found:
             return
@@ -185,7 +185,7 @@ class KeySharedDispatcher:
                         self._let_on(slot)
 
     def _left_groups(self, positions: Iterable[Position]) -> None:
-        """What still waits of a group that is in flight no more has its old place in its slot."""
+        """Put entries that wait of groups no longer in flight back into their slots' lines."""
         found = self._groups.left(positions)
         self._lately_of_groups.update(found)
         for group in self._groups.ended(found.values()):
@@ -200,12 +200,12 @@ class KeySharedDispatcher:
         slots: Sequence[int],
         groups: Sequence[int] | None = None,
     ) -> None:
-        """These wait for their keys' turn."""
+        """Let these wait for their keys' turn."""
         for line in self._waiting.add(positions, self._lines(slots, groups), groups):
             self._let_on(line)
 
     def wait_again(self, ready: BitMap64) -> None:
-        """Of ``ready``, what was in flight a moment ago waits again."""
+        """Let those of ``ready`` that were in flight a moment ago wait again."""
         lately, self._lately = self._lately, {}
         of_groups, self._lately_of_groups = self._lately_of_groups, {}
         known = [place for place in lately if place in ready]
@@ -215,12 +215,11 @@ class KeySharedDispatcher:
 
     @property
     def waiting(self) -> WaitingKeys:
-        """What waits; not to be changed by others."""
+        """The waiting entries; not to be changed by others."""
         return self._waiting
 
     def next_due(self, receiver: Receiver) -> Position | None:
-        """The lowest waiting entry that ``receiver`` may be given now, save that it may have no
-        room."""
+        """Return the lowest waiting entry that ``receiver`` may be given now, if it has room."""
         waiting = self._waiting
         while (line := waiting.front(receiver)) is not None:
             if self._may_go(line):
@@ -229,7 +228,7 @@ class KeySharedDispatcher:
         return None
 
     def take_due(self, receiver: Receiver) -> tuple[Position, int]:
-        """The entry of :meth:`next_due` and its slot: it waits no more."""
+        """Take the entry of :meth:`next_due` out of its line; return it and its slot."""
         line = self._waiting.front(receiver)
         assert line is not None, "next_due() had something"
         place = self._waiting.take(line)
@@ -239,7 +238,7 @@ class KeySharedDispatcher:
 
     @property
     def due_receivers(self) -> list[Receiver]:
-        """Those that have room, and something waiting that they may be given now."""
+        """The receivers that have room, and a waiting entry that they may be given now."""
         return [
             each
             for each in self._receivers
@@ -247,7 +246,7 @@ class KeySharedDispatcher:
         ]
 
     def shares(self) -> dict[Receiver, KeyShare]:
-        """What each receiver has of the keys."""
+        """Return each receiver's share of the keys."""
         ranges: dict[Receiver, list[SlotRange]] = {each: [] for each in self._receivers}
         for first, last, receiver in self._selector.ranges():
             ranges[receiver].append((first, last))
@@ -270,7 +269,7 @@ class KeySharedDispatcher:
     # Inside
 
     def _lines(self, slots: Sequence[int], groups: Sequence[int] | None) -> Sequence[int]:
-        """In which line each entry stands: its slot's, or that of its group, if this is a stray."""
+        """Return the line of each entry: its slot's, or its group's if that is a stray."""
         strays = self._groups.strays
         if not strays or groups is None:
             return slots
@@ -283,7 +282,7 @@ class KeySharedDispatcher:
         return not self.in_order or line not in self._draining
 
     def _let_on(self, line: int) -> None:
-        """The line may have its turn, if its owner may have it."""
+        """Let the line have its turn at its owner, unless it drains."""
         owner = self._owner_of(line)
         if owner is not None and self._may_go(line):
             self._waiting.line_up(line, owner)

@@ -1,7 +1,7 @@
 """A receiver: how much one consumer may be given now.
 
-The rule: room is counted in messages, never in entries, and every message that is
-handed out is counted here before anybody else is asked.
+The rule: room is counted in messages, never in entries, and every message that is handed out is
+counted here before another receiver is asked.
 """
 
 from typing import Final
@@ -42,14 +42,14 @@ class Receiver:
         self.windows: tuple[Window, ...] = (*spec.windows, *unacked) if spec.acks else ()
         self.unacked = unacked
         self.gates: tuple[Window, ...] = () if spec.acks else spec.windows
-        """Nothing stays in flight here; but while others fill one of these, it waits like them."""
+        """Windows of a receiver without acknowledgements: it waits while others fill one."""
         self.line = Window() if spec.line is None else spec.line
-        """Receivers with the same one are given things in the order of the log."""
+        """Receivers with the same line get their entries in log order across all of them."""
         self.priority = spec.priority
         self.turn = max(1, spec.entries_per_turn_max)
         self.message_level = spec.message_level
         self.ranges = spec.sharing.ranges
-        """Of key hashes, if the subscription shares keys out by these."""
+        """Its ranges of key hashes, if the subscription shares keys out by ranges."""
         self.writable = True
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Receiver:
         return min(left, default=UNBOUNDED)
 
     def given(self, messages: int) -> None:
-        """``messages`` are on their way to it."""
+        """Count ``messages`` that are on their way to it."""
         if not self.unlimited:
             self.permits -= messages
         for window in self.windows:
@@ -85,7 +85,7 @@ class Receiver:
             each.counted()
 
     def freed(self, messages: int) -> None:
-        """``messages`` are no longer in flight here; permits do not come back by themselves."""
+        """Count ``messages`` as no longer in flight here; permits do not come back with them."""
         for window in self.windows:
             window.in_flight -= messages
         for each in self.unacked:

@@ -1,8 +1,8 @@
-"""A selector: which receiver a key belongs to, and what a key is to it.
+"""A selector: which receiver a key belongs to.
 
 The rule: keys are told apart by *slots*, of which there are :data:`SLOTS`, never by their bytes;
-and whose a slot is follows from who is there. A selector knows nothing of what is in flight.
-Source: Pulsar ``StickyKeyConsumerSelector``.
+the owner of a slot follows from the receivers present. A selector knows nothing of what is in
+flight. Source: Pulsar ``StickyKeyConsumerSelector``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from arneb_core.api.position import Position
 from arneb_core.dispatch.receiver import Receiver
 
 SLOTS: Final = 1 << 16
-"""The hash of a key is taken modulo this; slot 0 is no key's (Pulsar keeps it for "not set")."""
+"""Key hashes are taken modulo this; no key has slot 0 (Pulsar keeps it for "not set")."""
 
 KEY_HASH: Final = Struct(">I")
 
@@ -23,32 +23,32 @@ SPREAD: Final = 0x9E3779B1
 
 
 class Selector(Protocol):
-    """Decides whose a slot is."""
+    """Decides which receiver owns a slot."""
 
     def add(self, receiver: Receiver) -> None:
-        """``receiver`` came."""
+        """Let ``receiver`` have its slots."""
         ...
 
     def remove(self, receiver: Receiver) -> None:
-        """``receiver``, which is there, left."""
+        """Take the slots of ``receiver``, which is there, from it."""
         ...
 
     def select(self, slot: int) -> Receiver | None:
-        """Whose the slot is; None = nobody's."""
+        """Return the owner of the slot, None if it has none."""
         ...
 
     def slots(self, hashes: Sequence[int]) -> list[int]:
-        """The slots of keys with these hashes."""
+        """Return the slots of keys with these hashes."""
         ...
 
     def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
-        """Which slots are whose, in ascending order: first, last and who has them."""
+        """Return ranges of slots in ascending order: first slot, last slot and owner."""
         ...
 
 
 def key_hashes(positions: Sequence[Position], entries: Sequence[bytes]) -> list[int]:
-    """The hashes of the entries' keys. What has no key has no order to keep: it gets a hash of
-    its own, so that all receivers have their part of it."""
+    """Return the hashes of the entries' keys. An entry without a key has no order to keep: it gets
+    a hash of its own, so that such entries spread over all receivers."""
     unpack, offset = KEY_HASH.unpack_from, KEY_HASH_OFFSET
     hashes: list[int] = [unpack(entry, offset)[0] for entry in entries]
     if 0 in hashes:
@@ -58,10 +58,10 @@ def key_hashes(positions: Sequence[Position], entries: Sequence[bytes]) -> list[
 
 
 def hash_of_place(place: Position) -> int:
-    """What stands for the hash of a key that is not there."""
+    """Return what stands in for the key hash of an entry without a key."""
     return place * SPREAD & 0x7FFFFFFF
 
 
 def slots_of(hashes: Sequence[int]) -> list[int]:
-    """Slots from 1 on, as Pulsar makes them for ranges of hashes."""
+    """Return slots from 1 on, as Pulsar makes them for ranges of hashes."""
     return [value % SLOTS or 1 for value in hashes]

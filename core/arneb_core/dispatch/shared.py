@@ -1,10 +1,9 @@
 """Shared dispatch: round robin inside a priority level, higher levels first.
 
-The rule: a lower level gets an entry only when no receiver of a higher level has
-room; inside a level the turn passes on after ``turn`` entries. Exclusive
-subscriptions use the same decision with one receiver.
-Source: Pulsar ``AbstractDispatcherMultipleConsumers`` (priority levels),
-RabbitMQ consumer priorities (same order, sign reversed at the edge).
+The rule: a lower level gets an entry only when no receiver of a higher level has room; inside a
+level the turn passes on after ``turn`` entries. Exclusive subscriptions use this with one receiver.
+Source: Pulsar ``AbstractDispatcherMultipleConsumers`` (priority levels), RabbitMQ consumer
+priorities (same order, sign reversed at the edge).
 """
 
 from bisect import insort
@@ -18,8 +17,8 @@ Share = tuple[Receiver, int, int]
 
 
 class _Level:
-    """The receivers of one priority: those that take part in the round, who is next first, and
-    those that had no room when it was their turn."""
+    """The receivers of one priority: those in the round, the next one first, and those that had no
+    room at their turn."""
 
     __slots__ = ("full", "priority", "round")
 
@@ -29,7 +28,7 @@ class _Level:
         self.full: list[Receiver] = []
 
     def rejoin(self) -> None:
-        """A consumer that has room again is last in the round, as in RabbitMQ."""
+        """Put receivers that have room again last in the round, as in RabbitMQ."""
         free = [receiver for receiver in self.full if receiver.room > 0]
         if free:
             self.full = [receiver for receiver in self.full if receiver not in free]
@@ -63,7 +62,7 @@ class SharedDispatcher:
         level.round.append(receiver)
 
     def remove(self, receiver: Receiver) -> None:
-        """Take ``receiver`` out; whose turn it is does not change for the others."""
+        """Take ``receiver`` out; the others keep their order."""
         for level in self._levels:
             for part in (level.round, level.full):
                 if receiver in part:
@@ -72,7 +71,7 @@ class SharedDispatcher:
 
     @property
     def has_room(self) -> bool:
-        """Somebody could be given a message now."""
+        """Some receiver could be given a message now."""
         for level in self._levels:
             if level.full:
                 level.rejoin()
@@ -83,14 +82,14 @@ class SharedDispatcher:
 
     @property
     def receivers(self) -> Iterable[Receiver]:
-        """Those who take part."""
+        """The receivers that take part."""
         return (each for level in self._levels for each in (*level.round, *level.full))
 
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]:
-        """Share out a run of ``entries``, in order; counts what is given.
+        """Share out a run of ``entries``, in order, and count what is given.
 
-        ``costs[i]`` is the number of messages in entry *i*; None means one each. What no
-        receiver has room for is left out at the end of the run.
+        ``costs[i]`` is the number of messages in entry *i*; None means one each. Entries at the end
+        that no receiver has room for are left out.
         """
         shares: list[Share] = []
         start = 0
@@ -117,8 +116,8 @@ class SharedDispatcher:
 
 
 def fill(start: int, turn: int, room: int, costs: Sequence[int] | None) -> tuple[int, int]:
-    """Where a share that begins at ``start`` ends, and the messages in it. The last entry may
-    overdraw the room: entries are not divided here."""
+    """Return where a share that begins at ``start`` ends, and the messages in it. Its last entry
+    may overdraw the room: entries are not divided here."""
     if costs is None:
         taken = min(turn, room)
         return start + taken, taken

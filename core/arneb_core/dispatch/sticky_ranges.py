@@ -1,7 +1,7 @@
-"""Sticky ranges: every receiver says itself which slots it has.
+"""Sticky ranges: every receiver names its own slots.
 
-The rule: ranges do not overlap; a slot in none of them is nobody's, and its entries wait until
-somebody comes with a range that has it. Source: Pulsar
+The rule: ranges do not overlap; a slot in none of them has no owner, and its entries wait until a
+receiver comes with a range that has it. Source: Pulsar
 ``HashRangeExclusiveStickyKeyConsumerSelector``.
 """
 
@@ -16,7 +16,7 @@ from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS, slots_of
 
 Owned = tuple[int, int, Receiver]
-"""First and last slot, and whose they are."""
+"""First and last slot, and their owner."""
 
 FIRST = itemgetter(0)
 
@@ -32,16 +32,16 @@ class StickyRangesSelector:
         return f"<StickyRangesSelector {ranges}>"
 
     def add(self, receiver: Receiver) -> None:
-        """Take its ranges in; :func:`check_ranges` had nothing against them."""
+        """Add its ranges, which have passed :func:`check_ranges`."""
         for first, last in receiver.ranges:
             insort(self._owned, (first, last, receiver), key=FIRST)
 
     def remove(self, receiver: Receiver) -> None:
-        """Its slots are nobody's."""
+        """Remove its ranges: their slots have no owner."""
         self._owned = [each for each in self._owned if each[2] is not receiver]
 
     def select(self, slot: int) -> Receiver | None:
-        """Whose range has the slot."""
+        """Return the receiver whose range has the slot."""
         index = bisect_right(self._owned, slot, key=FIRST) - 1
         if index < 0:
             return None
@@ -53,12 +53,12 @@ class StickyRangesSelector:
         return slots_of(hashes)
 
     def ranges(self) -> Iterable[Owned]:
-        """As they were asked for."""
+        """The ranges as they were asked for."""
         return self._owned
 
 
 def check_ranges(wanted: Sequence[SlotRange], taken: Iterable[SlotRange]) -> None:
-    """Raise :class:`KeyRangesRefused` unless ``wanted`` are ranges, and nobody's yet."""
+    """Raise :class:`KeyRangesRefused` unless ``wanted`` are valid ranges that overlap none."""
     if not wanted:
         raise KeyRangesRefused("expected ranges of key hashes, got none")
     for first, last in wanted:

@@ -1,10 +1,10 @@
-"""Waiting keys: the entries of slots that cannot go on now, and which of them may next.
+"""Waiting keys: the entries of slots that cannot go on now, and which of them may go next.
 
-The rule: inside a slot entries go in log order; among the slots of a receiver that may go on,
-the one with the lowest entry is first. Nothing here looks at all that waits: a slot is looked at
-when something of it changes, and a queue is a heap. What waits of a group may part from its slot:
-it stands in a line of its own then, under the group's number, which is no slot's, and in all else
-that is one slot more.
+The rule: inside a slot entries go in log order; among a receiver's slots that may go on, the one
+with the lowest entry is first. Nothing here looks at all waiting entries: a slot is looked at when
+something of it changes, and a queue is a heap. The waiting entries of a group may part from their
+slot; they then stand in a line of their own, under the group's number, which is no slot's, and that
+line is treated like one more slot.
 """
 
 from collections import deque
@@ -18,20 +18,20 @@ from arneb_core.dispatch.receiver import Receiver
 
 
 class WaitingKeys:
-    """What waits, by slot, and the queues of slots in front of receivers.
+    """The waiting entries by slot, and the queues of slots in front of receivers.
 
-    Invariant: ``_turn`` has a slot if and only if it stands in a queue, at that entry. Queues may
-    hold more, of turns that are over.
+    Invariant: ``_turn`` has a slot if and only if it stands in a queue, with that entry. Queues may
+    also hold outdated turns.
     """
 
     def __init__(self) -> None:
         self._by_slot: dict[int, deque[Position]] = {}
         self.places = BitMap64()
-        """All that waits. What is not in here any more was answered, and is skipped."""
+        """All that waits. Entries of a line that are not in here were answered, and are skipped."""
         self._queues: dict[Receiver, list[tuple[Position, int]]] = {}
         self._turn: dict[int, Position] = {}
         self._groups: dict[Position, int] = {}
-        """Of what waits and has one."""
+        """The groups of waiting entries that have one."""
 
     def __repr__(self) -> str:
         return f"<WaitingKeys {len(self.places)} of {len(self._by_slot)} slots>"
@@ -41,7 +41,7 @@ class WaitingKeys:
 
     @property
     def slots(self) -> Mapping[int, object]:
-        """The slots of which something waits, or waited a moment ago."""
+        """The slots with entries that wait, or waited a moment ago."""
         return self._by_slot
 
     def add(
@@ -50,7 +50,7 @@ class WaitingKeys:
         slots: Sequence[int],
         groups: Sequence[int] | None = None,
     ) -> set[int]:
-        """These wait too; the slots whose first entry is another now."""
+        """Let these wait too; return the slots whose first entry may have changed."""
         self.places.update(positions)
         if groups is not None:
             pairs = zip(positions, groups, strict=True)
@@ -71,11 +71,11 @@ class WaitingKeys:
         return changed | unsorted
 
     def count(self, slot: int) -> int:
-        """Entries of the slot that wait."""
+        """Return how many entries of the slot wait."""
         return sum(place in self.places for place in self._by_slot.get(slot, ()))
 
     def keep_only(self, places: BitMap64) -> None:
-        """What is not in ``places`` was answered by somebody who did not have it."""
+        """Forget entries not in ``places``, which were answered by a consumer without them."""
         if self._groups:
             for number in self.places - places:
                 self._groups.pop(Position(number), None)
@@ -84,7 +84,7 @@ class WaitingKeys:
             self.clear()
 
     def first(self, slot: int) -> Position | None:
-        """The lowest entry of the slot that waits."""
+        """Return the lowest waiting entry of the slot."""
         line = self._by_slot.get(slot)
         while line:
             if line[0] in self.places:
@@ -103,14 +103,14 @@ class WaitingKeys:
         return place
 
     def line_up(self, slot: int, receiver: Receiver) -> None:
-        """The slot may go on, at ``receiver``."""
+        """Put the slot, which may go on, into the queue of ``receiver``."""
         place = self.first(slot)
         if place is not None and not self._turn.get(slot, place + 1) <= place:
             self._turn[slot] = place
             heappush(self._queues.setdefault(receiver, []), (place, slot))
 
     def front(self, receiver: Receiver) -> int | None:
-        """The slot at the front of the receiver's queue."""
+        """Return the slot at the front of the receiver's queue."""
         queue = self._queues.get(receiver)
         while queue:
             place, slot = queue[0]
@@ -123,12 +123,11 @@ class WaitingKeys:
         return None
 
     def hold_up(self, slot: int) -> None:
-        """The slot may not go on after all, until it lines up again."""
+        """End the slot's turn, until it lines up again."""
         self._turn.pop(slot, None)
 
     def part(self, slot: int, group: int) -> None:
-        """What waits of the group stands in a line of its own from now on. No slot stands in any
-        queue."""
+        """Give the group's waiting entries a line of their own. No slot may be in a queue."""
         line, groups = self._by_slot.get(slot, ()), self._groups
         own = deque(place for place in line if groups.get(place) == group)
         if own:
@@ -137,7 +136,7 @@ class WaitingKeys:
             self.first(slot)
 
     def rejoin(self, slot: int, group: int) -> None:
-        """What waits of the group has its places in the slot's line again."""
+        """Put the group's waiting entries back into the slot's line, in their places."""
         own = self._by_slot.pop(group, None)
         self._turn.pop(group, None)
         if own:
@@ -145,14 +144,14 @@ class WaitingKeys:
             self.first(slot)
 
     def disperse(self) -> None:
-        """No slot stands in any queue: they belong to others now."""
+        """Take all slots out of the queues: they have other owners now."""
         self._queues.clear()
         self._turn.clear()
         for slot in list(self._by_slot):
             self.first(slot)
 
     def clear(self) -> None:
-        """Nothing waits."""
+        """Forget everything."""
         self._by_slot.clear()
         self.places.clear()
         self._queues.clear()
