@@ -1,7 +1,7 @@
 """What one subscription has acknowledged: mark-delete, the holes beyond it, half-acked batches.
 
 The rule: pure state with no I/O and no clock, and no Python code that runs once per entry of
-a run. This is the hot path of every ack, so some of it is longer than it would have to be.
+a run. This is the hot path of every ack, so some of it is longer than it need be.
 
 No number of holes is ever dropped. What changed is written to the store chunk by chunk; see
 ``docs/internals/cursor.md``.
@@ -23,7 +23,7 @@ KIND_MASK: Final = b"\x02"
 """Then the position as u64, value = little-endian mask of the messages still unacked."""
 
 FEW: Final = 5
-"""Up to so many positions are faster one by one than by bitmaps (measured)."""
+"""Positions up to which one by one is faster than by bitmaps (measured)."""
 
 Changes = list[tuple[bytes, bytes | None]]
 """Key suffixes (after the cursor's prefix) and their new values; None deletes the key."""
@@ -37,8 +37,8 @@ class AckState:
     an existing entry that is not acknowledged, and its mask is not 0. ``mark_delete`` may be
     a bound that is no entry (:func:`arneb_core.api.position.before`).
 
-    Positions that the log does not have are ignored, so a peer can acknowledge neither what
-    was never there nor what will be appended later.
+    Positions that the log does not have are ignored, so a client can acknowledge neither entries
+    that were never there nor those appended later.
     """
 
     __slots__ = (
@@ -60,11 +60,11 @@ class AckState:
     def load(
         cls, ledgers: LedgerIndex, mark_delete: Position, pairs: Iterable[tuple[bytes, bytes]]
     ) -> "AckState":
-        """The state that :meth:`take_changes` described, from its stored pairs.
+        """Restore the state that :meth:`take_changes` described from its stored pairs.
 
-        Keys of other kinds are skipped. What says nothing (acknowledged already, or not in
-        the log) is left out and deleted by the next commit. Raises :class:`ValueError` on
-        bytes that this class never wrote.
+        Keys of other kinds are skipped. Pairs without effect (acknowledged already, or not in the
+        log) are left out and deleted by the next commit. Raises :class:`ValueError` on bytes that
+        this class never wrote.
         """
         state = cls(ledgers, mark_delete)
         masks: dict[Position, int] = {}
@@ -83,7 +83,7 @@ class AckState:
     # Acknowledging
 
     def acknowledge(self, positions: Sequence[Position]) -> int:
-        """Acknowledge whole entries, in any order; how many of them became acknowledged.
+        """Acknowledge whole entries, in any order; return how many became acknowledged.
 
         Cheapest is a contiguous run right behind mark-delete, above all as a ``range``.
         """
@@ -109,9 +109,9 @@ class AckState:
         return newly
 
     def acknowledge_until(self, place: Position, mask: int | None = None, messages: int = 0) -> int:
-        """Acknowledge every entry up to ``place``; how many became acknowledged.
+        """Acknowledge every entry up to ``place``; return how many became acknowledged.
 
-        With ``mask``, of the entry at ``place`` itself only those messages of its
+        With ``mask``, only those messages of the entry at ``place`` itself, which holds
         ``messages``, as :meth:`acknowledge_messages` does.
         """
         if mask is not None:
@@ -125,8 +125,8 @@ class AckState:
     def acknowledge_messages(self, place: Position, mask: int, messages: int) -> bool:
         """Acknowledge single messages of the batch at ``place``: bit *i* = message *i* is done.
 
-        ``messages`` is how many the batch holds; bits beyond it mean nothing. True when the
-        entry became whole, that is: acknowledged by this call.
+        ``messages`` is how many the batch holds; bits beyond it mean nothing. Return True when this
+        call acknowledged the last of them, and so the entry.
         """
         if messages < 1:
             raise ValueError(f"expected at least one message at {render(place)}, got {messages}")
@@ -161,7 +161,7 @@ class AckState:
     def restore(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
     ) -> int:
-        """Undo :meth:`acknowledge` of a unit that failed; how many entries are unacked again.
+        """Undo :meth:`acknowledge` of a unit that failed; return how many are unacked again.
 
         ``positions`` must be what the unit itself acknowledged (see :meth:`only_unacked`),
         ``masks`` what :meth:`masks_of` gave for them before.
@@ -178,7 +178,7 @@ class AckState:
         return restored
 
     def log_trimmed(self) -> None:
-        """Follow the log after ledgers were dropped: what they held counts as acknowledged."""
+        """Follow the log after ledgers were dropped: their entries count as acknowledged."""
         if (floor := self._ledgers.floor) > self._mark_delete:
             self._move(floor, 0)
 
@@ -196,7 +196,7 @@ class AckState:
 
     @property
     def individual(self) -> Holes:
-        """Those entries. Live; not to be changed."""
+        """The entries acknowledged beyond mark-delete. Live; not to be changed."""
         return self._holes
 
     @property
@@ -214,30 +214,30 @@ class AckState:
         return place <= self._mark_delete or place in self._holes
 
     def unacked_mask(self, place: Position) -> int | None:
-        """The messages still unacked of a half-acked batch; None if it is not half-acked."""
+        """Return the messages still unacked of a half-acked batch; None if it is not half-acked."""
         return self._masks.get(place)
 
     def masks_of(self, positions: Iterable[Position]) -> dict[Position, int]:
-        """The masks of the half-acked batches among ``positions``."""
+        """Return the masks of the half-acked batches among ``positions``."""
         masks = self._masks
         return {place: masks[place] for place in masks.keys() & set(positions)} if masks else {}
 
     def only_unacked(self, positions: Sequence[Position]) -> list[Position]:
-        """Those of ``positions`` that are entries and not acknowledged, in the same order."""
+        """Return those of ``positions`` that are unacknowledged entries, in the same order."""
         if len(positions) > FEW and self._ledgers.has_all(ordered := sorted(positions)):
             return self._holes.unsettled(positions, ordered, self._mark_delete)
         return [place for place in positions if self._is_unacked(place)]
 
     def unacked_of(self, entries: Sequence[int]) -> list[Position]:
-        """As :meth:`only_unacked` for many that ascend and are known to be entries."""
+        """As :meth:`only_unacked`, for many positions that ascend and are known to be entries."""
         return self._holes.absent(entries, self._mark_delete)
 
     def acknowledged_in(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
-        """The holes among ``chunks``, as :func:`.chunks_of` makes them."""
+        """Return the holes among ``chunks``, as :func:`.chunks_of` makes them."""
         return self._holes.present(chunks) if self._holes.count else []
 
     def acknowledged_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
-        """How many entries in (low, high] are acknowledged and still in the log."""
+        """Count the entries in (low, high] that are acknowledged and still in the log."""
         settled = self._ledgers.count_between(low_exclusive, min(high_inclusive, self._mark_delete))
         first = Position(max(low_exclusive, self._mark_delete) + 1)
         if first > high_inclusive:
@@ -247,7 +247,7 @@ class AckState:
     def unacknowledged(
         self, low_exclusive: Position, high_inclusive: Position, limit: int
     ) -> list[Position]:
-        """The first ``limit`` entries in (low, high] that are not acknowledged, in order."""
+        """Return the first ``limit`` unacknowledged entries in (low, high], in order."""
         found: list[int] = []
         low = max(low_exclusive, self._mark_delete)
         for first, last in self._ledgers.runs(low, high_inclusive):
@@ -264,14 +264,13 @@ class AckState:
 
     @property
     def has_changes(self) -> bool:
-        """Holes or masks were not taken yet as they are."""
+        """Holes or masks have changed since they were last taken."""
         return self._holes.has_changes or bool(self._unsaved_masks.dirty)
 
     def take_changes(self) -> Changes:
-        """What must be stored for :meth:`load` to give this state, since the last call.
+        """Return what changed since the last call and must be stored for :meth:`load`.
 
-        Only the holes and the masks; the record of mark-delete is the engine's, which writes it
-        in the same commit.
+        Only holes and masks; the caller writes the record of mark-delete, in the same commit.
         """
         changes: Changes = [
             (KIND_CHUNK + key.to_bytes(6, "big"), value)
@@ -284,7 +283,7 @@ class AckState:
         return changes
 
     def mark_dirty_again(self, changes: Changes) -> None:
-        """The commit of ``changes`` failed: take them again, as they are by then."""
+        """Have ``changes``, whose commit failed, taken again, as they are by then."""
         chunks = [suffix for suffix, _ in changes if suffix[:1] == KIND_CHUNK]
         masks = [suffix for suffix, _ in changes if suffix[:1] == KIND_MASK]
         self._holes.mark_dirty_again(number_in(suffix, 6) for suffix in chunks)
@@ -305,7 +304,8 @@ class AckState:
         return not place & ENTRY_MASK and place == self._ledgers.after(mark_delete)
 
     def _is_run(self, positions: Sequence[Position]) -> bool:
-        """Whether positions that span as many places as they are exist and leave none out."""
+        """Whether positions that span just as many places as there are of them are a run of
+        existing entries."""
         first, last = positions[0], positions[-1]
         if first ^ last > ENTRY_MASK or not self._ledgers.contains(last):
             return False
@@ -336,7 +336,7 @@ class AckState:
         return self._holes.add_lows(key, lows)
 
     def _move(self, target: Position, entries: int) -> int:
-        """Move mark-delete up over ``entries`` entries; how many of them were not acknowledged."""
+        """Move mark-delete up over ``entries`` entries; return how many were unacknowledged."""
         held = 0
         if self._masks:
             for place in self._masks_between(self._mark_delete, target):
@@ -356,7 +356,7 @@ class AckState:
             self._mark_delete = end
 
     def _move_back(self, target: Position) -> None:
-        """Move mark-delete down; what it leaves behind is kept as holes."""
+        """Move mark-delete down; the entries that it goes back over become holes."""
         for key, lows in self._parts(target, self._mark_delete):
             self._holes.add_lows(key, lows)
         self._mark_delete = target
@@ -364,7 +364,7 @@ class AckState:
     def _parts(
         self, low_exclusive: Position, high_inclusive: Position
     ) -> Iterable[tuple[int, BitMap]]:
-        """The entries in (low, high] as fresh bitmaps by chunk."""
+        """Yield the entries in (low, high] as fresh bitmaps by chunk."""
         for first, last in self._ledgers.runs(low_exclusive, high_inclusive):
             yield from of_run(first, last)
 

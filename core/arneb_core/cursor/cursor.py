@@ -1,8 +1,7 @@
 """A cursor: what one subscription has acknowledged, and how that gets to disk.
 
-The rule: memory may run ahead of the disk by a tenth of a second and never the other
-way; a commit rewrites only what changed; and should it fail, the same changes are taken
-again, as they are by then.
+The rule: memory may run ahead of the disk by a tenth of a second, and never the other way; a commit
+rewrites only what changed; if it fails, the same changes are taken again, as they are by then.
 """
 
 import logging
@@ -27,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CursorChanges:
-    """What of one cursor a commit writes, and what to take again should it fail."""
+    """What a commit writes of one cursor, and what to take again if it fails."""
 
     acks: Changes
     puts: list[tuple[Table, bytes, bytes]] = field(default_factory=list)
@@ -46,13 +45,13 @@ class Cursor:
         label: str = "",
         is_stored: bool = False,
     ) -> None:
-        """``label``: whose it is, for people. ``is_stored``: the disk has it as it is here."""
+        """``label`` names it in logs. ``is_stored``: the disk has it as it is here."""
         self._log = log
         self._label = label
         self.acks = acks
         self._furthest = acks.mark_delete if furthest is None else furthest
         self._stored_mark = acks.mark_delete if is_stored else None
-        """Where mark-delete was when this was last written; None if the disk has it otherwise."""
+        """Mark-delete as last written; None if the disk has another, or none."""
         self.acknowledged_total = 0
         self.lost_total = 0
         """Entries passed over because they are lost."""
@@ -65,7 +64,7 @@ class Cursor:
         self.acknowledged_total += self.acks.acknowledge(positions)
 
     def settle_messages(self, place: Position, mask: int, size: int) -> bool:
-        """Acknowledge messages of a batch of ``size``; True when that was the rest of it."""
+        """Acknowledge messages of a batch of ``size``; return True when those were the rest."""
         is_whole = self.acks.acknowledge_messages(place, mask, size)
         self.acknowledged_total += is_whole
         return is_whole
@@ -80,8 +79,8 @@ class Cursor:
         masks: Mapping[Position, int],
         sizes: Mapping[Position, int],
     ) -> None:
-        """Acknowledge the whole log, save ``positions``; ``masks``: of those, only these
-        messages (and what was half-acknowledged stays so). ``sizes``: of those with a mask."""
+        """Acknowledge the whole log but ``positions``; of those in ``masks``, whose ``sizes`` are
+        given, leave only these messages. Partly acknowledged batches stay so."""
         last = self._log.ledgers.last
         if last is None or last <= self.acks.mark_delete:
             return
@@ -92,21 +91,20 @@ class Cursor:
         self.acks.restore(left, {**held, **masks})
 
     def restore(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
-        """Undo the acknowledgement of ``positions``, and make ``masks`` what of these is
-        unacknowledged."""
+        """Undo the acknowledgement of ``positions``; of those in ``masks``, only these messages
+        become unacknowledged."""
         self.acknowledged_total -= self.acks.restore(positions, masks)
 
     def reset(self, place: Position, mask: int | None) -> None:
-        """Make ``place`` the next entry, and forget what lies beyond. ``mask``: the messages
-        of it still unacknowledged."""
+        """Make ``place`` the next entry, and forget acknowledgements beyond it. ``mask``: its
+        messages still unacknowledged."""
         self.acks.reset(place, mask)
         self.skip_missing()
         self._furthest = self.acks.mark_delete
 
     def skip_missing(self) -> None:
-        """Call acknowledged what cannot be read any more: of a memory log, when a cursor begins
-        or goes back to where others have been done with the entries; of a durable one, what is
-        lost."""
+        """Acknowledge entries that cannot be read any more: in a memory log, those already dropped
+        where a cursor begins or goes back to; in a durable one, lost entries."""
         for gap in self._log.missing(self.acks.mark_delete):
             count = self.acks.acknowledge(cast(Sequence[Position], gap))
             if count and self._log.durable:
@@ -117,7 +115,7 @@ class Cursor:
     def take_changes(
         self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position
     ) -> CursorChanges:
-        """What has to be written now. ``read_after``: nothing behind it was handed out."""
+        """Return what has to be written now. ``read_after``: nothing beyond it was handed out."""
         prefix = cursor_prefix(topic_id, subscription_id)
         changes = CursorChanges(self.acks.take_changes())
         self._furthest = max(self._furthest, read_after, self.acks.mark_delete)
@@ -132,22 +130,22 @@ class Cursor:
         return changes
 
     def changes_failed(self, changes: CursorChanges) -> None:
-        """Those changes are not on disk after all."""
+        """Have ``changes``, which did not reach the disk, written again."""
         self._stored_mark = None
         self.acks.mark_dirty_again(changes.acks)
 
     def is_stored(self, read_after: Position) -> bool:
-        """:meth:`take_changes` would say what was written before. Those of idle queues, of which
-        there may be very many, are not written once more when the broker stops."""
+        """Whether :meth:`take_changes` would only repeat what was written. So the cursors of idle
+        queues, of which there may be very many, are not written again when the broker stops."""
         mark = self.acks.mark_delete
         is_same = mark == self._stored_mark and max(mark, read_after) <= self._furthest
         return is_same and not self.acks.has_changes
 
     @property
     def backlog_messages(self) -> int:
-        """Messages not acknowledged. With batches, the entries of a ledger that is
-        acknowledged in part count with that ledger's average, save half-acknowledged ones:
-        exact numbers would need the size of every entry ever written, in memory."""
+        """Messages not acknowledged. With batches, the entries left of a partly acknowledged ledger
+        count with that ledger's average, except for half-acknowledged ones: an exact number would
+        need the size of every entry ever written, in memory."""
         if not self._log.has_batches:
             return self.acks.backlog
         ledgers = self._log.ledgers

@@ -1,8 +1,8 @@
 """Holes: the entries that are acknowledged one by one beyond the mark-delete position.
 
-The rule: this module knows bitmaps, not the log and not mark-delete. A set of positions is
-kept in chunks of 65,536 (``position >> 16``), one roaring bitmap of the low 16 bits a chunk,
-so that a change rewrites one chunk on disk and every operation on a run is C code.
+The rule: this module knows bitmaps, not the log and not mark-delete. A set of positions is kept in
+chunks of 65,536 (``position >> 16``), each a roaring bitmap of the low 16 bits, so that a change
+rewrites one chunk on disk and every operation on a run is C code.
 """
 
 from array import array
@@ -21,7 +21,7 @@ CHUNK_SIZE: Final = 1 << CHUNK_BITS
 CHUNK_MASK: Final = CHUNK_SIZE - 1
 
 LEDGER_MASK: Final = ENTRY_MASK & ~CHUNK_MASK
-"""What of an entry id says which of its ledger's chunks it is in."""
+"""The bits of an entry id that say in which of its ledger's chunks it is."""
 
 # Where the halves of a native u64 lie when it is read as two u32.
 _LOW, _HIGH = (0, 1) if byteorder == "little" else (1, 0)
@@ -41,7 +41,7 @@ class Holes:
         return f"<Holes {self.count} in {len(self._chunks)} chunks, {self._unsaved!r}>"
 
     def add(self, place: Position) -> bool:
-        """Put one position in; False when it was there."""
+        """Add one position; return False when it was there."""
         key, low = place >> CHUNK_BITS, place & CHUNK_MASK
         chunk = self._chunks.get(key)
         if chunk is None:
@@ -55,7 +55,7 @@ class Holes:
         return True
 
     def add_lows(self, key: int, lows: BitMap) -> int:
-        """Put positions of one chunk in; how many were not there. Takes ``lows`` over."""
+        """Add positions of one chunk; return how many were not there. Takes ``lows`` over."""
         chunk = self._chunks.get(key)
         if chunk is None:
             newly = len(lows)
@@ -71,12 +71,12 @@ class Holes:
         return newly
 
     def discard_lows(self, key: int, lows: BitMap) -> int:
-        """Take positions of one chunk out; how many were there."""
+        """Remove positions of one chunk; return how many were there."""
         chunk = self._chunks.get(key)
         return 0 if chunk is None else self._replace(key, chunk, chunk - lows)
 
     def discard_range(self, first: Position, last: Position) -> int:
-        """Take out everything in [first, last]; how many that were."""
+        """Remove everything in [first, last]; return how many those were."""
         gone = 0
         for key in self._keys_between(first, last):
             left = self._chunks[key].copy()
@@ -85,9 +85,9 @@ class Holes:
         return gone
 
     def pop_run(self, first: Position) -> Position | None:
-        """Take out the unbroken run that begins at ``first``, up to its chunk's end at most.
+        """Remove the unbroken run that begins at ``first``, up to its chunk's end at most.
 
-        Its last position; None when ``first`` is not in. Its chunk must have nothing below
+        Return its last position, None when ``first`` is not in. The chunk must have nothing below
         ``first``.
         """
         key, low = first >> CHUNK_BITS, first & CHUNK_MASK
@@ -105,7 +105,7 @@ class Holes:
         return Position(key << CHUNK_BITS | end)
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
         for key in self._chunks:
             self._unsaved.dropped(key)
         self._chunks.clear()
@@ -116,7 +116,7 @@ class Holes:
         return chunk is not None and (place & CHUNK_MASK) in chunk
 
     def count_between(self, first: Position, last: Position) -> int:
-        """How many lie in [first, last]."""
+        """Count those in [first, last]."""
         found = 0
         for key in self._keys_between(first, last):
             start, stop = _part(key, first, last)
@@ -126,7 +126,7 @@ class Holes:
         return found
 
     def absent(self, places: Sequence[int], after: Position) -> list[Position]:
-        """Those of ``places``, which ascend, that lie behind ``after`` and are not in."""
+        """Return those of ``places``, which ascend, that lie behind ``after`` and are not in."""
         found: list[int] = []
         start = bisect_right(places, after)
         while start < len(places):
@@ -143,15 +143,15 @@ class Holes:
     def unsettled(
         self, places: Sequence[Position], ordered: Sequence[Position], after: Position
     ) -> list[Position]:
-        """Those of ``places``, which are ``ordered`` too, that lie behind ``after`` and are not in:
-        mostly all, and then no Python code runs once for each."""
+        """Return those of ``places`` that lie behind ``after`` and are not in; ``ordered`` has the
+        same places. Mostly it is all of them, and then no Python code runs once for each."""
         settled: set[int] = set(ordered[: bisect_right(ordered, after)])
         if self.count:
             settled.update(self.present(chunks_of(ordered)))
         return [each for each in places if each not in settled] if settled else [*places]
 
     def present(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
-        """Those of ``chunks`` that are in."""
+        """Return those of ``chunks`` that are in."""
         found: list[int] = []
         for key, lows in chunks:
             chunk = self._chunks.get(key)
@@ -171,7 +171,7 @@ class Holes:
         return found
 
     def first_runs(self, limit: int) -> list[tuple[Position, Position]]:
-        """The first and last positions of the first ``limit`` runs."""
+        """Return the first and last positions of the first ``limit`` runs."""
         found: list[tuple[Position, Position]] = []
         for key in sorted(self._chunks):
             base, chunk = key << CHUNK_BITS, self._chunks[key]
@@ -197,7 +197,7 @@ class Holes:
         return found
 
     def missing(self, first: Position, last: Position, limit: int) -> list[int]:
-        """The first ``limit`` places in [first, last] that are not in, in order."""
+        """Return the first ``limit`` places in [first, last] that are not in, in order."""
         found: list[int] = []
         for key in range(first >> CHUNK_BITS, (last >> CHUNK_BITS) + 1):
             if (room := limit - len(found)) <= 0:
@@ -220,15 +220,16 @@ class Holes:
         return bool(self._unsaved.dirty)
 
     def take_changes(self) -> list[tuple[int, bytes | None]]:
-        """Chunks changed since the last call: serialised, or None for one that is no more."""
+        """Return the chunks changed since the last call: serialised, or None for a removed one."""
         return [(key, self._pack(key)) for key in self._unsaved.take(self._chunks)]
 
     def mark_dirty_again(self, keys: Iterable[int]) -> None:
-        """The commit of taken chunks failed: take them again, as they are by then."""
+        """Have taken chunks, whose commit failed, taken again, as they are by then."""
         self._unsaved.failed(keys)
 
     def mark_loaded(self, key: int, *, altered: bool) -> None:
-        """What was just added to ``key`` came from the disk; ``altered``: not all of it."""
+        """Note that what was just added to ``key`` came from the disk; ``altered``: only part of
+        it was added."""
         self._unsaved.loaded(key)
         if altered:
             self._unsaved.dirty[key] = None
@@ -239,13 +240,13 @@ class Holes:
         chunk = self._chunks.get(key)
         if chunk is None:
             return None
-        # One stuck entry under a long acknowledged run is the common case: as runs that
-        # takes some twenty bytes, and 8 KiB otherwise.
+        # One stuck entry under a long acknowledged run is the common case: stored as runs it takes
+        # some twenty bytes, and 8 KiB otherwise.
         chunk.run_optimize()
         return bytes(chunk.serialize())
 
     def _replace(self, key: int, old: BitMap, new: BitMap) -> int:
-        """Put ``new``, a part of the chunk ``old``, in its place; by how much it is smaller."""
+        """Replace the chunk ``old`` by ``new``, a part of it; return by how much it shrank."""
         gone = len(old) - len(new)
         self.count -= gone
         if not new:
@@ -257,7 +258,7 @@ class Holes:
         return gone
 
     def _keys_between(self, first: Position, last: Position) -> list[int]:
-        """The chunks that have places in [first, last], in any order."""
+        """Return the chunks that have places in [first, last], in any order."""
         low, high = first >> CHUNK_BITS, last >> CHUNK_BITS
         chunks = self._chunks
         if high - low < len(chunks):
@@ -266,7 +267,7 @@ class Holes:
 
 
 def by_chunk(positions: Sequence[Position]) -> Sequence[tuple[int, BitMap]]:
-    """``positions`` as fresh bitmaps by chunk, without those that cannot be positions."""
+    """Return ``positions`` as fresh bitmaps by chunk, without numbers that are no positions."""
     try:
         halves = memoryview(array("Q", positions)).cast("B").cast("I")
     except OverflowError:
@@ -282,7 +283,7 @@ def by_chunk(positions: Sequence[Position]) -> Sequence[tuple[int, BitMap]]:
 
 
 def chunks_of(places: Sequence[int]) -> list[tuple[int, BitMap]]:
-    """``places``, which ascend, as fresh bitmaps by chunk."""
+    """Return ``places``, which ascend, as fresh bitmaps by chunk."""
     low_halves = memoryview(array("Q", places)).cast("B").cast("I")[_LOW::2].tobytes()
     found: list[tuple[int, BitMap]] = []
     start = 0
@@ -297,19 +298,19 @@ def chunks_of(places: Sequence[int]) -> list[tuple[int, BitMap]]:
 
 
 def of_run(first: Position, last: Position) -> Iterable[tuple[int, BitMap]]:
-    """All positions in [first, last] as fresh bitmaps by chunk."""
+    """Yield all positions in [first, last] as fresh bitmaps by chunk."""
     for key in range(first >> CHUNK_BITS, (last >> CHUNK_BITS) + 1):
         yield key, BitMap(range(*_part(key, first, last)))
 
 
 def _part(key: int, first: Position, last: Position) -> tuple[int, int]:
-    """The low bits (start, stop) of the part of [first, last] that lies in a chunk."""
+    """Return the low bits (start, stop) of the part of [first, last] that lies in a chunk."""
     base = key << CHUNK_BITS
     return max(first - base, 0), min(last + 1 - base, CHUNK_SIZE)
 
 
 def _run_end(chunk: BitMap, low: int) -> int:
-    """The last value of the run that begins at ``low``, the chunk's least value."""
+    """Return the last value of the run that begins at ``low``, the chunk's least value."""
     top: int = chunk.max()
     if len(chunk) == top - low + 1:
         return top

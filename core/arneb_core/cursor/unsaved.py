@@ -1,6 +1,6 @@
 """Which keys of a stored mapping must be written or deleted by the next commit.
 
-The rule: a key that is neither in memory nor on disk is not remembered, so what comes and
+The rule: a key that is neither in memory nor on disk is not remembered, so a key that comes and
 goes between two commits costs nothing, and a mapping that is never stored grows no list.
 """
 
@@ -16,27 +16,27 @@ class Unsaved:
     __slots__ = ("_stored", "dirty")
 
     def __init__(self) -> None:
-        # Dictionaries without values, for an empty set takes three times as much: there are many.
+        # Dictionaries without values: an empty set takes three times as much, and there are many.
         self.dirty: dict[int, None] = {}
-        """Keys changed since :meth:`take`. Whoever puts a value adds its key here."""
+        """Keys changed since :meth:`take`. Code that puts a value adds its key here."""
         self._stored: dict[int, None] = {}
 
     def __repr__(self) -> str:
         return f"<Unsaved {len(self.dirty)} keys, {len(self._stored)} stored>"
 
     def dropped(self, key: int) -> None:
-        """The mapping has no such key any more."""
+        """Note that the mapping no longer has ``key``."""
         if key in self._stored:
             self.dirty[key] = None
         else:
             self.dirty.pop(key, None)
 
     def loaded(self, key: int) -> None:
-        """The disk holds ``key``."""
+        """Note that the disk holds ``key``."""
         self._stored[key] = None
 
     def take(self, present: Container[int]) -> list[int]:
-        """The dirty keys in order, to be written if ``present`` has them and else deleted."""
+        """Return the dirty keys in order, to be written if ``present`` has them, else deleted."""
         keys = sorted(self.dirty)
         self.dirty.clear()
         for key in keys:
@@ -47,14 +47,14 @@ class Unsaved:
         return keys
 
     def failed(self, keys: Iterable[int]) -> None:
-        """The commit of taken ``keys`` failed: the disk is as before, whatever that was."""
+        """Make taken ``keys``, whose commit failed, dirty again; the disk may hold them."""
         again = dict.fromkeys(keys)
         self._stored |= again
         self.dirty |= again
 
 
 def number_in(suffix: bytes, size: int) -> int:
-    """The number of so many bytes in a stored key, behind its kind."""
+    """Return the number, of ``size`` bytes, behind the kind in a stored key."""
     if len(suffix) != size + 1:
         raise ValueError(f"expected a cursor key of {size + 1} bytes, got {len(suffix)}")
     return int.from_bytes(suffix[1:], "big")
