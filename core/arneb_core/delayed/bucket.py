@@ -1,8 +1,8 @@
 """A bucket: a sealed part of an index, on disk, in time-sorted segments.
 
 The rule: a bucket is written once and never changed; it is merged into a larger one or removed.
-In memory are its head (where each segment begins and ends) and where its entries stand, which is
-a few bytes a thousand entries; the segments are read when they come due.
+In memory are its head (where each segment begins and ends) and the positions of its entries, a few
+bytes per thousand entries; the segments are read when they come due.
 """
 
 from bisect import bisect_left, bisect_right
@@ -58,12 +58,12 @@ class Bucket:
         return self.last_keys[-1]
 
     def segment_behind(self, place: DueKey) -> int | None:
-        """The first segment that has keys behind ``place``."""
+        """Return the first segment that has keys behind ``place``."""
         index = bisect_right(self.last_keys, place)
         return index if index < len(self.spans) else None
 
     def removal(self, topic_id: TopicId) -> list[Put]:
-        """The rows to delete."""
+        """Return the deletions of its rows."""
         keys = [bucket_key(topic_id, self.id, DelayedKind.HEAD)]
         keys.append(bucket_key(topic_id, self.id, DelayedKind.MEMBERS))
         keys += [segment_key(topic_id, self.id, index) for index in range(len(self.spans))]
@@ -74,7 +74,7 @@ class BucketWriter:
     """Makes the rows of a new bucket, segment by segment."""
 
     def __init__(self, topic_id: TopicId, bucket_id: int, members: BitMap64 | None = None) -> None:
-        """``members``: where all of its entries stand, if somebody knows."""
+        """``members``: the positions of all its entries, if they are known."""
         assert 0 < bucket_id <= BUCKET_ID_MAX, "four billion buckets a topic"
         self._topic_id = topic_id
         self._id = bucket_id
@@ -86,7 +86,7 @@ class BucketWriter:
         return f"<BucketWriter {self._id} of topic {self._topic_id}, {len(self._spans)} spans>"
 
     def add(self, records: bytes) -> Put:
-        """The row of the next segment, which ``records`` are."""
+        """Return the row of the next segment, made of ``records``."""
         row = segment_key(self._topic_id, self._id, len(self._spans))
         first, last = key_of(records[:RECORD_BYTES]), key_of(records[-RECORD_BYTES:])
         self._spans.append(Span(first, last, len(records) // RECORD_BYTES))
@@ -95,7 +95,7 @@ class BucketWriter:
         return Table.DELAYED, row, pack_segment(records)
 
     def finish(self) -> tuple[Bucket, list[Put]]:
-        """The bucket, and the rows that make it one."""
+        """Return the bucket, and the rows that complete it."""
         self._members.run_optimize()
         bucket = Bucket(self._id, self._spans, self._members)
         head = bucket_key(self._topic_id, self._id, DelayedKind.HEAD)
@@ -109,7 +109,7 @@ class BucketWriter:
 def sealed(
     topic_id: TopicId, bucket_id: int, keys: Sequence[DueKey], segment_entries: int, segment_ms: int
 ) -> tuple[Bucket, list[Put]]:
-    """A bucket of ``keys``, which are sorted, and all its rows."""
+    """Make a bucket of ``keys``, which are sorted; return it and all its rows."""
     writer = BucketWriter(topic_id, bucket_id)
     records = records_of(keys)
     puts = [writer.add(part) for part in cut(records, segment_entries, segment_ms)]
@@ -118,7 +118,7 @@ def sealed(
 
 
 def cut(records: bytes, entries_max: int, span_ms: int) -> Iterator[bytes]:
-    """Sorted records in parts, each of so many entries and so much time at the most."""
+    """Cut sorted records into parts of at most ``entries_max`` entries and ``span_ms`` of time."""
     numbers, key_at, start = _numbers(records), _key_at(records), 0
     while start < len(numbers):
         end = due_key(time_of(key_at(start)) + span_ms, Position(0))
@@ -129,7 +129,7 @@ def cut(records: bytes, entries_max: int, span_ms: int) -> Iterator[bytes]:
 
 
 def records_between(records: bytes, place: DueKey, last: DueKey) -> Sequence[bytes]:
-    """The records of a segment behind ``place`` and up to ``last``, one by one."""
+    """Return the records of a segment behind ``place`` and up to ``last``, one by one."""
     numbers, key_at = _numbers(records), _key_at(records)
     start = bisect_right(numbers, int(place), key=key_at)
     stop = bisect_right(numbers, int(last), start, key=key_at)
@@ -139,8 +139,8 @@ def records_between(records: bytes, place: DueKey, last: DueKey) -> Sequence[byt
 def keys_between(
     records: bytes, place: DueKey, end: DueKey, limit: int
 ) -> tuple[list[DueKey], int]:
-    """At most ``limit`` keys of a segment behind ``place`` and before ``end``, and the first one
-    behind those that is there; -1 for none."""
+    """Return at most ``limit`` keys of a segment behind ``place`` and before ``end``, and the first
+    key that follows those, -1 for none."""
     numbers, key_at = _numbers(records), _key_at(records)
     start = bisect_right(numbers, int(place), key=key_at)
     stop = bisect_left(numbers, int(end), start, min(len(numbers), start + limit), key=key_at)
@@ -149,7 +149,7 @@ def keys_between(
 
 
 def count_between(records: bytes, place: DueKey, end: DueKey) -> int:
-    """How many keys of a segment lie behind ``place`` and before ``end``."""
+    """Count the keys of a segment behind ``place`` and before ``end``."""
     numbers, key_at = _numbers(records), _key_at(records)
     start = bisect_right(numbers, int(place), key=key_at)
     return bisect_left(numbers, int(end), start, key=key_at) - start
@@ -160,14 +160,14 @@ def _numbers(records: bytes) -> range:
 
 
 def _key_at(records: bytes) -> Callable[[int], int]:
-    """The key of the record of a number."""
+    """Return a function that gives the key of a record by its number."""
     return lambda number: int.from_bytes(
         records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES], "big"
     )
 
 
 def all_members(buckets: Sequence[Bucket]) -> BitMap64:
-    """Where the entries of ``buckets`` stand."""
+    """Return the positions of the entries of ``buckets``."""
     members = BitMap64()
     for each in buckets:
         members |= each.members
@@ -175,5 +175,5 @@ def all_members(buckets: Sequence[Bucket]) -> BitMap64:
 
 
 def highest_place(bucket: Bucket) -> Position:
-    """The last of its entries in the log."""
+    """Return the last of its entries in the log."""
     return Position(bucket.members.max())

@@ -1,10 +1,10 @@
 """The index on disk: buckets, and in memory only what comes due next.
 
-The rule: what is in memory alone can be made again from the log, behind the position up to which
-buckets cover it. So nothing is written with each delayed entry: when enough are in memory, or a
-ledger closes, they are sealed as one bucket, in a commit of its own; a crash before that costs a
-look through the last ledger. Source of the scheme: Pulsar's PIP-195
-(``BucketDelayedDeliveryTracker``); there each subscription has an index of its own.
+The rule: keys in memory alone can be rebuilt from the log behind the position that buckets cover.
+So nothing is written with each delayed entry: when enough keys are in memory, or a ledger closes,
+they are sealed as one bucket, in a commit of its own; a crash before that costs a pass over the
+last ledger. Source of the scheme: Pulsar's PIP-195 (``BucketDelayedDeliveryTracker``); there each
+subscription has an index of its own.
 """
 
 import logging
@@ -37,7 +37,7 @@ from arneb_core.store.format.schema import Table, TopicId, through_key
 logger = logging.getLogger(__name__)
 
 SEGMENTS_HELD_MIN: Final = 16
-"""Segments in memory besides one for each bucket: subscriptions may stand at different places."""
+"""Segments in memory besides two for each bucket: subscriptions may be at different places."""
 
 
 class BucketDelayedDeliveryTracker:
@@ -72,7 +72,7 @@ class BucketDelayedDeliveryTracker:
         self._watermark_ms = -1
         self._merging: Merging | None = None
         self._until_merged: dict[Told, None] = {}
-        """Who wait for the end of a merge."""
+        """To be told when the merge under way ends."""
 
     def __repr__(self) -> str:
         return f"<BucketDelayedDeliveryTracker {self._buckets!r}, {len(self._last)} unsealed>"
@@ -85,10 +85,10 @@ class BucketDelayedDeliveryTracker:
     # Coming
 
     def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:
-        """Take in entries that were committed just now."""
+        """Add entries that were committed just now."""
         self._through = through
         low = min(keys, default=None)
-        # A subscription may be past these; its reader comes by their entries all the same.
+        # A subscription may be past these; its reader delivers their entries instead.
         if low is not None and time_of(low) <= self._watermark_ms:
             keys = [key for key in keys if time_of(key) > self._watermark_ms]
             low = min(keys, default=None)
@@ -99,7 +99,7 @@ class BucketDelayedDeliveryTracker:
         return NEVER_MS if low is None else time_of(low)
 
     def add_run(self, run: TimedRun, *, rolled: bool) -> int:
-        """The same of a run each of which is delayed. Hot path: nothing is made for each key."""
+        """Add a run of which every entry is delayed. Hot path: nothing is made for each key."""
         low_ms = time_of(run.low)
         if low_ms <= self._watermark_ms:
             return self.add(run.all_keys(), run.last, rolled=rolled)
@@ -115,7 +115,7 @@ class BucketDelayedDeliveryTracker:
 
     def _seal(self) -> None:
         if self._sealing is not None:
-            return  # the next one takes what came meanwhile
+            return  # the next seal takes what came meanwhile
         settings = self._settings
         rows: list[Put] = [
             (Table.DELAYED, through_key(self._topic_id), pack_through(self._through))
@@ -154,12 +154,12 @@ class BucketDelayedDeliveryTracker:
     # Answering
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
-        """What comes due behind ``place``."""
+        """Return what comes due behind ``place``."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
         return self._read(place, until_ms, limit, told)
 
     def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
-        """The same of whatever time."""
+        """As :meth:`read`, whatever the time; nothing counts as handed out."""
         return self._read(place, NEVER_MS - 1, limit, told)
 
     def _read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
@@ -181,7 +181,7 @@ class BucketDelayedDeliveryTracker:
                 continue
             segments.append(records)
             if index < len(bucket.spans) - 1:
-                # Behind this the bucket goes on in a segment that is not looked at.
+                # Behind this the bucket goes on in a segment not looked at here.
                 complete = min(complete, DueKey(span.last + 1))
         if missing:
             self.fetch(missing, told)
@@ -204,8 +204,8 @@ class BucketDelayedDeliveryTracker:
         return Reading(found, next_ms if complete == end else min(next_ms, until_ms))
 
     def count_due(self, place: DueKey, until_ms: int) -> int:
-        """About how many keys lie behind ``place`` and come due up to ``until_ms``: of a segment
-        that is not in memory, as if its entries came due one as soon after the other."""
+        """Count roughly the keys behind ``place`` that come due up to ``until_ms``. In a segment
+        that is not in memory, times are taken as evenly spread."""
         end = end_of(until_ms)
         count = self._last.count(place, end)
         if self._sealing:
@@ -240,7 +240,7 @@ class BucketDelayedDeliveryTracker:
         return records
 
     def fetch(self, names: Sequence[SegmentName], told: Told) -> None:
-        """Have segments read; ``told`` is called when one of them has come."""
+        """Have segments read; ``told`` is called when some of them have come, or could not."""
         wanted = [name for name in names if name not in self._waiting]
         for name in names:
             tellers = self._waiting.setdefault(name, [])
@@ -265,7 +265,7 @@ class BucketDelayedDeliveryTracker:
         if lost:
             self._repair(lost, told)
         elif missed:
-            # Perhaps the merge is on disk and we are about to be told so.
+            # The merge may be on disk, with the news of it still on its way.
             self._until_merged.update(told)
         else:
             self._tell(told, None)
@@ -275,7 +275,7 @@ class BucketDelayedDeliveryTracker:
             each(error)
 
     def _repair(self, buckets: Sequence[Bucket], told: Iterable[Told]) -> None:
-        """Segments are lost or damaged; what they said is in the log too."""
+        """Rebuild buckets with lost or damaged segments: what they said is in the log too."""
         logger.error("damaged buckets of the delayed index are rebuilt from the log: %r", buckets)
         members = all_members(buckets) & self.members
 
@@ -301,7 +301,7 @@ class BucketDelayedDeliveryTracker:
     # Going
 
     def passed(self, place: DueKey, after: Position) -> None:
-        """Nobody wants a key up to ``place`` whose entry stands up to ``after``."""
+        """Drop keys up to ``place`` whose entries are at or before ``after``: nobody wants them."""
         self.members.difference_update(self._last.drop(place, after))
         gone = [
             each
@@ -316,7 +316,7 @@ class BucketDelayedDeliveryTracker:
         self._watermark_ms = -1
 
     def log_trimmed(self, floor: Position) -> None:
-        """The log has nothing up to ``floor`` any more."""
+        """Drop keys of entries up to ``floor``, which the log no longer has."""
         if not self.members or self.members.min() > floor:
             return
         self._last.drop_through(floor)
@@ -326,8 +326,8 @@ class BucketDelayedDeliveryTracker:
             self._remove(gone)
 
     def _remove(self, buckets: Sequence[Bucket]) -> None:
-        """Take ``buckets`` out. Should the commit fail they are rows of no use, which the next
-        start finds passed, as they are now."""
+        """Remove ``buckets``. If the commit fails, their rows are left over; the next start finds
+        them passed, as they are now."""
         for bucket in buckets:
             self.members.difference_update(bucket.members)
             if bucket in self._buckets:
@@ -362,7 +362,7 @@ class BucketDelayedDeliveryTracker:
         if made is not None:
             self._replace(sources, made)
             self._merge_if_many()
-        # Else it is tried again at the next seal.
+        # Otherwise it is tried again at the next seal.
         told, self._until_merged = self._until_merged, {}
         self._tell(told, None)
 

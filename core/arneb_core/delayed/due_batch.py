@@ -1,8 +1,8 @@
-"""A due batch: what came due behind one place, for all subscriptions that stand there.
+"""A due batch: the entries that came due behind one place, for all subscriptions at that place.
 
-The rule: it is in log order, put together in steps, each a turn's worth, shared by whoever wants
-the same, and never changed. The larger it is, the more of its entries stand in one block of the
-log, which is checked as a whole whenever something of it is read.
+The rule: it is in log order, gathered in steps of one turn each, shared by all subscriptions that
+want the same, and never changed. The larger it is, the more of its entries share a block of the
+log, which is checked as a whole whenever any of it is read.
 """
 
 from array import array
@@ -18,7 +18,7 @@ from arneb_core.cursor.holes import chunks_of
 from arneb_core.delayed.tracker import Reading
 
 BATCH_STEP: Final = 8_192
-"""Keys asked for at a time: some milliseconds to read and to sort."""
+"""Keys asked for in one step: some milliseconds to read and to sort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class DueBatch:
     """Entries that came due; perhaps none."""
 
     after: DueKey
-    """It has all of the index behind this,"""
+    """It has all of the index behind this."""
     last: DueKey
-    """up to this, save what came in later and was due by then."""
+    """Where it ends, save for keys that came in later and were due by then."""
     first: DueKey
     """The key that comes due the earliest."""
     next_ms: int
-    """Not before this is there anything more; a time that has come = at once."""
+    """There is nothing more before this time; a time that has come means at once."""
     is_vouched: bool
-    """Nobody can have been given these before this process was there."""
+    """Nobody can have been given these before this process started."""
     places: "array[int]"
-    """Where they stand, in log order."""
+    """The positions, in log order."""
     members: BitMap64
-    """The same."""
+    """The same positions as a bitmap."""
     chunks: Sequence[tuple[int, BitMap]]
-    """The same, by chunk of a cursor's holes."""
+    """The same positions by chunk, as in a cursor's holes."""
 
     def __repr__(self) -> str:
         return f"<DueBatch of {len(self.places)} entries>"
@@ -50,7 +50,7 @@ class Gathering:
     """A batch that is being put together."""
 
     def __init__(self, after: DueKey, most: int, vouched_from: DueKey) -> None:
-        """Of about ``most`` entries, whose keys all lie on one side of ``vouched_from``."""
+        """Gather about ``most`` entries, whose keys all lie on one side of ``vouched_from``."""
         self._most = most
         self._vouched_from = vouched_from
         self.after = after
@@ -61,7 +61,7 @@ class Gathering:
         self._end = AFTER_ALL_TIME
         self._members = BitMap64()
         self.is_done = False
-        """It is what it was to be."""
+        """It is complete."""
 
     def __repr__(self) -> str:
         return f"<Gathering of {len(self._members)} entries>"
@@ -72,7 +72,7 @@ class Gathering:
         return len(self._members) >= self._most
 
     def add(self, reading: Reading, until_ms: int) -> None:
-        """``reading`` is what comes due next, up to ``until_ms``."""
+        """Add ``reading``, which comes due next, up to ``until_ms``."""
         keys, self.next_ms = reading.keys, reading.next_ms
         if keys and self.first is None:
             self.first = keys[0]
@@ -88,7 +88,7 @@ class Gathering:
         self.is_done |= self.is_full or self.next_ms > until_ms
 
     def batch(self) -> DueBatch:
-        """What it has become."""
+        """Return the batch gathered."""
         places = array("Q", self._members.to_array())
         first = self.after if self.first is None else self.first
         return DueBatch(

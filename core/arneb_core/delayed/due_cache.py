@@ -1,8 +1,8 @@
-"""A due cache: what came due and was read, once for all subscriptions of a topic.
+"""A due cache: entries that came due, read once for all subscriptions of a topic.
 
-The rule: they want the same entries at about the same time, so what is being read for one of them
-is waited for by the others, and is kept for those who come a little later. What is kept counts
-against the bound of all tail caches, and goes when nobody has anything due any more.
+The rule: subscriptions want the same entries at about the same time, so the others wait for a read
+under way for one of them, and its entries are kept for those that come a little later. They count
+against the bound of all tail caches, and are dropped when nobody has anything due any more.
 """
 
 from collections import deque
@@ -20,24 +20,24 @@ from arneb_core.log.memory_log import Log
 from arneb_core.log.tail_cache import CacheBudget
 
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""For each topic: a subscription that is further behind reads again, as it would of a tail."""
+"""Bytes for each topic: a subscription further behind reads again, as with a tail cache."""
 
 GATHERED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""The same for a topic whose entries are handed out in the order of times: all blocks are read for
-as many of them as this holds, and what of it went meanwhile is read once more."""
+"""The same for a topic whose entries are handed out in order of time: each pass reads all blocks
+for as many entries as fit in this, and entries dropped meanwhile are read once more."""
 
 ENTRY_BYTES: Final = 200
-"""What it costs in memory to keep an entry, besides its bytes."""
+"""Bytes of memory that a kept entry takes besides its own."""
 
 
 class Page(NamedTuple):
-    """What one read brought, in log order, as parallel lists; nobody changes them."""
+    """The entries of one read, in log order, as parallel lists that nobody changes."""
 
     positions: list[Position]
     entries: list[bytes]
 
     def only(self, wanted: set[int] | BitMap64, start: int = 0) -> "Page":
-        """What of it is ``wanted``, from number ``start`` on."""
+        """Return the ``wanted`` entries of it, from index ``start`` on."""
         held = zip(self.positions[start:], self.entries[start:], strict=True)
         left = [(place, entry) for place, entry in held if place in wanted]
         return Page([place for place, _ in left], [entry for _, entry in left])
@@ -45,13 +45,13 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What one read brought."""
+    """What one read added."""
 
     number: int
     places: Sequence[Position]
-    """Those that it brought one by one,"""
+    """The entries added one by one."""
     first: Position | None
-    """or where the page begins that it brought."""
+    """Where the page added begins, if one was."""
     size: int
 
 
@@ -78,7 +78,7 @@ class DueCache:
         self._latest: tuple[Runs, Page] | None = None
         self.get = self._entries.get
         self.page = self._pages.get
-        """The page that begins at a place."""
+        """Returns the page that begins at a position."""
 
     def __repr__(self) -> str:
         return f"<DueCache {len(self)} entries, {self._bytes} bytes>"
@@ -91,31 +91,31 @@ class DueCache:
 
     @property
     def size(self) -> int:
-        """What it holds in bytes, as it counts."""
+        """Bytes held, as they are counted."""
         return self._bytes
 
     def make_room(self) -> None:
-        """Entries are gathered from now on that stay until their times' turns come."""
+        """Allow more bytes, for gathered entries that stay until their turns come."""
         self._bytes_max = max(self._bytes_max, self._gathered_bytes_max)
 
     def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """As :meth:`.DurableLog.read_places`, and keep each entry. Whoever asks for what is being
-        read from the same place on gets what that brings: other places than its own are left to
-        who asked."""
+        """As :meth:`.DurableLog.read_places`, and keep each entry. A read asked for while another
+        from the same place is under way gets the answer of that one; its caller sorts out positions
+        that it did not ask for."""
         self._read(places, bytes_max, then, self._keep)
 
     def read_page(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """The same, and keep what comes as one page."""
+        """As :meth:`read`, but keep the entries as one page."""
         self._read(places, bytes_max, then, self._keep_page)
 
     def page_of(self, runs: Runs) -> Page:
-        """What a read brought; once for all who waited for it."""
+        """Return the page of a read, made once for all who waited for it."""
         if self._latest is None or self._latest[0] is not runs:
             self._latest = runs, Page([place for place, _ in runs], [each[0] for _, each in runs])
         return self._latest[1]
 
     def drop_before(self, number: int) -> None:
-        """Forget what was read before read ``number``."""
+        """Forget the reads before ``number``."""
         while self._reads and self._reads[0].number < number:
             kept = self._reads.popleft()
             for place in kept.places:

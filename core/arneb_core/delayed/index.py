@@ -1,8 +1,8 @@
 """The delayed index of a topic: one tracker, and the subscriptions that hold back by it.
 
-The rule: an entry is in it from the moment when it is in the log, before any subscription looks,
-so that no reader comes by an entry that is not due. It is taken out when every subscription that
-holds back is past it both in time and in the log.
+The rule: an entry is in the index as soon as it is in the log, before any subscription looks, so
+that no reader comes across one that is not due. It is taken out when every subscription that holds
+back is past it both in time and in the log.
 """
 
 from bisect import bisect_right
@@ -33,15 +33,15 @@ from arneb_core.log.tail_cache import CacheBudget
 BATCH_MIN: Final = 8_192
 BATCH_FIRST: Final = 32_768
 BATCH_MAX: Final = 131_072
-"""Entries of a batch of what came due: 1 MiB of positions."""
+"""Entries of a due batch: at least, at first and at most, which is 1 MiB of positions."""
 
 BATCHES_MAX: Final = 1_048_576
 """Entries of the batches that all subscriptions of a topic may hold: 8 MiB of positions."""
 
 QUICK_MS: Final = 4_000
-"""A batch that was handed out sooner is followed by one twice as large; one that took twice as long
-by one of half the size. Within a batch the order is that of the log, so this is about how long an
-entry may wait for others that came due later, when more is due than can be handed out at once."""
+"""A batch handed out sooner than this is followed by one twice as large; one that took more than
+twice as long, by one half the size. Within a batch entries go in log order, so this is about how
+long an entry may wait for others that came due later, when more is due than can go out at once."""
 
 
 class IndexReader(Protocol):
@@ -49,7 +49,7 @@ class IndexReader(Protocol):
 
     @property
     def is_wanting(self) -> bool:
-        """It needs something of the index, now or later."""
+        """It needs the index, now or later."""
         ...
 
     @property
@@ -59,16 +59,16 @@ class IndexReader(Protocol):
 
     @property
     def place(self) -> DueKey:
-        """Up to here nothing of the index is wanted any more."""
+        """Nothing of the index up to here is wanted any more."""
         ...
 
     @property
     def after(self) -> Position:
-        """Up to here in the log nothing has to be passed over any more."""
+        """The reader no longer needs the index up to here in the log."""
         ...
 
     def added(self, count: int, soonest_ms: int) -> None:
-        """The index took in so many entries, the first of which comes due then."""
+        """Note ``count`` entries added to the index, the first of them due at ``soonest_ms``."""
         ...
 
     def set_back(self) -> None:
@@ -78,15 +78,15 @@ class IndexReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read last: subscriptions that keep up with each other want the same."""
+    """The latest reading: subscriptions that keep up with each other want the same."""
 
     place: DueKey
     until_ms: int
     reading: Reading
 
     def behind(self, place: DueKey, until_ms: int, limit: int) -> Reading | None:
-        """The part of it behind ``place``, nothing having come in since; None if it has none. So
-        those who were apart are together at its end."""
+        """Return the part of it behind ``place``, if nothing came in since; None if it has none.
+        Subscriptions that were apart so meet at its end."""
         keys = self.reading.keys
         if not (self.place <= place < keys[-1] and self.until_ms <= until_ms):
             return None
@@ -111,7 +111,7 @@ class DelayedIndex:
         readers: Callable[[], Iterable[IndexReader]],
         now_ms: int,
     ) -> None:
-        """``readers``: the topic's subscriptions that read it."""
+        """``readers`` gives the topic's subscriptions that read it."""
         self._name = name
         self._readers = readers
         self.tracker = tracker
@@ -120,26 +120,26 @@ class DelayedIndex:
         self._last: _Read | None = None
         self._gatherings: dict[DueKey, Gathering] = {}
         self._batches: dict[DueKey, DueBatch] = {}
-        """What some reader stands before and others were given already."""
+        """Batches by their start, for readers that are still there."""
         self._batch_entries = BATCH_FIRST
         self._full: tuple[DueKey, int] | None = None
-        """Where the latest batch ended that was full, and when it was made."""
+        """Where the latest full batch ended, and when it was made."""
         self._sorted: tuple[Reading, list[Position]] | None = None
         self._passed = BEFORE_ALL_TIME
-        """Up to here keys may be out of the tracker, and are the readers' again after a seek."""
+        """Keys up to here may be out of the tracker; after a seek the readers deliver those."""
         self._clock_ms = now_ms
-        """What the clock showed when it was looked at last."""
+        """What the clock showed last."""
         # An earlier process may have had a clock that was ahead of ours.
         self.opened_ms = max(now_ms, log.stamped_ms)
-        """Nobody was given anything that comes due later, before this."""
+        """No earlier process gave out an entry that comes due later than this."""
         self.since = log.last or BEFORE_ALL
-        """What stands up to here is either delayed by an earlier process's word, or not at all."""
+        """Whether entries up to here are delayed was decided by an earlier process."""
 
     def __repr__(self) -> str:
         return f"<DelayedIndex of {self._name}, {self.tracker!r}>"
 
     def confirm(self, run: PlannedRun, now_ms: int) -> None:
-        """``run`` is in the log now."""
+        """Add the delayed entries of ``run``, which is in the log now."""
         stamps = stamps_in(run.entries)
         is_delayed, rolled = any(stamps), run.opens and run.ledger.id > FIRST_LEDGER
         if not is_delayed and not rolled:
@@ -162,8 +162,8 @@ class DelayedIndex:
                 each.added(count, soonest_ms)
 
     def look_at_clock(self, now_ms: int) -> None:
-        """The clock shows ``now_ms``. If that is less than before, every subscription has its place
-        in the times ahead of it, and would take what comes due now for handed out."""
+        """Note that the clock shows ``now_ms``. If that is less than before, every subscription's
+        place is ahead of it, and what comes due now would pass for handed out: set them back."""
         if now_ms < self._clock_ms:
             self._forget()
             self.tracker.set_back()
@@ -172,7 +172,7 @@ class DelayedIndex:
         self._clock_ms = now_ms
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
-        """As :meth:`.DelayedDeliveryTracker.read`, once for all who want the same."""
+        """As :meth:`.DelayedDeliveryTracker.read`, once for all that want the same."""
         if self._last is not None and place >= self._passed:
             known = self._last.behind(place, until_ms, limit)
             if known is not None:
@@ -183,20 +183,20 @@ class DelayedIndex:
         return reading
 
     def behind(self, place: Position) -> int:
-        """How many of its entries stand behind ``place`` in the log."""
+        """Count its entries behind ``place`` in the log."""
         members = self.tracker.members
         return len(members) - members.rank(max(place, 0))
 
     def places_of(self, reading: Reading) -> Sequence[Position]:
-        """Where the entries of what was read stand, in log order; once for all who read it."""
+        """Return the positions of what was read, in log order, made once for all that read it."""
         if self._sorted is None or self._sorted[0] is not reading:
             self._sorted = reading, places_in(reading.keys)
         return self._sorted[1]
 
     def batch(self, place: DueKey, until_ms: int, told: Told) -> DueBatch | Gathering | None:
-        """What comes due behind ``place``, in log order, once for all who want the same. A
-        gathering: ask again when others had their turn. None as of :meth:`read`."""
-        # Who is behind that after a seek gets less than others got from the same place.
+        """Return what comes due behind ``place``, in log order, made once for all that want it. A
+        gathering: ask again after others had their turn. None: as of :meth:`read`."""
+        # A subscription behind that, after a seek, finds less than others found there.
         is_shared = place >= self._passed
         if is_shared and (known := self._batches.get(place)) is not None:
             return known
@@ -223,7 +223,7 @@ class DelayedIndex:
         return batch
 
     def _entries_behind(self, place: DueKey, now_ms: int) -> int:
-        """How large a batch is to be that begins behind ``place``."""
+        """Return how many entries the batch that begins behind ``place`` is to have."""
         if self._full is not None and self._full[0] == place:
             took_ms = now_ms - self._full[1]
             if took_ms < QUICK_MS:
@@ -236,12 +236,12 @@ class DelayedIndex:
         return self._batch_entries
 
     def log_trimmed(self, floor: Position) -> None:
-        """The log has nothing up to ``floor`` any more."""
+        """Drop the keys of entries up to ``floor``, which the log no longer has."""
         self._forget()
         self.tracker.log_trimmed(floor)
 
     def passed(self) -> None:
-        """A subscription moved on: what nobody wants any more can go."""
+        """Drop what nobody wants any more, now that a subscription moved on."""
         place, after = AFTER_ALL_TIME, AFTER_ALL
         for each in self._readers():
             if each.is_wanting:
@@ -251,7 +251,7 @@ class DelayedIndex:
             self.tracker.passed(place, after)
 
     def rest(self) -> None:
-        """A subscription has nothing due now; when none has, nothing need be kept for it."""
+        """Drop what was read, if no subscription has anything due; called by one that has not."""
         if (self.cache or self._last or self._batches) and not any(
             each.has_due for each in self._readers()
         ):
@@ -259,7 +259,7 @@ class DelayedIndex:
             self._forget()
 
     def _forget(self) -> None:
-        """What was read is not given to anybody else."""
+        """Drop what was read, so that nobody else gets it."""
         self._last = self._sorted = None
         self._batches.clear()
         self._gatherings.clear()

@@ -1,7 +1,7 @@
-"""The index in memory: for topics that do not outlive the process, and for those who choose it.
+"""The index in memory: for topics that do not outlive the process, and where it is configured.
 
-The rule: it is made anew from the log at every start. It costs about 50 bytes a pending entry, once
-for the topic whatever the number of its subscriptions.
+The rule: it is rebuilt from the log at every start. It costs about 50 bytes per pending entry, once
+for the topic, however many subscriptions it has.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ class InMemoryDelayedDeliveryTracker:
         return f"<InMemoryDelayedDeliveryTracker {len(self._keys)} entries>"
 
     def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:
-        """Take in entries that were committed just now."""
-        # A subscription may be past these; its reader comes by their entries all the same.
+        """Add entries that were committed just now."""
+        # A subscription may be past these; its reader delivers their entries instead.
         keys = [key for key in keys if time_of(key) > self._watermark_ms]
         if not keys:
             return NEVER_MS
@@ -39,7 +39,7 @@ class InMemoryDelayedDeliveryTracker:
         return time_of(low)
 
     def add_run(self, run: TimedRun, *, rolled: bool) -> int:
-        """The same of a run each of which is delayed."""
+        """Add a run of which every entry is delayed."""
         low_ms = time_of(run.low)
         if low_ms <= self._watermark_ms:
             return self.add(run.all_keys(), run.last, rolled=rolled)
@@ -48,12 +48,12 @@ class InMemoryDelayedDeliveryTracker:
         return low_ms
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
-        """What comes due behind ``place``; never None."""
+        """Return what comes due behind ``place``; never None."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
         return self._read(place, end_of(until_ms), limit)
 
     def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
-        """The same of whatever time; never None."""
+        """As :meth:`read`, whatever the time; nothing counts as handed out."""
         return self._read(place, AFTER_ALL_TIME, limit)
 
     def _read(self, place: DueKey, end: DueKey, limit: int) -> Reading:
@@ -61,11 +61,11 @@ class InMemoryDelayedDeliveryTracker:
         return Reading(keys, NEVER_MS if following < 0 else time_of(following))
 
     def count_due(self, place: DueKey, until_ms: int) -> int:
-        """How many keys lie behind ``place`` and come due up to ``until_ms``."""
+        """Count the keys behind ``place`` that come due up to ``until_ms``."""
         return self._keys.count(place, end_of(until_ms))
 
     def passed(self, place: DueKey, after: Position) -> None:
-        """Nobody wants those."""
+        """Drop keys that nobody wants any more."""
         self.members.difference_update(self._keys.drop(place, after))
 
     def set_back(self) -> None:
@@ -73,7 +73,7 @@ class InMemoryDelayedDeliveryTracker:
         self._watermark_ms = -1
 
     def log_trimmed(self, floor: Position) -> None:
-        """The log has nothing up to ``floor`` any more."""
+        """Drop the keys of entries up to ``floor``, which the log no longer has."""
         if self.members and self.members.min() <= floor:
             self._keys.drop_through(floor)
             self.members.remove_range(0, floor + 1)

@@ -1,8 +1,8 @@
 """A merging: several buckets written anew as one.
 
-The rule: it goes on in steps, each a few segments long, so that neither memory nor a commit grows
-with the buckets. Until the last step, which writes the new bucket's head and deletes the old ones
-in one commit, what was written is rows of no bucket: the next start throws them away.
+The rule: it goes on in steps of a few segments, so that neither memory nor a commit grows with the
+buckets. The last step writes the new bucket's head and deletes the old buckets in one commit; rows
+written before that belong to no bucket, and the next start would drop them.
 """
 
 import logging
@@ -23,7 +23,7 @@ STEP_SEGMENTS: Final = 4
 """Segments written in one commit: some hundred kilobytes."""
 
 OnMerged = Callable[[Bucket | None, Sequence[Bucket]], None]
-"""Gets the new bucket, on disk, or None if there is none, and those that it was made of."""
+"""Gets the new bucket, which is on disk, or None if it failed, and the buckets it was made of."""
 
 
 class Merging:
@@ -45,7 +45,7 @@ class Merging:
         self._place: DueKey = BEFORE_ALL_TIME
         self._held: Segments = {}
         self._ready: list[bytes] = []
-        """Records in order, which are not in a row yet."""
+        """Sorted records that are not in a row yet."""
         self._rows: list[Put] = []
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Merging:
         self._step()
 
     def _step(self) -> None:
-        """Take what is complete; read what is missing, or write what is enough."""
+        """Read the missing segments, or take the records that are complete and write some."""
         names: list[SegmentName] = []
         for bucket in self._sources:
             index = bucket.segment_behind(self._place)
@@ -89,13 +89,13 @@ class Merging:
         self._step()
 
     def _write_full(self) -> None:
-        """Put whole segments into rows, and the rows on disk when they are some."""
+        """Put whole segments into rows, and write the rows when there are enough."""
         size = self._settings.segment_entries
         parts = list(cut(b"".join(self._ready), size, self._settings.segment_ms))
         self._ready = list(split_records(parts.pop()))  # the last one may go on
         self._rows += [self._writer.add(part) for part in parts]
         if len(self._rows) < STEP_SEGMENTS:
-            # Through the store all the same, so that others get their turn.
+            # Through the store even so, so that others get their turn.
             self._store.get((), self._next)
             return
         rows, self._rows = self._rows, []

@@ -1,7 +1,7 @@
-"""A sealing: the keys that are in memory written as one bucket.
+"""A sealing: the keys in memory, written as one bucket.
 
-The rule: it goes on in steps, each a slice of the times, so that no turn sorts and packs all of
-them: 50,000 keys in no order are 11 ms. All of its rows are one commit, at the end.
+The rule: it goes on in steps, each a slice of time, so that no turn sorts and packs all keys:
+50,000 keys in no order take 11 ms. All of its rows are one commit, at the end.
 """
 
 from bisect import bisect_left
@@ -16,13 +16,13 @@ from arneb_core.delayed.sorted_runs import SortedRuns
 from arneb_core.store.format.schema import TopicId
 
 SLICE_ENTRIES: Final = 4_096
-"""Packed in one step, or twice as many: about a millisecond."""
+"""Keys packed in one step, or up to twice as many: about a millisecond."""
 
 K = TypeVar("K", bound=float)
-"""A key in some form that sorts as keys do."""
+"""A key in a form that sorts as keys do."""
 
 OnMade = Callable[[Bucket, Sequence[Put]], None]
-"""Gets the bucket, which is not on disk, and all the rows that it is made of."""
+"""Gets the bucket, which is not on disk yet, and all its rows."""
 
 
 class Sealing:
@@ -36,21 +36,21 @@ class Sealing:
         settings: DelayedSettings,
         store: SegmentStore,
     ) -> None:
-        """``runs``: the keys, of which there is one at least."""
+        """``runs``: the keys, at least one."""
         self._writer = BucketWriter(topic_id, bucket_id, runs.members)
         self._slices = slices(runs.parts, SLICE_ENTRIES)
         self._records_of = runs.records
         self._settings = settings
         self._store = store
         self._ready = b""
-        """Records in order, which are not in a row yet."""
+        """Sorted records that are not in a row yet."""
         self._rows: list[Put] = []
 
     def __repr__(self) -> str:
         return f"<Sealing, {len(self._rows)} rows made, {self._writer!r}>"
 
     def start(self, then: OnMade, failed: Callable[[StoreFailed], None]) -> None:
-        """Begin; one of these is called at the end, perhaps at once."""
+        """Begin; ``then`` or ``failed`` is called at the end, perhaps at once."""
         self._then, self._failed = then, failed
         self._step()
 
@@ -75,10 +75,10 @@ class Sealing:
 
 
 def slices(parts: Sequence[Sequence[K]], size: int) -> Iterator[list[K]]:
-    """All keys of sorted ``parts``, in order and in slices of twice ``size`` at the most (or two of
-    each part, if that is more)."""
+    """Yield all keys of sorted ``parts``, in order, in slices of at most twice ``size`` (or of two
+    keys from each part, if that is more)."""
     step = max(1, size // len(parts))
-    # Between two of every so many of these there are as many steps, begun or whole.
+    # With a pivot at every len(parts)-th sample, a slice spans that many steps, whole or begun.
     samples = sorted([key for part in parts for key in part[::step]])
     starts = [0] * len(parts)
     for pivot in (*samples[len(parts) :: len(parts)], None):

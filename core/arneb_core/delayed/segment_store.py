@@ -1,7 +1,7 @@
 """A segment store: where an index puts its buckets, and gets their segments from.
 
-The rule: it never waits. What is put there is told of when it is on disk, and what is read comes
-later, in the event loop; an index that is gone is told nothing.
+The rule: it never waits. A put is answered when it is on disk, a read later, in the event loop; an
+index that is gone gets no answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.delayed.bucket import Put
 
 SegmentName = tuple[int, int]
-"""Bucket and segment."""
+"""The bucket's id, and the segment's index in it."""
 
 Segments = dict[SegmentName, bytes]
-"""The records of segments; one that is not there, or is damaged, is left out."""
+"""The records of segments; missing and damaged ones are left out."""
 
 
 class SegmentStore(Protocol):
@@ -36,5 +36,5 @@ class SegmentStore(Protocol):
     def look_up(
         self, members: BitMap64, then: Callable[[list[DueKey] | StoreFailed], None]
     ) -> None:
-        """Read out of the log when the entries at ``members`` come due."""
+        """Read from the log when the entries at ``members`` come due."""
         ...

@@ -1,10 +1,9 @@
-"""Sorted runs: the keys of a bucket that is to be sealed, in sorted parts, and their bytes.
+"""Sorted runs: the keys of a bucket to be sealed, in sorted parts, and their records.
 
-The rule: runs of one part of a ledger differ in their times and in the low bytes of their places.
-These, one behind the other, are the eight bytes of a double, and positive doubles sort as their
-bytes do; so keys become floats, which the interpreter sorts in half the time that large integers
-take, and become records again without anything being made for each. Whatever else there is, is
-sorted as keys.
+The rule: keys of one part of a ledger differ only in their times and in the low bytes of their
+positions. Put together, those are the eight bytes of a double, and positive doubles sort as their
+bytes do; so keys become floats, which the interpreter sorts in half the time of large integers, and
+become records again without a step for each. All other keys are sorted as keys.
 """
 
 from array import array
@@ -20,40 +19,40 @@ from arneb_core.api.due_key import STAMP_BYTES, DueKey, TimedRun
 from arneb_core.store.format.delayed_rows import RECORD_BYTES, records_of
 
 LOW_BYTES: Final = 2
-"""Of a place: a ledger of 50,000 entries has mostly one value of the others."""
+"""Low bytes of a position: in a ledger of 50,000 entries the others mostly have one value."""
 LOW_BITS: Final = 8 * LOW_BYTES
 TIME_BYTES: Final = STAMP_BYTES - LOW_BYTES
-"""Of a time in ms, whose first two bytes are zero for some thousand years."""
+"""Low bytes of a time in ms; the first two are zero for some thousand years."""
 
 EXPONENT_MAX: Final = 0x7E
-"""The first byte of a double that is a number and not negative; with zero it may be one of those
-that some processors take for zero."""
+"""The highest first byte of a double that is surely finite and not negative. The lowest is 1: with
+0 it may be subnormal, which some processors treat as zero."""
 
 
 def records_of_keys(keys: Sequence[float]) -> bytes:
-    """The records of keys that are sorted as such."""
+    """Return the records of keys that are sorted as keys."""
     return records_of(cast(Sequence[DueKey], keys))
 
 
 class SortedRuns(NamedTuple):
-    """Keys in sorted parts, none of which is empty, in some form that sorts as keys do."""
+    """Keys in sorted parts, none of them empty, in a form that sorts as keys do."""
 
     parts: Sequence[Sequence[float]]
     records: Callable[[Sequence[float]], bytes]
-    """What the records of some of them are, one behind the other."""
+    """Returns the records of some of them, one behind the other."""
     members: BitMap64 | None
-    """Where all of their entries stand, if that is known."""
+    """The positions of all their entries, if they are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloatForm:
-    """What keys have in common that are sorted as floats."""
+    """What keys that are sorted as floats have in common."""
 
     high: int
-    """The places without their low bytes."""
+    """The positions without their low bytes."""
 
     def floats(self, runs: Sequence[TimedRun]) -> list[float]:
-        """The keys of ``runs``, each of which has this form, as they come."""
+        """Return the keys of ``runs``, all of this form, in the order of the runs."""
         stamps = b"".join([run.stamps for run in runs])
         all_lows, parts = _all_low_bytes(), []
         for run in runs:
@@ -70,7 +69,7 @@ class FloatForm:
         return numbers.tolist()
 
     def records(self, floats: Sequence[float]) -> bytes:
-        """Undo :meth:`floats`: the records of these."""
+        """Undo :meth:`floats`: return the records of these."""
         numbers = array("d", floats)
         if byteorder == "little":
             numbers.byteswap()
@@ -85,7 +84,7 @@ class FloatForm:
 
 
 def float_form_of(run: TimedRun) -> FloatForm | None:
-    """The form of the keys of ``run``; None if they are no floats of one form."""
+    """Return the form of the keys of ``run``; None if they cannot be floats of one form."""
     stamps, first = run.stamps, run.stamps[LOW_BYTES]
     if (
         0 < first <= EXPONENT_MAX
@@ -100,7 +99,7 @@ def float_form_of(run: TimedRun) -> FloatForm | None:
 
 @cache
 def _all_low_bytes() -> bytes:
-    """The low bytes of places that follow each other: 128 KiB, if anything is ever delayed."""
+    """Return the low bytes of consecutive positions: 128 KiB, made once anything is delayed."""
     lows = array("H", range(1 << LOW_BITS))
     if byteorder == "little":
         lows.byteswap()

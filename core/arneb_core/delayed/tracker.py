@@ -1,8 +1,8 @@
 """A tracker: what every index of a topic's delayed entries can do.
 
 The rule: an index belongs to the topic, not to a subscription. It knows positions and times, never
-entries; it hands nothing out and takes nothing away by itself, but answers "what comes due behind
-this place?" for each subscription anew. The name is Pulsar's (``DelayedDeliveryTracker``).
+entries; it neither hands out nor removes anything by itself, but answers "what comes due behind
+this place?" for each subscription. The name is Pulsar's (``DelayedDeliveryTracker``).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from arneb_core.api.position import Position
 NEVER_MS: Final = 1 << 63
 
 Told = Callable[[StoreFailed | None], None]
-"""Called when an answer can be had, or why it cannot."""
+"""Called when it is worth asking again, or with the reason why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Reading:
     keys: Sequence[DueKey]
     """In order, without gaps from the place on."""
     next_ms: int
-    """Not before this is there anything more; a time that has come = at once."""
+    """There is nothing more before this time; a time that has come means at once."""
 
 
 class DelayedDeliveryTracker(Protocol):
@@ -37,7 +37,7 @@ class DelayedDeliveryTracker(Protocol):
     @property
     def members(self) -> BitMap64:
         """The positions of all entries in the index; one object for as long as the index lives.
-        Whoever reads the log passes over them."""
+        Readers of the log pass over them."""
         ...
 
     @property
@@ -46,32 +46,31 @@ class DelayedDeliveryTracker(Protocol):
         ...
 
     def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:
-        """Take in entries that were committed just now, the log being looked through up to
-        ``through``. What is due already is left out: it is as good as not delayed. ``rolled``: a
-        ledger was closed. Returns the first time of those taken in, :data:`NEVER_MS` if none
-        was."""
+        """Add entries that were committed just now; the log is covered up to ``through``. Keys due
+        already are left out: they are as good as not delayed. ``rolled``: a ledger was closed.
+        Return the earliest time added, :data:`NEVER_MS` if there is none."""
         ...
 
     def add_run(self, run: TimedRun, *, rolled: bool) -> int:
-        """The same of a run each of which is delayed; the log is looked through up to its end."""
+        """Add a run of which every entry is delayed; the log is covered up to its end."""
         ...
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
-        """At most ``limit`` keys behind ``place`` that come due up to ``until_ms``; None while that
-        is being read, and then ``told`` is called when it is worth asking again."""
+        """Return at most ``limit`` keys behind ``place`` that come due up to ``until_ms``; None
+        while they are being read, and then ``told`` is called when it is worth asking again."""
         ...
 
     def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
-        """The same of whatever time, for somebody who only looks: what comes due before what was
-        looked at is still taken in."""
+        """As :meth:`read`, whatever the time, for a caller that only looks: keys that come due
+        before what it saw are still added."""
         ...
 
     def count_due(self, place: DueKey, until_ms: int) -> int:
-        """About how many keys lie behind ``place`` and come due up to ``until_ms``."""
+        """Count, roughly, the keys behind ``place`` that come due up to ``until_ms``."""
         ...
 
     def passed(self, place: DueKey, after: Position) -> None:
-        """No subscription wants a key up to ``place`` whose entry stands up to ``after``."""
+        """Drop keys up to ``place`` whose entries are at or before ``after``: nobody wants them."""
         ...
 
     def set_back(self) -> None:
@@ -79,5 +78,5 @@ class DelayedDeliveryTracker(Protocol):
         ...
 
     def log_trimmed(self, floor: Position) -> None:
-        """The log has nothing up to ``floor`` any more."""
+        """Drop the keys of entries up to ``floor``, which the log no longer has."""
         ...

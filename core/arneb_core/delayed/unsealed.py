@@ -1,7 +1,7 @@
 """Unsealed keys: the part of an index that is in memory, sorted by time.
 
-The rule: what came in is sorted, and keys are made of it, only when somebody asks for something
-that may lie in it. Whatever nobody asks for before it is sealed is never more than its times.
+The rule: new runs are sorted and made into keys only when somebody asks for something that may be
+among them. A run that nobody asks for before it is sealed stays a run.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,13 +17,13 @@ from arneb_core.delayed.sorted_runs import FloatForm, SortedRuns, float_form_of,
 from arneb_core.store.format.delayed_rows import keys_of
 
 SORTED_AT_ONCE: Final = 8_192
-"""What came in is sorted in parts of so many, so that no turn has to sort all of it: the rest is
-merging them."""
+"""Keys sorted at once as they come in, so that no turn has to sort all: the parts are only merged
+later."""
 
 
 class UnsealedKeys:
-    """Keys in memory. Invariants: ``_sorted`` is sorted, and no key of ``_fresh`` is in it, nor of
-    ``_runs``, of which those before ``_sorted_runs`` are in ``_floats``, all of one ``_form``."""
+    """Keys in memory. Invariants: ``_sorted`` is sorted and shares no key with ``_fresh`` or
+    ``_runs``; all runs have one ``_form``, and the first ``_sorted_runs`` are in ``_floats``."""
 
     __slots__ = (
         "_after",
@@ -44,21 +44,21 @@ class UnsealedKeys:
         self._sorted = sorted(keys)
         self._fresh: list[DueKey] = []
         self._part_ends = [0]
-        """Where the sorted parts of those end, behind the beginning; what comes then is in no
-        order."""
+        """Where the sorted parts of ``_fresh`` end, the first being 0; the keys behind the last are
+        in no order."""
         self._runs: list[TimedRun] = []
-        """What came in and nobody asked for,"""
+        """Runs that came in and that nobody asked for yet."""
         self._run_entries = 0
-        """so many entries."""
+        """The entries of those runs."""
         self._floats: list[list[float]] = []
-        """Of the first of those runs, the keys as floats, in sorted parts."""
+        """The keys of the first of those runs as floats, in sorted parts."""
         self._sorted_runs = self._sorted_entries = 0
         self._form: FloatForm | None = None
         self._fresh_min: int = 0
-        """Nothing that is not in ``_sorted`` is less."""
+        """No key outside ``_sorted`` is less than this."""
         self._after: int = BEFORE_ALL
         self._staying = 0
-        """So many at the front were looked at, and stand behind ``_after``."""
+        """How many keys at the front are known to have entries behind ``_after``."""
 
     def __len__(self) -> int:
         return len(self._sorted) + len(self._fresh) + self._run_entries
@@ -67,7 +67,7 @@ class UnsealedKeys:
         return f"<UnsealedKeys {len(self)}>"
 
     def add(self, keys: Sequence[DueKey], low: DueKey) -> None:
-        """Take in ``keys``, the least of which is ``low``."""
+        """Add ``keys``, the least of which is ``low``."""
         self._came(low)
         self._take_in(keys)
 
@@ -79,7 +79,7 @@ class UnsealedKeys:
             self._part_ends.append(len(self._fresh))
 
     def add_run(self, run: TimedRun) -> None:
-        """Take in ``run``. Hot path: nothing is made for each key."""
+        """Add ``run``. Hot path: nothing is made for each key."""
         form = float_form_of(run)
         if form is None or (self._runs and form != self._form):
             self.add(run.all_keys(), run.low)
@@ -95,14 +95,14 @@ class UnsealedKeys:
         self._fresh_min = min(self._fresh_min, low) if self._fresh or self._runs else low
 
     def _sort_runs(self) -> None:
-        """Sort those that are not sorted yet."""
+        """Sort the runs that are not sorted yet."""
         runs = self._runs[self._sorted_runs :]
         if runs and self._form is not None:
             self._floats.append(sorted(self._form.floats(runs)))
             self._sorted_runs, self._sorted_entries = len(self._runs), self._run_entries
 
     def sorted_runs(self) -> SortedRuns:
-        """All of them, to be sealed."""
+        """Return all keys, to be sealed."""
         if self._sorted or self._fresh or self._form is None:
             self._expand()
             ends, fresh = self._part_ends, self._fresh
@@ -116,12 +116,12 @@ class UnsealedKeys:
         return SortedRuns(self._floats[:], self._form.records, members)
 
     def keys(self) -> list[DueKey]:
-        """All of them, in order."""
+        """Return all keys, in order."""
         return self._all()
 
     def between(self, place: DueKey, end: DueKey, limit: int) -> tuple[list[DueKey], int]:
-        """At most ``limit`` keys behind ``place`` and before ``end``, and the first one behind
-        those that is there; -1 for none. What nobody asks for yet is not sorted."""
+        """Return at most ``limit`` keys behind ``place`` and before ``end``, and the first key that
+        follows those, -1 for none. Keys not asked for yet are not sorted."""
         is_waiting = bool(self._fresh or self._runs)
         if is_waiting and self._fresh_min < end:
             self._all()
@@ -135,12 +135,13 @@ class UnsealedKeys:
         return keys[start:stop], following
 
     def count(self, place: DueKey, end: DueKey) -> int:
-        """How many keys lie behind ``place`` and before ``end``."""
+        """Count the keys behind ``place`` and before ``end``."""
         keys = self._all()
         return max(0, bisect_left(keys, end) - bisect_right(keys, place))
 
     def drop(self, place: DueKey, after: Position) -> BitMap64:
-        """Forget the keys up to ``place`` whose entries stand up to ``after``; where those are."""
+        """Drop the keys up to ``place`` whose entries are at or before ``after``; return the
+        positions of those."""
         keys = self._all()
         if after != self._after:
             self._after, self._staying = after, 0
@@ -156,7 +157,7 @@ class UnsealedKeys:
         return BitMap64([key & PLACE_MASK for key in looked_at if key & PLACE_MASK <= after])
 
     def drop_through(self, floor: Position) -> None:
-        """Forget the keys whose entries stand up to ``floor``."""
+        """Drop the keys of entries up to ``floor``."""
         self._sorted = [key for key in self._all() if key & PLACE_MASK > floor]
         self._staying = 0
 
