@@ -1,7 +1,7 @@
-"""Acknowledgements: ACK in the core's words, and the receipts of those that ask for one.
+"""Acknowledgements: ACK in the core's terms, and the receipts for those that ask for one.
 
-The rule: a receipt says that the acknowledgement is durable, or why it is none; whoever asks for
-none hears nothing either way.
+The rule: a receipt says that the acknowledgement is durable, or why it failed; a client that asks
+for none hears nothing either way.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck
 
 
 def acknowledge(output: Output, consumer: Consumer, command: CommandAck, raw: bytes) -> None:
-    """ACK of an attached consumer, which came in the bytes ``raw``. A client that found a message
-    broken acknowledges it too."""
+    """Handle ACK of an attached consumer, which came in the bytes ``raw``. A client that found a
+    message broken acknowledges it too."""
     request_id = command.request_id if command.HasField("request_id") else None
     consumer_id = consumer.consumer_id
     if command.txnid_most_bits or command.txnid_least_bits:
@@ -42,8 +42,8 @@ def acknowledge(output: Output, consumer: Consumer, command: CommandAck, raw: by
 def _in_pieces(
     consumer: Consumer, command: CommandAck, raw: bytes, request_id: int | None
 ) -> Iterator[Acknowledge]:
-    """So many acknowledgements that others have their turn meanwhile. The receipt is that of the
-    last: the cursor that is written for it has all before it too."""
+    """Split an ACK into acknowledgements of one turn each. The last brings the receipt: the cursor
+    written for it has all the earlier ones too."""
     key, consumer_id, ids = consumer.key, consumer.consumer_id, command.message_id
     for start in range(0, len(ids), IDS_PER_TURN):
         behind = start + IDS_PER_TURN
@@ -55,7 +55,7 @@ def _in_pieces(
 def answer_ack(
     output: Output, consumer_id: int, request_id: int | None, failure: Failure | None
 ) -> None:
-    """The receipt, or that there is none; nothing, if nobody asked."""
+    """Send the receipt, or the failure, if the client asked for one."""
     if request_id is None:
         return
     if failure is None:
@@ -67,7 +67,7 @@ def answer_ack(
 def _acknowledge_in(
     output: Output, consumer: Consumer, command: CommandAck, raw: bytes, request_id: int | None
 ) -> None:
-    """As a part of a transaction."""
+    """Handle an ACK that is part of a transaction."""
     transaction = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
     key, consumer_id = consumer.key, consumer.consumer_id
     ids = command.message_id
@@ -94,7 +94,7 @@ def _acknowledge_in(
 
 
 def _cumulative(consumer: Consumer, command: CommandAck) -> tuple[Position | None, Failure | None]:
-    """Up to where a consumer acknowledges, or why it does not."""
+    """Return up to where a consumer acknowledges, or why it may not."""
     place = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
     if consumer.shares:
         text = "Cumulative acknowledgement on a shared subscription"

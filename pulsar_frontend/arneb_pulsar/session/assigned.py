@@ -1,6 +1,6 @@
-"""Assigned brokers: where a client is told to come again when its topic is served elsewhere.
+"""Assigned brokers: where a client is told to go when its topic is served elsewhere.
 
-The rule: what is not known is not told, and the client looks its topic up.
+The rule: if the broker is not known, none is named, and the client looks its topic up.
 """
 
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The broker that a client is to come to, as far as that is known."""
+    """The broker that a client is to connect to, as far as it is known."""
 
     url: str = ""
     url_tls: str = ""
 
 
 NOWHERE: Final = Assigned()
-"""The client looks it up."""
+"""No broker is named: the client looks its topic up."""

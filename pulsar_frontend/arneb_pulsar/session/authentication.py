@@ -1,8 +1,8 @@
-"""Authentication: who the client of one connection is, at first and whenever its proof ends.
+"""Authentication: who the client of one connection is, at first and whenever its proof expires.
 
-A client whose proof ends is asked for another by AUTH_CHALLENGE, if it can answer that, and is
-closed if it does not answer in time, or cannot. A proof ends at a time of day, which is compared
-with the clock when it comes to that and once a minute: clocks are set. All other time is the
+A client whose proof expires is asked for another by AUTH_CHALLENGE, if it can answer that; it is
+closed if it cannot, or does not answer in time. A proof expires at a time of day, which is compared
+with the clock when it is due and once a minute, since clocks can be set. All other times are the
 event loop's.
 """
 
@@ -22,10 +22,11 @@ INVALID_ROLES: Final = "Invalid roles."
 NO_PROXY: Final = "Must not set proxyVersion without connecting as a ProxyRole."
 
 ANSWER_WITHIN_S: Final = 60.0
-"""What a client may take to send another proof; Pulsar's brokers look once a minute."""
+"""How long a client may take to send another proof; Pulsar's brokers look once a minute."""
 
 LOOK_S: Final = 60.0
-"""Between looks at the clock: so much later at the most a proof ends when that was set forward."""
+"""Time between looks at the clock: how much too late a proof may end after the clock was set
+forward."""
 
 
 class Authentication:
@@ -46,7 +47,7 @@ class Authentication:
         return f"<Authentication {state}, next look at {self.deadline}>"
 
     def begin(self, command: pb.CommandConnect) -> None:
-        """CONNECT brings the first proof."""
+        """Have the first proof, from CONNECT, checked."""
         self._refreshes = command.feature_flags.supports_auth_refresh
         self._is_proxied = command.HasField("proxy_version")
         self._original = text_of(command.original_principal, "original_principal")
@@ -54,8 +55,8 @@ class Authentication:
         self._output.do(Authenticate(method, command.auth_data, self._original))
 
     def misplaced(self, caller: Caller, authorizer: Authorizer) -> str:
-        """Why somebody who has proved a role does not come in so all the same; empty if he
-        does."""
+        """Return why a client that has proved its role may not connect in this way; empty if it
+        may."""
         if not authorizer.enabled:
             return ""
         if authorizer.flaw(caller):
@@ -65,7 +66,7 @@ class Authentication:
         return ""
 
     def answered(self, command: pb.CommandAuthResponse) -> None:
-        """AUTH_RESPONSE brings another; one that nobody asked for says nothing."""
+        """Have another proof, from AUTH_RESPONSE, checked; ignore one that nobody asked for."""
         if not self._asked:
             return
         response = command.response
@@ -73,14 +74,13 @@ class Authentication:
         self._output.do(Authenticate(method, response.auth_data, self._original))
 
     def held(self, event: Authenticated) -> None:
-        """The proof holds; :meth:`tick` is to say how long that may go without a look."""
+        """The proof holds: have :meth:`tick` set when to look at it again."""
         self._asked = False
         self._expires_ms = event.expires_ms
         self.deadline = math.inf if event.expires_ms == math.inf else self._output.now
 
     def tick(self, clock_ms: int) -> str:
-        """Time passed: ask for another proof if it is due. Returns why the connection must end,
-        if it must."""
+        """Ask for another proof if that is due. Return why the connection must end, if it must."""
         if self._output.now < self.deadline:
             return ""
         left_s = (self._expires_ms - clock_ms) / 1000
@@ -97,12 +97,12 @@ class Authentication:
 
 
 def not_allowed(output: Output, text: str) -> None:
-    """The proof holds, and is not enough: say so, and end."""
+    """Say that the proof holds but is not enough, and close."""
     output.send(commands.error(commands.NO_REQUEST, pb.AuthorizationError, text))
     output.do(Close(f"the client may not come in: {text}"))
 
 
 def refused(output: Output, text: str) -> None:
-    """The proof does not hold: say so, and end."""
+    """Say that the proof does not hold, and close."""
     output.send(commands.error(commands.NO_REQUEST, pb.AuthenticationError, text))
     output.do(Close("the client could not prove who it is"))

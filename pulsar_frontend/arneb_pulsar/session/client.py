@@ -1,30 +1,30 @@
-"""The client of one connection: which it is, and what it understands.
+"""The client of one connection: its kind, its version and what it understands.
 
-The rule: nothing is said unasked that the client's version, or its kind, does not know. Each
-version that counts here is that of Pulsar's protocol which brought the command or the field.
+The rule: no command is sent unasked that the client's version, or its kind, does not know. The
+versions here are those of Pulsar's protocol that introduced the command or field.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 HEARERS: Final = ("Pulsar-Java", "Arneb-Python")
-"""What Java clients call themselves, with their version behind it, and our own library."""
+"""How the names of Java clients and of our own library begin; their versions follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What CONNECT said, or nothing yet."""
+    """What CONNECT said; nothing before it came."""
 
     name: str = ""
-    """Its library and that one's version."""
+    """Its library, and the version of that."""
     version: int = 0
-    """The protocol's: the lower one of its own and ours."""
+    """The protocol version: the lower of its own and ours."""
     takes_broker_metadata: bool = False
-    """It said that it reads what a broker says of an entry, before the entry."""
+    """It said that it reads broker metadata in front of an entry."""
 
     @property
     def reads_broker_metadata(self) -> bool:
-        """Java's clients say so by a flag, which came with this version."""
+        """Java's clients say so by a flag that came with this version."""
         return self.version >= 16 and self.takes_broker_metadata
 
     @property
@@ -33,7 +33,7 @@ class Client:
 
     @property
     def reads_checksums(self) -> bool:
-        """C++ clients had them from version 6 on, and had them right from this one on."""
+        """C++ clients have had them since version 6, and have got them right since this one."""
         return self.version >= 11
 
     @property
@@ -42,6 +42,6 @@ class Client:
 
     @property
     def hears_end_of_topic(self) -> bool:
-        """From version 9 on, but C++ and Go clients close the connection when they are told, come
-        again, are told again, and so on."""
+        """Clients know it from version 9 on, but C++ and Go clients close the connection on it,
+        reconnect, are told again, and so on."""
         return self.version >= 9 and self.name.startswith(HEARERS)

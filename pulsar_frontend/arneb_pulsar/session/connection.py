@@ -1,12 +1,12 @@
 """One connection of a Pulsar client, without its socket.
 
 Five methods of :class:`ConnectionSession` drive it: ``receive_data`` takes bytes from the client,
-``go_on`` works on what they held, ``handle`` takes events from the server, ``data_to_send`` gives
-bytes for the client, and ``handle_timer`` keeps the time. All but ``data_to_send`` return effects,
-which the caller must carry out in their order.
+``go_on`` handles the next request in them, ``handle`` takes events from the server,
+``data_to_send`` gives bytes for the client, and ``handle_timer`` keeps the time. All but
+``data_to_send`` return effects, which the caller must carry out in order.
 
-One read may bring thousands of requests, each with an answer ten thousand times its size. So at
-most one request is handled a call; the caller goes on when there is room for one more answer.
+One read may bring thousands of requests, each with an answer ten thousand times its size. So each
+call handles at most one request; the caller goes on when there is room for one more answer.
 """
 
 from collections.abc import Callable
@@ -41,15 +41,15 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 from arneb_pulsar.wire.sends import count_successors, parse_send
 
 UNANSWERED: Final = frozenset({BaseCommand.ACK, BaseCommand.FLOW, BaseCommand.PONG})
-"""Answered by nothing, or by less than they take: as many are handled in a row as came."""
+"""Commands with no answer, or one smaller than themselves: any number is handled in one call."""
 
 
 class ConnectionSession:
     """The state of one connection.
 
-    Invariants: commands are handled only in states that :data:`ACCEPTED` has them for; a closed
-    connection says nothing more and asks for nothing. ``_at`` frames of ``_frames`` are handled,
-    all of them when ``receive_data`` is called.
+    Invariants: commands are handled only in states for which :data:`ACCEPTED` has them; a closed
+    connection sends nothing more and asks for nothing. The first ``_at`` frames of ``_frames`` are
+    handled, and all of them when ``receive_data`` is called.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class ConnectionSession:
         self._frames: Frames = [], []
         self._at = 0
         self.request_bytes = 0
-        """Size of the request that the last call has handled."""
+        """Size of the request that the last call handled."""
         self.was_small = False
-        """That one was one of :data:`.transactions.SMALL`."""
+        """That request was one of :data:`.transactions.SMALL`."""
         self._keep_alive = KeepAlive(now, config.handshake_timeout_s, config.keep_alive_s)
         self._producers = Producers(output)
         self._consumers = Consumers(output)
@@ -90,18 +90,18 @@ class ConnectionSession:
     # The five verbs
 
     def receive_data(self, data: bytes, now: float, clock_ms: int) -> list[Effect]:
-        """Bytes came from the client, of whom all that came before is handled. ``clock_ms`` is the
-        time of day, for what is published."""
+        """Take bytes from the client, of whose earlier bytes all must be handled. ``clock_ms`` is
+        the time of day, for what is published."""
         self._frames, self._at = self._reader.receive(data), 0
         return self.go_on(now, clock_ms)
 
     @property
     def has_more(self) -> bool:
-        """Something that came from the client is not handled: :meth:`go_on` must be called."""
+        """Something from the client is not handled yet: :meth:`go_on` must be called."""
         return self._at < len(self._frames[0]) or self._output.pieces is not None
 
     def go_on(self, now: float, clock_ms: int) -> list[Effect]:
-        """Handle what was received up to and with the next request, or the next piece of it."""
+        """Handle what was received up to and including the next request, or a piece of that."""
         self._output.now = now
         self._keep_alive.heard(now)
         self.request_bytes = 0
@@ -122,7 +122,7 @@ class ConnectionSession:
         return self._output.take_effects()
 
     def handle(self, event: events.Event, now: float) -> list[Effect]:
-        """Something happened in the core; see :mod:`arneb_pulsar.session.events`."""
+        """Handle an event from the core; see :mod:`arneb_pulsar.session.events`."""
         if self.state is ConnectionState.CLOSED:
             return []
         self._output.now = now
@@ -130,19 +130,19 @@ class ConnectionSession:
         return self._output.take_effects()
 
     def end(self) -> None:
-        """Nobody owns the socket any more: nothing is said, and nothing asked for. What a
-        connection consists of refers to it no more, so that it is given up at once."""
+        """End the session: nobody owns the socket any more. Its parts no longer refer to it, so
+        that its memory is freed at once."""
         self.state = ConnectionState.CLOSED
         self._handlers.clear()
 
     def data_to_send(self) -> list[bytes]:
-        """What is to be said to the client since the last call; the caller must send it, and call
-        again after a while if :attr:`has_unsaid`."""
+        """Return what is to be sent since the last call; the caller must send it, and call again
+        after a while if :attr:`has_unsaid`."""
         return self._output.take_frames()
 
     @property
     def has_unsaid(self) -> bool:
-        """``data_to_send`` did not give all, for to translate it would take too long at once."""
+        """``data_to_send`` did not give everything: to translate all at once takes too long."""
         return self._output.has_untranslated
 
     def next_timer(self) -> float:
@@ -151,7 +151,7 @@ class ConnectionSession:
         return min(self._keep_alive.deadline, self._authentication.deadline, consumers.deadline)
 
     def handle_timer(self, now: float, clock_ms: int) -> list[Effect]:
-        """Time passed. ``clock_ms`` is the time of day, at which proofs end."""
+        """Handle the passing of time. ``clock_ms`` is the time of day, at which proofs expire."""
         self._output.now = now
         if self.state is ConnectionState.OPEN and (reason := self._authentication.tick(clock_ms)):
             self._close(reason)
@@ -166,11 +166,11 @@ class ConnectionSession:
                     pass
         return self._output.take_effects()
 
-    # What the server asks besides
+    # What else the server asks
 
     @property
     def client(self) -> Client:
-        """Who is connected."""
+        """The connected client."""
         return self._output.client
 
     @property
@@ -184,11 +184,11 @@ class ConnectionSession:
         return self._output.unasked_bytes
 
     def resumed(self, now: float) -> None:
-        """The server listens again after a pause that back-pressure made."""
+        """Note that the server reads again after a pause for back-pressure."""
         self._keep_alive.resumed(now)
 
     def probe(self) -> bool:
-        """Ask the client for a sign of life, whatever the timer says; False if it cannot answer."""
+        """Send a PING whatever the timer says; return False if the client cannot answer."""
         if self.state is ConnectionState.OPEN and self._output.client.answers_pings:
             self._output.send(commands.PING)
             return True
@@ -197,7 +197,7 @@ class ConnectionSession:
     # Inside
 
     def _handle_frames(self, clock_ms: int) -> None:
-        """Hot path: a run of SENDs is told by its first; all else goes through the handlers."""
+        """Hot path: a run of SENDs is parsed by its first; all else goes through the handlers."""
         received, bodies = self._frames
         at, end, left = self._at, len(received), STRETCHES_PER_TURN
         while at < end and left:
@@ -209,7 +209,7 @@ class ConnectionSession:
                 continue
             command = parse_command(data)
             if command.type == BaseCommand.END_TXN:
-                self._producers.flush(clock_ms)  # it ends with what was sent before
+                self._producers.flush(clock_ms)  # it covers what was sent before
             self._handle_command(command, data, bodies[at])
             at += 1
             if command.type not in UNANSWERED:
@@ -283,8 +283,8 @@ class ConnectionSession:
         }
 
     def _connect(self, command: pb.CommandConnect) -> None:
-        """CONNECT. Without authentication whatever the client proves itself with is taken, as
-        Pulsar's broker does it."""
+        """CONNECT. Without authentication any proof of the client is accepted, as by Pulsar's
+        broker."""
         name = text_of(command.client_version, "client_version")
         version = max(0, min(commands.PROTOCOL_VERSION, command.protocol_version))
         flags = command.feature_flags
@@ -296,7 +296,7 @@ class ConnectionSession:
             self._open()
 
     def _open(self) -> None:
-        """The client may begin."""
+        """Let the client begin."""
         client = self._output.client
         self._output.send(
             commands.connected(self._server_version, client.version, self._message_bytes_max)
@@ -327,7 +327,7 @@ class ConnectionSession:
         self._output.send(commands.PONG)
 
     def _pong(self, command: pb.CommandPong) -> None:
-        """Its bytes have told the keep-alive already."""
+        """Nothing to do: its bytes have already reset the keep-alive."""
 
     def _handle_event(self, event: events.Event) -> None:
         producers, consumers = self._producers, self._consumers
@@ -392,7 +392,7 @@ class ConnectionSession:
                 assert_never(event)
 
     def _close(self, reason: str) -> None:
-        """The client broke the protocol: tell it why, once, and end."""
+        """Tell the client once why the connection ends, and close it."""
         if self.state is not ConnectionState.CLOSED:
             if self.state is ConnectionState.OPEN:
                 self._output.send(commands.error(commands.NO_REQUEST, pb.UnknownError, reason))

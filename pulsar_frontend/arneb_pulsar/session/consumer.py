@@ -57,18 +57,18 @@ class Consumer:
         self.frames = MessageFrames(consumer_id, partition, epoch, counts)
         self.unsubscribe_request = 0
         self.active: bool | None = None
-        """Of a failover consumer, what its client was told last, or is to be told."""
+        """Whether a failover consumer is active, as its client was told last, or is to be told."""
 
     def __repr__(self) -> str:
         kind = self.type.traits.title
         return f"<Consumer {self.consumer_id} {self.name}, {kind}, {self.state.name}>"
 
     def may(self, happened: ConsumerInput) -> bool:
-        """Does the table have this move?"""
+        """Return whether the table has this move."""
         return (self.state, happened) in CONSUMER_MOVES
 
     def move(self, happened: ConsumerInput) -> None:
-        """Take the table's move; a move that it does not have is a defect of ours."""
+        """Take the table's move; a move not in the table is a defect of ours."""
         self.state = CONSUMER_MOVES[self.state, happened]
 
     @property
@@ -78,15 +78,15 @@ class Consumer:
 
     @property
     def shares(self) -> bool:
-        """Its subscription's entries go to several consumers, so each entry counts alone."""
+        """Its subscription's entries go to several consumers, so each is acknowledged by itself."""
         return self.type.traits.sharing
 
     def begin_epoch(self, epoch: int) -> None:
-        """What is sent from now on belongs to ``epoch``; clients drop what is older."""
+        """Mark what is sent from now on with ``epoch``; clients drop what is older."""
         self.frames = MessageFrames(self.consumer_id, self.partition, epoch, self.counts)
 
     def messages(self, run: Deliveries, *, checked: bool) -> bytes | TranslatedRun:
-        """The MESSAGE frames of a run, with checksums if they are to be ``checked``."""
+        """Return the MESSAGE frames of a run, with checksums if they are to be ``checked``."""
         if is_foreign(run):
             return TranslatedRun(run, self.frames, checked=checked)
         if not checked:

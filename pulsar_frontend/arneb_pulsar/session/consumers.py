@@ -1,8 +1,8 @@
 """The consumers of one connection: from SUBSCRIBE to CLOSE_CONSUMER.
 
-What a consumer may do in which state is in the table of :mod:`.transitions`. Commands for a
-consumer that is not there are dropped where the protocol has no answer to them, as clients
-send them before they know that the broker closed it.
+The table of :mod:`.transitions` says what a consumer may do in which state. Commands for a consumer
+that is not there are dropped if the protocol has no answer to them: clients send them before they
+know that the broker closed it.
 """
 
 import math
@@ -62,9 +62,9 @@ CONSUMERS_MAX: Final = 10_000
 """Consumers of one connection; Pulsar bounds them per topic only."""
 
 ACTIVE_AFTER_S: Final = 1.0
-"""A new failover consumer hears so long after SUCCESS whether it is active, unless it asks for
-messages before: Go's client knows its consumer only a moment after SUCCESS, and drops what comes
-until then. Apache Pulsar waits as long (``activeConsumerFailoverDelayTimeMillis``)."""
+"""How long after SUCCESS a new failover consumer is told whether it is active, unless it asks for
+messages earlier: Go's client registers its consumer only a moment after SUCCESS, and drops what
+comes before. Apache Pulsar waits as long (``activeConsumerFailoverDelayTimeMillis``)."""
 
 NOT_FOUND: Final = Failure(pb.MetadataError, "Consumer not found")
 
@@ -72,9 +72,9 @@ NOT_FOUND: Final = Failure(pb.MetadataError, "Consumer not found")
 class Consumers:
     """All consumers of a connection.
 
-    Invariant: ``_by_id`` has those whose id is taken, ``_by_key`` also those that the core let
-    go while an answer about them is still to come; ``_untold`` those that are to hear whether they
-    are active, and when, in the order of that.
+    Invariant: ``_by_id`` has those whose id is taken; ``_by_key`` also those that the core let go
+    while an answer about them is still to come; ``_untold`` has when consumers are to be told
+    whether they are active, in order of time.
     """
 
     def __init__(self, output: Output) -> None:
@@ -90,7 +90,7 @@ class Consumers:
     # Coming and going
 
     def subscribe(self, command: CommandSubscribe) -> None:
-        """SUBSCRIBE: the core is asked to attach the consumer."""
+        """SUBSCRIBE: ask the core to attach the consumer."""
         present = self._by_id.get(command.consumer_id)
         if present is not None and present.state is ConsumerState.ATTACHING:
             raise RequestRefused(
@@ -120,7 +120,7 @@ class Consumers:
         self._output.do(effect)
 
     def attached(self, event: ConsumerAttached) -> None:
-        """The consumer is there, unless it was closed meanwhile."""
+        """The consumer is attached; detach it if it was closed meanwhile."""
         consumer = self._by_key.get(event.key)
         if consumer is None:
             self._output.do(DetachConsumer(event.key))
@@ -157,7 +157,7 @@ class Consumers:
             self._output.notify(active)
 
     def end_reached(self, event: EndReached) -> None:
-        """Everything is acknowledged, and nothing will be added."""
+        """Everything is acknowledged, and nothing more will be appended."""
         consumer = self._by_key.get(event.key)
         if (
             consumer is not None
@@ -176,17 +176,17 @@ class Consumers:
         self._output.send(commands.error(consumer.request_id, failure.code, failure.text))
 
     def close(self, command: CommandCloseConsumer) -> None:
-        """CLOSE_CONSUMER; a consumer that is not there is closed already."""
+        """CLOSE_CONSUMER; an unknown consumer is closed already."""
         consumer = self._by_id.get(command.consumer_id)
         if consumer is not None:
             if consumer.state is not ConsumerState.ATTACHING:
                 self._output.do(DetachConsumer(consumer.key))
-            # Else what the server still attaches is given up when it reports it; see attached().
+            # Else it is detached when the server reports it attached; see attached().
             self._move(consumer, ConsumerInput.CLOSE)
         self._output.send(commands.success(command.request_id))
 
     def closed_by_core(self, event: ConsumerClosed) -> None:
-        """The core detached the consumer: its client is told to subscribe again."""
+        """The core detached the consumer: tell its client to subscribe again."""
         consumer = self._by_key.get(event.key)
         if consumer is None or not consumer.may(ConsumerInput.CLOSED_BY_CORE):
             return
@@ -229,7 +229,7 @@ class Consumers:
             self._output.do(AddPermits(consumer.key, command.messagePermits))
 
     def delivered(self, event: Delivered) -> None:
-        """Entries for a consumer."""
+        """Send entries to a consumer."""
         consumer = self._by_key.get(event.key)
         if consumer is not None and not consumer.is_detached:
             checked = self._output.client.reads_checksums
@@ -244,7 +244,7 @@ class Consumers:
         if command.HasField("consumer_epoch"):
             consumer.begin_epoch(command.consumer_epoch)
         if not consumer.shares:
-            # One reader in order: it starts again after what it acknowledged.
+            # A single consumer in order starts again after what it acknowledged.
             self._output.do(Redeliver(consumer.key, None, count=False))
         elif command.message_ids:
             self._output.do_in_pieces(_redeliveries(consumer.key, command.message_ids))
@@ -272,10 +272,10 @@ class Consumers:
             place = place_of(command.message_id)
             if command.message_id.ack_set:
                 mask = mask_of(command.message_id.ack_set)
-            if mask == 0:  # all of that batch is done: the next entry is meant
+            if mask == 0:  # the whole batch is done: the next entry is meant
                 place, mask = Position(place + 1), None
         elif command.HasField("message_publish_time"):
-            # A time before 1970 comes from Java as what is left of it without a sign.
+            # Java sends a time before 1970 as the unsigned form of a negative number.
             before_all = command.message_publish_time >= 1 << 63
             publish_time_ms = 0 if before_all else command.message_publish_time
         else:
@@ -287,7 +287,7 @@ class Consumers:
         self._output.do(effect)
 
     def seek_done(self, event: SeekDone) -> None:
-        """The subscription stands at its new place, or did not move."""
+        """The subscription has moved, or could not."""
         consumer = self._by_key[event.key]
         failure = event.failure
         if failure is None:
@@ -303,7 +303,7 @@ class Consumers:
         self._output.do(ReadLast(consumer.key, command.request_id))
 
     def last_read(self, event: LastRead) -> None:
-        """The last entry of a consumer's topic."""
+        """Answer with the last entry of a consumer's topic."""
         consumer = self._by_key.get(event.key)
         partition = -1 if consumer is None else consumer.partition
         batch_index = event.batch_size - 1 if event.batch_size > 0 else -1
@@ -334,7 +334,7 @@ class Consumers:
             self._output.do(DescribeConsumer(consumer.key, command.request_id))
 
     def described(self, event: ConsumerDescribed) -> None:
-        """What is known of a consumer."""
+        """Answer with what is known of a consumer."""
         consumer = self._by_key.get(event.key)
         shares = consumer is not None and consumer.type.traits.sharing
         reply = CommandConsumerStatsResponse(
@@ -353,14 +353,15 @@ class Consumers:
     # Inside
 
     def _usable(self, consumer_id: int) -> Consumer | None:
-        """The attached consumer of that id, if there is one."""
+        """Return the attached consumer of that id, if there is one."""
         consumer = self._by_id.get(consumer_id)
         if consumer is not None and consumer.may(ConsumerInput.USE):
             return consumer
         return None
 
     def _wanted(self, consumer_id: int, happened: ConsumerInput) -> Consumer:
-        """The consumer of that id, which must have that move. Raises :class:`RequestRefused`."""
+        """Return the consumer of that id, which must have that move, or raise
+        :class:`RequestRefused`."""
         consumer = self._by_id.get(consumer_id)
         if consumer is None or consumer.state is ConsumerState.ATTACHING:
             raise RequestRefused(NOT_FOUND.code, NOT_FOUND.text)
@@ -370,7 +371,7 @@ class Consumers:
         return consumer
 
     def _move(self, consumer: Consumer, happened: ConsumerInput) -> None:
-        """Take a move, and let go of a consumer that is closed by it."""
+        """Take a move, and forget a consumer that it closes."""
         consumer.move(happened)
         if consumer.is_detached:
             self._untold.pop(consumer.key, None)
@@ -381,8 +382,8 @@ class Consumers:
 
 
 def _redeliveries(key: ConsumerKey, message_ids: Sequence[MessageIdData]) -> Iterator[Redeliver]:
-    """Give back what a client names, so many a turn. A name in two pieces counts twice if the entry
-    was delivered again in between, which is the client's own doing."""
+    """Give back what a client names, a bounded number a turn. An entry named in two pieces counts
+    twice if it was delivered again in between, which is the client's own doing."""
     for start in range(0, len(message_ids), IDS_PER_TURN):
         ids = map(position_of, message_ids[start : start + IDS_PER_TURN])
         positions = [place for place in dict.fromkeys(ids) if place is not None]

@@ -1,7 +1,7 @@
-"""Damaged messages: runs in which some body is bad, sorted message by message.
+"""Damaged messages: runs with some bad body, sorted message by message.
 
 The rule: pure. Good messages are stored in their order; each bad one is refused in its turn, and
-nobody else has anything of it.
+affects no other.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 def sort_damaged(
     run: AppendRun, publish_time_ms: int
 ) -> list[tuple[PendingSends, list[PendingSends]]]:
-    """Have ``run`` hold what is good of it only.
+    """Make ``run`` hold only its good messages.
 
-    The sends of each producer are given with what replaces them: one for each stretch of good
+    Return the sends of each producer with their replacements: one for each stretch of good
     messages and one, settled, for each bad message.
     """
     bodies = iter(run.bodies)
@@ -48,8 +48,8 @@ def sort_damaged(
 def sort_refused(
     run: AppendRun, refused: Mapping[int, Failure]
 ) -> list[tuple[PendingSends, list[PendingSends]]]:
-    """As :func:`sort_damaged`, for a run that is made, of which entries are ``refused`` by their
-    index."""
+    """As :func:`sort_damaged`, for a run with entries made, of which those at the indexes in
+    ``refused`` are refused."""
     replaced: list[tuple[PendingSends, list[PendingSends]]] = []
     entries, start = run.entries, 0
     for sent in run.sends:
@@ -72,7 +72,7 @@ def sort_refused(
 
 
 def _add_good(sent: PendingSends, index: int, part: PendingSends) -> None:
-    """One good message of ``sent`` belongs to ``part``."""
+    """Add one good message of ``sent`` to ``part``."""
     at = len(part.sequences)
     if index in sent.highest:
         part.highest[at] = sent.highest[index]
@@ -82,7 +82,7 @@ def _add_good(sent: PendingSends, index: int, part: PendingSends) -> None:
 
 
 def _entry_of(body: bytes, publish_time_ms: int) -> bytes | Failure:
-    """The entry of one body, or why there is none."""
+    """Make the entry of one body, or return why there is none."""
     try:
         return make_entry(body, publish_time_ms)
     except ChecksumMismatch:

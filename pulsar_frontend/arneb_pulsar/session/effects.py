@@ -1,7 +1,7 @@
 """Effects: what a session asks the server to do with the core and the socket.
 
-The counterpart of :mod:`arneb_pulsar.session.events`. ``key`` names one producer or consumer
-for as long as the connection lives; the protocol's own ids are used again, keys are not.
+The counterpart of :mod:`arneb_pulsar.session.events`. ``key`` names one producer or consumer for
+as long as the connection lives; clients reuse the protocol's own ids, but keys are never reused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,17 +27,17 @@ ConsumerKey = NewType("ConsumerKey", int)
 
 @dataclass(frozen=True, slots=True)
 class OpenProducer:
-    """Find or make the topic and take the name; answered by ``ProducerOpened``, or by
+    """Find or create the topic and take the name; answered by ``ProducerOpened``, or by
     ``ProducerQueued`` first."""
 
     key: ProducerKey
     producer_id: int
     topic: TopicName
     name: str
-    """Empty = find one."""
+    """Empty = choose one."""
     mode: AccessMode
     topic_epoch: int | None
-    """The one that it had before, if it comes back."""
+    """The epoch that it had before, if it comes back."""
     initial_subscription: str
     schema: Schema | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class OpenProducer:
 
 @dataclass(frozen=True, slots=True)
 class LeaveProducer:
-    """Give the producer's name free."""
+    """Free the producer's name."""
 
     key: ProducerKey
 
@@ -56,7 +56,7 @@ class LeaveProducer:
 class AppendRun:
     """Append entries to the topic of producer ``key``; answered by ``Appended``.
 
-    A container, not a value: it is filled message by message with what one receive brought for a
+    A container, not a value: it is filled message by message with what one read brought for a
     topic, in one transaction or in none.
     """
 
@@ -68,11 +68,11 @@ class AppendRun:
     delayed: bool = False
     """Some of ``entries`` are to be delivered later."""
     sends: list[PendingSends] = field(default_factory=list)
-    """Whose the entries are, in their order."""
+    """The sends that the entries belong to, in order."""
     transaction: TransactionId | None = None
-    """They are part of it, and stand nowhere before it is committed."""
+    """The entries are part of it, and are in no log before it is committed."""
     number: int = field(default=0, compare=False)
-    """It counts up along a connection."""
+    """Ascends along a connection."""
 
     def __repr__(self) -> str:
         waiting = f"{len(self.bodies)} bodies, {len(self.entries)} entries"
@@ -81,7 +81,7 @@ class AppendRun:
 
 @dataclass(frozen=True, slots=True)
 class AttachConsumer:
-    """Find or make topic and subscription, and attach; answered by ``ConsumerAttached``."""
+    """Find or create topic and subscription, and attach; answered by ``ConsumerAttached``."""
 
     key: ConsumerKey
     topic: TopicName
@@ -95,19 +95,19 @@ class AttachConsumer:
     start: Position | None
     rollback_s: int
     compacted: bool
-    """Without what a compaction found superseded."""
+    """Leave out entries superseded by compaction."""
     sharing: KeySharing
-    """How keys are shared out, if the type is Key_Shared. Whether a ring or ranges of hashes do
-    that is the broker's choice, unless consumers name ranges."""
+    """How keys are shared out, if the type is Key_Shared. Unless consumers name ranges, the broker
+    chooses between a ring and ranges of hashes."""
     properties: dict[str, str]
     subscription_properties: dict[str, str]
     schema: Schema | None = None
     reads_broker_metadata: bool = False
-    """Its client reads what the broker says of an entry, where the broker says it."""
+    """Its client reads broker metadata, where the broker sends it."""
     consumer_id: int = field(default=0, compare=False)
-    """Its client's number for it."""
+    """The client's number for it."""
     counts: ConsumerCounts = field(default_factory=ConsumerCounts, compare=False)
-    """Where its session counts what it was sent."""
+    """Where the session counts what it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class DetachConsumer:
 
 @dataclass(frozen=True, slots=True)
 class AddPermits:
-    """The consumer can take so many messages more."""
+    """The consumer takes ``permits`` more messages."""
 
     key: ConsumerKey
     permits: int
@@ -129,20 +129,20 @@ class AddPermits:
 class Acknowledge:
     """Acknowledge entries and parts of batches.
 
-    With a ``request_id`` answered by ``Acknowledged`` once durable.
+    With a ``request_id``, answered by ``Acknowledged`` once durable.
     """
 
     key: ConsumerKey
     consumer_id: int
     whole: Sequence[Position]
     partial: Sequence[tuple[Position, int]]
-    """Batches with the mask of messages done."""
+    """Batches, with the mask of the messages acknowledged."""
     request_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeUntil:
-    """Acknowledge everything up to ``place``, of a batch there only ``mask``."""
+    """Acknowledge everything up to ``place``; of a batch there, only ``mask``."""
 
     key: ConsumerKey
     consumer_id: int
@@ -153,8 +153,8 @@ class AcknowledgeUntil:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeInTransaction:
-    """Acknowledge as a part of a transaction: as :class:`Acknowledge`, or everything up to
-    ``until``, of a batch there only its mask."""
+    """Acknowledge as part of a transaction: as :class:`Acknowledge`, or everything up to ``until``;
+    of a batch there, only its mask."""
 
     key: ConsumerKey
     consumer_id: int
@@ -167,7 +167,7 @@ class AcknowledgeInTransaction:
 
 @dataclass(frozen=True, slots=True)
 class BeginTransaction:
-    """Answered by ``TransactionAnswered``, as the next two are."""
+    """Begin a transaction; answered by ``TransactionAnswered``, as the next two are."""
 
     request_id: int
     timeout_ms: int
@@ -175,7 +175,7 @@ class BeginTransaction:
 
 @dataclass(frozen=True, slots=True)
 class JoinTransaction:
-    """Topics, or subscriptions of topics, are to take part."""
+    """Let topics, or subscriptions of topics, take part in a transaction."""
 
     request_id: int
     transaction: TransactionId
@@ -185,7 +185,7 @@ class JoinTransaction:
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """Have all of it count, or nothing."""
+    """Commit or abort a transaction."""
 
     request_id: int
     transaction: TransactionId
@@ -194,7 +194,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Redeliver:
-    """Give back what is in flight; ``positions`` None = all of it."""
+    """Give back what is in flight; ``positions`` None = everything."""
 
     key: ConsumerKey
     positions: Sequence[Position] | None
@@ -230,7 +230,7 @@ class ReadLast:
 
 @dataclass(frozen=True, slots=True)
 class DescribeConsumer:
-    """Answered by ``ConsumerDescribed``."""
+    """Describe a consumer; answered by ``ConsumerDescribed``."""
 
     key: ConsumerKey
     request_id: int
@@ -238,19 +238,19 @@ class DescribeConsumer:
 
 @dataclass(frozen=True, slots=True)
 class FindTopic:
-    """Is there such a topic, or may it be made? Answered by ``TopicFound``."""
+    """Find a topic, or whether it may be created; answered by ``TopicFound``."""
 
     request_id: int
     topic: TopicName
     create: bool
-    """False: only a topic that is there already counts."""
+    """False = only an existing topic counts."""
     lookup: bool
     """Asked by LOOKUP; otherwise by PARTITIONED_METADATA."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListTopics:
-    """Answered by ``TopicsListed``."""
+    """List the topics of a namespace; answered by ``TopicsListed``."""
 
     request_id: int
     namespace: str
@@ -261,7 +261,8 @@ class ListTopics:
 
 @dataclass(frozen=True, slots=True)
 class WatchTopics:
-    """Answered by ``TopicsWatched``, and from then on by ``TopicChanged`` without end."""
+    """Watch the topics of a namespace; answered by ``TopicsWatched``, and then by ``TopicChanged``
+    whenever one comes or goes."""
 
     request_id: int
     watcher_id: int
@@ -271,7 +272,7 @@ class WatchTopics:
 
 @dataclass(frozen=True, slots=True)
 class UnwatchTopics:
-    """Nobody on this connection watches the namespace any more."""
+    """Stop watching the namespace: no watcher of this connection needs it any more."""
 
     namespace: str
 
@@ -283,12 +284,12 @@ class Authenticate:
     method: str
     proof: bytes = field(repr=False)
     original: str = ""
-    """On whose behalf the client says to come."""
+    """The principal on whose behalf the client says it acts."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindSchema:
-    """Answered by ``SchemaFound``."""
+    """Find a schema; answered by ``SchemaFound``."""
 
     request_id: int
     topic: TopicName
@@ -298,8 +299,8 @@ class FindSchema:
 
 @dataclass(frozen=True, slots=True)
 class AttachSchema:
-    """Find or attach a schema, to a topic that is there; answered by ``SchemaAttached``. None =
-    messages of plain bytes follow, which have no version."""
+    """Find or attach a schema to an existing topic; answered by ``SchemaAttached``. None = plain
+    bytes follow, which have no version."""
 
     request_id: int
     topic: TopicName

@@ -1,7 +1,7 @@
 """Errors of a session, and the one table from core errors to wire codes.
 
-A wrong code is not a detail: C++ clients retry every code that is not fatal to them for 30 s,
-so a refusal that should be instant becomes a hang.
+The right code matters: C++ clients retry for 30 s on every code that is not fatal to them, so a
+wrong one turns an instant refusal into a hang.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class RemoteProtocolError(Exception):
 
 
 class RequestRefused(Exception):
-    """A request that is answered with an error; the connection goes on."""
+    """A request is answered with an error; the connection goes on."""
 
     def __init__(self, code: ServerError, text: str) -> None:
         super().__init__(text)
@@ -30,7 +30,7 @@ class TopicTerminated(core.CoreError):
 
 
 class TransactionNotOpen(core.CommitFailed):
-    """What was sent in a transaction was not stored: it has ended, is none, or is too large."""
+    """Messages of a transaction were not stored: it has ended, never existed, or is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     TopicTerminated: pb.TopicTerminatedError,
     core.AlreadyAcknowledged: pb.TransactionConflict,
     core.NotAllowed: pb.NotAllowedError,
-    # Clients fail such a message; for most others they come again and send it once more.
+    # Clients fail such a message; on most other codes they reconnect and send it again.
     TransactionNotOpen: pb.NotAllowedError,
     core.CommitFailed: pb.PersistenceError,
     core.StoreFull: pb.PersistenceError,
     core.StoreFailed: pb.PersistenceError,
     core.LeadershipLost: pb.ServiceNotReady,  # clients look the topic up again
 }
-"""Every error of the core that a request can meet; a test holds it complete."""
+"""Every error of the core that a request can meet; a test keeps it complete."""
 
 
 TEXTS: Final[dict[type[core.CoreError], str]] = {
@@ -71,15 +71,15 @@ TEXTS: Final[dict[type[core.CoreError], str]] = {
     core.ConsumerBusy: "Exclusive consumer is already connected",
     core.SubscriptionFenced: "Subscription is fenced",
 }
-"""What clients of Pulsar hear for it, around or instead of the core's words."""
+"""What Pulsar's clients are told, around or instead of the core's text."""
 
 
 RESET_UNDER_WAY: Final = "Failed to fence subscription"
-"""What whoever resets a subscription hears while somebody else does."""
+"""The error of a reset while another reset of the subscription is under way."""
 
 
 def failure_of(error: core.CoreError) -> Failure:
-    """``error`` as the client is told."""
+    """Return ``error`` as the client is told it."""
     text = TEXTS.get(type(error), "{}").format(error) or type(error).__name__
     for cls in type(error).__mro__:
         if code := SERVER_ERRORS.get(cls):
@@ -88,18 +88,18 @@ def failure_of(error: core.CoreError) -> Failure:
 
 
 def refusal_of(error: core.CoreError | RequestRefused | IncompatibleSchema) -> Failure:
-    """``error`` as the client is told, whatever refused its request."""
+    """Return ``error``, of whichever kind, as the client is told it."""
     if isinstance(error, IncompatibleSchema):
         return Failure(pb.IncompatibleSchema, str(error))
     return error.failure if isinstance(error, RequestRefused) else failure_of(error)
 
 
 JAVA_NAME: Final = "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException"
-"""What Apache Pulsar says to producers before the reason; there are tools that look for it."""
+"""What Apache Pulsar tells producers in front of the reason; some tools look for it."""
 
 
 def refusal_of_writer(error: core.CoreError | RequestRefused | IncompatibleSchema) -> Failure:
-    """``error`` as whoever wants to write with a schema is told."""
+    """Return ``error`` as a client that wants to write with a schema is told it."""
     refusal = refusal_of(error)
     if isinstance(error, InvalidSchema) or not isinstance(error, IncompatibleSchema):
         return refusal

@@ -1,7 +1,7 @@
 """Events: what the server reports to a session.
 
-The counterpart of :mod:`arneb_pulsar.session.effects`; each answers one of them, except those
-that say so.
+The counterpart of :mod:`arneb_pulsar.session.effects`; each answers one of those, unless it says
+"Unasked".
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 
 @dataclass(frozen=True, slots=True)
 class ProducerOpened:
-    """The producer may send; ``name`` is the one it asked for, or the one found."""
+    """The producer may send; ``name`` is the one it asked for, or the one chosen for it."""
 
     key: ProducerKey
     name: str
     epoch: int | None = None
-    """The topic's, if it ever had an exclusive producer."""
+    """The topic's epoch, if it ever had an exclusive producer."""
     last_sequence_id: int = -1
-    """The highest that is stored of this producer, where duplicates are told; -1 = none."""
+    """The highest one stored of this producer, with deduplication on; -1 = none."""
     schema_version: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerQueued:
-    """The producer waits to be exclusive; ``ProducerOpened`` follows when it is its turn."""
+    """The producer waits to be exclusive; ``ProducerOpened`` follows at its turn."""
 
     key: ProducerKey
     name: str
@@ -52,7 +52,7 @@ class ProducerRefused:
 
 @dataclass(frozen=True, slots=True)
 class ProducerLost:
-    """Unasked: another producer fenced this one out, or its turn could not come."""
+    """Unasked: another producer fenced this one out, or its turn cannot come."""
 
     key: ProducerKey
     failure: Failure
@@ -77,8 +77,8 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class SendsSorted:
-    """Of a run that is about to be stored some messages are refused: what stands for the sends of
-    each producer from now on."""
+    """Unasked: some messages of a run about to be stored are refused; ``replaced`` has the new
+    sends of each producer."""
 
     replaced: Sequence[tuple[PendingSends, list[PendingSends]]]
 
@@ -112,7 +112,7 @@ class ActiveChanged:
 
 @dataclass(frozen=True, slots=True)
 class EndReached:
-    """Unasked: the consumer's subscription is done with a topic that nothing is added to."""
+    """Unasked: the consumer's subscription has reached the end of a terminated topic."""
 
     key: ConsumerKey
 
@@ -149,7 +149,7 @@ class Unsubscribed:
 
 @dataclass(frozen=True, slots=True)
 class LastRead:
-    """The last entry of a topic; ``batch_size`` -1 = it is no batch."""
+    """The last entry of a topic; ``batch_size`` -1 = it is not a batch."""
 
     key: ConsumerKey
     request_id: int
@@ -189,7 +189,7 @@ class TopicFound:
     partitions: int = 0
     """0 = it is not partitioned."""
     same_way: bool = False
-    """Nothing else is known of how to reach us than that the client did."""
+    """The client is to use the address it already uses: no other is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +198,13 @@ class TopicsListed:
     topics: Sequence[str]
     known_hash: str
     filtered: bool = False
-    """They are those of the namespace's that the client's pattern means."""
+    """They were filtered by the client's pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsWatched:
-    """Those persistent topics of the namespace that is watched from now on that the watcher's
-    pattern means. What has changed since somebody looked was told already."""
+    """The namespace is watched; its persistent topics that match the watcher's pattern. Changes
+    since they were listed have been reported already."""
 
     request_id: int
     watcher_id: int
@@ -222,11 +222,11 @@ class TopicChanged:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The proof holds until that time of day; infinity if it does not end."""
+    """The proof holds until that time of day; infinity if it does not expire."""
 
     expires_ms: float
     caller: Caller = NOBODY
-    """Who was proved."""
+    """The identity proved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class SchemaAttached:
 
 
 class TransactionRequest(Enum):
-    """What was asked of the coordinator, by the type of the answer."""
+    """What was asked of the coordinator; the values are the types of the answers."""
 
     CONNECT = BaseCommand.TC_CLIENT_CONNECT_RESPONSE
     NEW = BaseCommand.NEW_TXN_RESPONSE
@@ -266,7 +266,7 @@ class TransactionRequest(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionAnswered:
-    """What the coordinator says."""
+    """The coordinator's answer."""
 
     request_id: int
     kind: TransactionRequest

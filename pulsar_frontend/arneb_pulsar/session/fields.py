@@ -1,4 +1,4 @@
-"""Fields of commands as values of ours, or the refusal that answers a bad one."""
+"""Fields of commands as our own values, or the refusal that answers a bad one."""
 
 from collections.abc import Iterable
 
@@ -16,25 +16,25 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import KeyValue
 
 
 def text_of(value: str | bytes, field: str) -> str:
-    """A string field; protobuf hands it out as bytes when it is not UTF-8."""
+    """Return a string field; protobuf gives it as bytes when it is not UTF-8."""
     if isinstance(value, bytes):
         raise RemoteProtocolError(f"expected UTF-8 in {field}, got {value[:40]!r}")
     return value
 
 
 def topic_of(value: str | bytes) -> TopicName:
-    """The topic that a command names. Raises :class:`RequestRefused`."""
+    """Return the topic that a command names. Raises :class:`RequestRefused`."""
     try:
         return parse_topic(text_of(value, "topic"))
     except ClusterTopicName as error:
-        # No such namespace, then; clients go on asking for 30 s after InvalidTopicName.
+        # Not InvalidTopicName, after which clients go on asking for 30 s.
         raise RequestRefused(pb.TopicNotFound, f"Namespace not found: {error}") from error
     except InvalidTopicName as error:
         raise RequestRefused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error
 
 
 def namespace_of(value: str | bytes) -> str:
-    """The namespace that a command names. Raises :class:`RequestRefused`."""
+    """Return the namespace that a command names. Raises :class:`RequestRefused`."""
     try:
         return parse_namespace(text_of(value, "namespace"))
     except InvalidTopicName as error:
@@ -42,7 +42,7 @@ def namespace_of(value: str | bytes) -> str:
 
 
 def subscription_of(value: str | bytes) -> str:
-    """The subscription that a command names. Raises :class:`RequestRefused`."""
+    """Return the subscription that a command names. Raises :class:`RequestRefused`."""
     name = text_of(value, "subscription")
     if not name.strip():
         raise RequestRefused(pb.NotAllowedError, "Empty subscription name")
@@ -53,5 +53,5 @@ def subscription_of(value: str | bytes) -> str:
 
 
 def properties_of(pairs: Iterable[KeyValue]) -> dict[str, str]:
-    """Key-value pairs of a command."""
+    """Return the key-value pairs of a command."""
     return {text_of(pair.key, "key"): text_of(pair.value, "value") for pair in pairs}

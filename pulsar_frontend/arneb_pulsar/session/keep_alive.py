@@ -1,9 +1,9 @@
-"""Keep-alive: when to ask a silent client whether it lives, and when to give it up.
+"""Keep-alive: when to ping a silent client, and when to give it up.
 
 A PING goes out after one interval without a byte from the client; a second silent interval is
-the end. Any byte counts as an answer. Before the handshake is over there is one deadline; behind
-it there is none for a client that does not know PING. While this process did not run, nobody was
-silent: a timer that comes late looks again.
+the end. Any byte counts as an answer. The handshake has one deadline; after it there is none for a
+client that does not know PING. Time in which this process did not run does not count as silence: a
+timer that comes late looks again.
 """
 
 import math
@@ -11,11 +11,11 @@ from enum import Enum, auto
 from typing import Final
 
 LATE_S: Final = 1.0
-"""A timer is this late only when the whole process did not run: the machine slept, a debugger or
-SIGSTOP held it, a disk held up a flush."""
+"""Beyond this, a timer is late because the whole process did not run: the machine slept, a debugger
+or SIGSTOP stopped it, or a disk held up a flush."""
 
 GRACE_S: Final = 2.0
-"""After that, the time in which a client that slept on the same machine may still say something."""
+"""After that, how long a client that slept on the same machine may take to send something."""
 
 
 class Tick(Enum):
@@ -41,7 +41,7 @@ class KeepAlive:
         return f"<KeepAlive {state}, last heard at {self.heard_at}, deadline {self.deadline}>"
 
     def connected(self, now: float, *, answered: bool = True) -> None:
-        """The handshake is over. Whether PINGs will be ``answered`` has been said there."""
+        """The handshake is over, and told whether PINGs will be ``answered``."""
         self._connecting = False
         if not answered:
             self._interval_s = math.inf
@@ -53,13 +53,13 @@ class KeepAlive:
         self._pinged = False
 
     def resumed(self, now: float) -> None:
-        """We did not listen for a while: the silence until now was ours, not the client's."""
+        """Restart the interval: the broker did not read for a while, so silence proves nothing."""
         self.heard(now)
         if not self._connecting:
             self.deadline = now + self._interval_s
 
     def tick(self, now: float) -> Tick:
-        """What to do now; moves the deadline."""
+        """Return what to do now, and move the deadline."""
         if now < self.deadline:
             return Tick.NOTHING
         if now - self.deadline > LATE_S:

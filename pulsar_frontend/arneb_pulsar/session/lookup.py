@@ -1,8 +1,8 @@
 """Lookup of topics: PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE.
 
-One broker serves every topic, so a lookup always ends here. Request ids of lookups and those
-of producers and consumers are separate counters of the client that collide: what failed must
-be told in the response type of what was asked.
+One broker serves every topic, so a lookup always ends here. Clients count the request ids of
+lookups and those of producers and consumers separately, and the two collide: a failure must be sent
+in the response type of its request.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 
 class Lookup:
-    """Answers what a client asks before it opens a producer or consumer."""
+    """Answers what a client asks before it opens a producer or a consumer."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -51,7 +51,7 @@ class Lookup:
             topic = topic_of(command.topic)
             listener = text_of(command.advertised_listener_name, "advertised_listener_name")
             if listener:
-                # C++ clients know this text as one that need not close the connection.
+                # C++ clients do not close the connection on an error with this text.
                 text = f"the broker do not have {listener} listener"
                 raise RequestRefused(pb.ServiceNotReady, text)
         except RequestRefused as refused:
@@ -70,8 +70,8 @@ class Lookup:
             self._output.send(commands.partitions(event.request_id, event.partitions))
 
     def topics(self, command: CommandGetTopicsOfNamespace) -> None:
-        """GET_TOPICS_OF_NAMESPACE. Clients apply their pattern themselves, too, so one that is
-        none, or too long, is let be."""
+        """GET_TOPICS_OF_NAMESPACE. Clients also apply their pattern themselves, so one that is
+        invalid or too long is ignored."""
         pattern = None
         if text := text_of(command.topics_pattern, "topics_pattern"):
             with suppress(InvalidPattern):
@@ -87,7 +87,7 @@ class Lookup:
         )
 
     def listed(self, event: TopicsListed) -> None:
-        """The list, or that it is the one that the client knows."""
+        """Send the list, or that it is the one the client knows."""
         topics = event.topics
         topics_hash = hash_of_topics(topics)
         if event.known_hash == topics_hash:
@@ -105,6 +105,6 @@ class Lookup:
 
 
 def hash_of_topics(topics: Iterable[str]) -> str:
-    """Pulsar's hash of a list, which its clients compute too: CRC32C of the sorted names joined by
-    commas, its lowest byte first, in hexadecimal."""
+    """Return Pulsar's hash of a list, which its clients compute too: CRC32C of the sorted names
+    joined by commas, lowest byte first, in hexadecimal."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

@@ -1,4 +1,4 @@
-"""The output: what a session wants to say, to its client and to the server."""
+"""The output: what a session sends to its client and asks of the server."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from arneb_pulsar.session.effects import Effect
 from arneb_pulsar.session.translation import TranslatedRun
 
 TRANSLATED_UNITS: Final = 4_000
-"""What is translated before others have their turn: some 4 ms, a hundred small messages."""
+"""Units translated before others have their turn: some 4 ms, a hundred small messages."""
 
 
 class Output:
@@ -23,21 +23,21 @@ class Output:
         self.now = now
         """The time of the input that is being handled."""
         self.client = Client()
-        """Who hears it."""
+        """The client that it goes to."""
         self.frames: list[bytes] = []
         self.effects: list[Effect] = []
         self.waiting_bytes = 0
         self.unasked_bytes = 0
-        """How much of it the client did not ask for."""
+        """How many of those bytes the client did not ask for."""
         self.pieces: Iterator[Effect] | None = None
-        """The rest of a request that is carried out piece by piece."""
+        """The rest of a request that is carried out in pieces."""
         self._behind: deque[bytes | TranslatedRun] = deque()
 
     def __repr__(self) -> str:
         return f"<Output {self.waiting_bytes} bytes, {len(self._behind)} behind a translation>"
 
     def send(self, frames: bytes) -> None:
-        """Say one or more whole frames to the client."""
+        """Send one or more whole frames to the client."""
         if self._behind:
             self._behind.append(frames)
         else:
@@ -45,7 +45,7 @@ class Output:
         self.waiting_bytes += len(frames)
 
     def deliver(self, frames: bytes | TranslatedRun) -> None:
-        """Say messages to the client, which may have to be translated first."""
+        """Send messages, which may have to be translated first, to the client."""
         if isinstance(frames, bytes):
             self.send(frames)
         else:
@@ -53,7 +53,7 @@ class Output:
             self.waiting_bytes += frames.waiting_bytes
 
     def notify(self, frames: bytes) -> None:
-        """Say what the client did not ask for: it comes however much waits already."""
+        """Send what the client did not ask for, however much waits already."""
         self.send(frames)
         self.unasked_bytes += len(frames)
 
@@ -62,8 +62,7 @@ class Output:
         self.effects.append(effect)
 
     def do_in_pieces(self, effects: Iterator[Effect]) -> None:
-        """Ask for many effects, of which the first is made now and each other by a call of
-        :meth:`next_piece`."""
+        """Ask for many effects: the first now, each other by a call of :meth:`next_piece`."""
         assert self.pieces is None, "nothing is handled behind a request in pieces"
         self.pieces = effects
         self.next_piece()
@@ -79,11 +78,11 @@ class Output:
 
     @property
     def has_untranslated(self) -> bool:
-        """:meth:`take_frames` did not give all: there was too much to translate at once."""
+        """:meth:`take_frames` did not give everything: there was too much to translate at once."""
         return bool(self._behind)
 
     def take_frames(self) -> list[bytes]:
-        """What was said to the client since the last call, as far as a turn goes."""
+        """Return what was sent to the client since the last call, or one turn's part of it."""
         frames, self.frames, self.unasked_bytes = self.frames, [], 0
         if not self._behind:
             self.waiting_bytes = 0
@@ -108,6 +107,6 @@ class Output:
         return frames
 
     def take_effects(self) -> list[Effect]:
-        """Everything asked of the server since the last call."""
+        """Return everything asked of the server since the last call."""
         effects, self.effects = self.effects, []
         return effects

@@ -1,8 +1,7 @@
-"""Pending sends: what a producer still waits to hear, in the order in which it sent.
+"""Pending sends: messages whose producers still wait for an answer, in send order.
 
-A producer's receipts must leave in send order, whatever becomes of each message. So they
-wait in a queue, are settled when their frames are known, and only settled ones at the head of the
-queue are answered.
+A producer's receipts must leave in send order, whatever becomes of each message. So they wait in a
+queue and are settled when their frames are known; only settled ones at its head are sent.
 """
 
 from dataclasses import dataclass, field
@@ -14,16 +13,16 @@ from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.wire.commands import send_error
 
 STRETCHES_PER_TURN: Final = 100
-"""Of SENDs, one that does not follow the one before begins a stretch, and may begin a run, which is
-handed over and stored by itself: so many before others have their turn, some 2 ms."""
+"""Stretches of SENDs handled before others have their turn, some 2 ms. A SEND that does not follow
+the one before begins a stretch, and may begin a run, which is handed over and stored by itself."""
 
 
 @dataclass(slots=True)
 class PendingSends:
-    """What becomes of messages that one producer sent one after the other.
+    """Messages that one producer sent one after the other, and their answer.
 
-    Either they are stretches of a run that is being appended (one entry each), or ``frames``
-    was set at once because they were refused.
+    Either they are part of a run that is being appended (one entry each), or ``frames`` was set at
+    once because they were refused.
     """
 
     producer_id: int
@@ -31,13 +30,13 @@ class PendingSends:
     highest: dict[int, int] = field(default_factory=dict)
     """``highest_sequence_id`` by index, where a client sent one."""
     frames: bytes | None = None
-    """What the producer is told; None until it is known."""
+    """The answer to the producer; None until it is known."""
     key: int = 0
-    """The producer's, for as long as the connection lives."""
+    """The producer's key, for as long as the connection lives."""
     chunks: set[int] = field(default_factory=set)
-    """Those that are chunks of larger messages, by index."""
+    """Indexes of chunks of larger messages."""
     duplicates: set[int] = field(default_factory=set)
-    """Those that were stored before and are not stored again, by index."""
+    """Indexes of messages that were stored before and are not stored again."""
 
     def __repr__(self) -> str:
         state = "pending" if self.frames is None else "settled"
@@ -45,11 +44,11 @@ class PendingSends:
 
     @property
     def entries(self) -> int:
-        """How many entries of the run are its own."""
+        """How many entries of the run are from here."""
         return len(self.sequences) - len(self.duplicates)
 
     def stored(self, first: Position) -> None:
-        """Settle it: message *i* stands at ``first + i``, duplicates not counted."""
+        """Settle it: message *i* is at ``first + i``, duplicates not counted."""
         if not (self.highest or self.duplicates):
             self.frames = pack_receipts(self.producer_id, self.sequences, first)
             return

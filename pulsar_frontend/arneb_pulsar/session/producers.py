@@ -1,7 +1,7 @@
 """The producers of one connection: PRODUCER, SEND, CLOSE_PRODUCER, and the receipts.
 
 SENDs are gathered into runs of a topic, which keep the order of each producer;
-:meth:`Producers.flush` hands them over when all that was received is read. Hot path:
+:meth:`Producers.flush` hands them over when everything received is read. Hot path:
 :meth:`Producers.send` and the settling of a run.
 """
 
@@ -53,11 +53,11 @@ PRODUCERS_MAX: Final = 10_000
 """Producers of one connection; Pulsar bounds them per topic only."""
 
 IGNORE_SENDS_S: Final = 30.0
-"""How long SENDs of a producer that the broker closed are ignored: its client may have sent
-them before it knew. Java's broker takes the same time."""
+"""How long SENDs of a producer that the broker closed are ignored: its client may have sent them
+before it knew. Java's broker waits as long."""
 
 UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailable")
-"""A producer that is not open yet has to ask again: its topic went, or is to be opened anew."""
+"""Tells a producer that is not open yet to ask again: its topic went, or is to be reopened."""
 
 
 class Producer:
@@ -84,11 +84,11 @@ class Producer:
         self.topic = topic.core_name
         self.state = ProducerState.OPENING
         self.sends: deque[PendingSends] = deque()
-        """What it waits to hear, in send order."""
+        """Its sends not answered yet, in send order."""
         self.latest_run = 0
-        """The number of the last run that it is in."""
+        """The number of the last run with messages of it."""
         self.name_field = b""
-        """Its name as its messages have it."""
+        """Its name, as encoded in its messages."""
         self.close_request = 0
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Producer:
         return f"<Producer {self.producer_id} on {self.topic}, {state}>"
 
     def move(self, happened: ProducerInput) -> None:
-        """Take the table's move; a move that it does not have is a defect of ours."""
+        """Take the table's move; a move not in the table is a defect of ours."""
         self.state = PRODUCER_MOVES[self.state, happened]
 
 
@@ -111,13 +111,13 @@ class Producers:
         self._ready: dict[int, Producer] = {}
         self._opened: dict[ProducerKey, ProducerOpened] = {}
         self._runs: dict[str | tuple[str, TransactionId], AppendRun] = {}
-        """The latest by the topic, and the transaction if there is one."""
+        """The latest run by topic, and by transaction if there is one."""
         self._gathered: list[AppendRun] = []
-        """All of them, in their order."""
+        """All gathered runs, in order."""
         self._last_run = 0
         self._disconnected: dict[int, float] = {}
         self._fenced_out: dict[ProducerKey, Producer] = {}
-        """Those that have something to hear yet: what was sent before is stored."""
+        """Fenced-out producers that are still to be told what became of their sends."""
         self._next_key = 1
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Producers:
     # Commands
 
     def open(self, command: CommandProducer) -> None:
-        """PRODUCER: the broker is asked for the topic and the name."""
+        """PRODUCER: ask the broker for the topic and the name."""
         present = self._by_id.get(command.producer_id)
         if present is not None and present.state is ProducerState.READY:
             self._say_opened(command.request_id, self._opened[present.key])
@@ -167,8 +167,8 @@ class Producers:
         )
 
     def send(self, command: CommandSend, bodies: list[bytes]) -> None:
-        """SENDs that one producer numbered one after the other, of which ``command`` is the
-        first: into the run of their topic."""
+        """Put SENDs that one producer numbered one after the other into the run of their topic;
+        ``command`` is the first of them."""
         producer_id = command.producer_id
         producer = self._ready.get(producer_id)
         if producer is None:
@@ -183,7 +183,7 @@ class Producers:
             place = producer.topic, transaction
         run = self._runs.get(place)
         if run is None or run.number < producer.latest_run:
-            # Deduplication takes for stored what comes behind a higher number of its producer.
+            # Deduplication takes a message behind a higher number of its producer for stored.
             self._last_run += 1
             run = AppendRun(producer.key, transaction=transaction, number=self._last_run)
             self._runs[place] = run
@@ -218,7 +218,7 @@ class Producers:
         producer.close_request = command.request_id
         self._ready.pop(producer.producer_id, None)
         if was in (ProducerState.OPENING, ProducerState.WAITING):
-            # What the server still opens is given up when it reports it; see opened().
+            # The server gives it up when it reports it opened; see opened().
             self._forget(producer)
             if was is ProducerState.WAITING:
                 self._output.do(LeaveProducer(producer.key))
@@ -244,7 +244,7 @@ class Producers:
                 for sent, parts in sort_damaged(run, publish_time_ms):
                     self._replace(sent, parts)
                 if run.sends:
-                    # The run's first producer may be closed by now; one that waits is not.
+                    # The run's first producer may be closed by now; one with pending sends is not.
                     run.key = self._by_id[run.sends[0].producer_id].key
             run.bodies = []
             if run.entries:
@@ -265,7 +265,7 @@ class Producers:
         self._say_opened(producer.request_id, event)
 
     def queued(self, event: ProducerQueued) -> None:
-        """The client is told that its turn comes, with the request's id a second time."""
+        """Tell the client that it waits for its turn; the answer at its turn has the same id."""
         producer = self._by_key.get(event.key)
         if producer is None:
             self._output.do(LeaveProducer(event.key))
@@ -285,9 +285,9 @@ class Producers:
         self._output.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def lost(self, event: ProducerLost) -> None:
-        """Another has the topic for itself. One that could send already hears what became of what
-        it has sent, as from Apache Pulsar (``Producer.close``), and nothing else: its next SEND
-        ends the connection, and when it comes back it hears why."""
+        """Another producer has the topic for itself. One that could send already is told what
+        became of its sends, as by Apache Pulsar (``Producer.close``), and nothing else: its next
+        SEND ends the connection, and when it comes back it is told why."""
         producer = self._by_key.get(event.key)
         if producer is None:
             return
@@ -303,10 +303,10 @@ class Producers:
             self._fenced_out[producer.key] = producer
 
     def disconnected(self, event: ProducerDisconnected) -> None:
-        """The topic is gone: the client is told to come again, and sends all of it again."""
+        """The topic is gone: tell the client to reopen its producer, and to send all again."""
         producer = self._by_key.get(event.key)
         if producer is None or producer.state is ProducerState.OPENING:
-            return  # one that is being opened hears of it when it sends
+            return  # a producer being opened learns of it when it sends
         was = producer.state
         producer.move(ProducerInput.DISCONNECTED)
         self._forget(producer)
@@ -322,12 +322,12 @@ class Producers:
             self._output.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def sorted(self, event: SendsSorted) -> None:
-        """Some of a run is not stored: its producers wait for the parts of what they sent."""
+        """Some of a run is not stored: replace its sends by their parts."""
         for sent, parts in event.replaced:
             self._replace(sent, parts)
 
     def appended(self, event: Appended) -> None:
-        """A run is durable or failed: settle its sends, tell those whose turn it is."""
+        """A run is durable or failed: settle its sends, and answer those whose turn it is."""
         offset = 0
         for sent in event.run.sends:
             if sent.frames is not None:
@@ -338,7 +338,7 @@ class Producers:
                 sent.refused(failure_of(event.error))
             offset += sent.entries
         sends = event.run.sends
-        if len(sends) == 1:  # as where each producer has a topic of its own
+        if len(sends) == 1:  # as when each producer has a topic of its own
             if (producer := self._waiting(ProducerKey(sends[0].key))) is not None:
                 self._drain(producer)
             return
@@ -350,11 +350,11 @@ class Producers:
     # Inside
 
     def _waiting(self, key: ProducerKey) -> Producer | None:
-        """Who waits to hear what became of what it sent."""
+        """Return the producer of that key, if it may still wait for answers."""
         return self._by_key.get(key) or self._fenced_out.get(key)
 
     def _drain(self, producer: Producer) -> None:
-        """Tell the producer what is settled at the head of its queue."""
+        """Send the producer what is settled at the head of its queue."""
         sends = producer.sends
         while sends and (frames := sends[0].frames) is not None:
             sends.popleft()
@@ -383,14 +383,14 @@ class Producers:
         self._output.send(reply)
 
     def _send_of_nobody(self, producer_id: int) -> None:
-        """A SEND without a producer ends the connection, as the Java broker does it, unless
+        """Handle a SEND without a producer: it ends the connection, as with the Java broker, unless
         the broker closed the producer a moment ago."""
         until = self._disconnected.get(producer_id)
         if until is None or until < self._output.now:
             raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
 
     def _replace(self, sent: PendingSends, parts: list[PendingSends]) -> None:
-        """Have a producer wait for the parts of what it waited for."""
+        """Replace ``sent``, which its producer waits for, by ``parts``."""
         producer = self._waiting(ProducerKey(sent.key))
         if producer is None:
             return

@@ -1,9 +1,9 @@
 """Rules: which right each command of a client needs, all of them in one table.
 
-The rule: no command is handled that has no row, and a row without a need says why it has none. What
-a row asks is asked before the command is carried out; what takes its time is asked again when it is
-done, and what lasts whenever rights change (:mod:`arneb_pulsar.services.rights`). Where roles need
-no rights, no rule is looked at.
+The rule: a command without a row is not handled, and a row without a need says why. Rights are
+checked before the command is carried out; for what takes a while, again when it is done, and for
+what lasts, whenever rights change (:mod:`arneb_pulsar.services.rights`). Without authorization no
+rule is looked at.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ TO_SUBSCRIBE: Final = "Client is not authorized to subscribe"
 NO_TENANT: Final = "Tenant or namespace or topic does not exist"
 
 Reply = Callable[[int, ServerError, str], bytes]
-"""A refusal as the command's own answer has it."""
+"""Builds the refusal in the command's own type of answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,13 @@ class TopicNeed:
 
     operation: TopicOperation
     subscription: str = ""
-    """The field with the subscription that it is about; empty = about none."""
+    """The field that names the subscription concerned; empty = none is."""
     if_named: bool = False
-    """It is needed if that field says anything."""
+    """The right is needed only if that field is not empty."""
 
     def allowed(self, authorizer: Authorizer, caller: Caller, command: Any) -> bool:
-        """Raises :class:`.PrefixNeeded`, and :class:`.RequestRefused` for no name of a topic."""
+        """Whether ``caller`` has it. Raises :class:`.PrefixNeeded`, and :class:`.RequestRefused`
+        for an invalid topic name."""
         name = ""
         if self.subscription:
             name = text_of(getattr(command, self.subscription), self.subscription)
@@ -58,28 +59,28 @@ class NamespaceNeed:
     operation: NamespaceOperation
 
     def allowed(self, authorizer: Authorizer, caller: Caller, command: Any) -> bool:
-        """Raises :class:`.RequestRefused` for no name of a namespace."""
+        """Whether ``caller`` has it. Raises :class:`.RequestRefused` for an invalid name."""
         namespace = namespace_of(command.namespace)
         return authorizer.allows_namespace(caller, namespace, self.operation)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a command needs and what is said to those who lack it, or why it needs nothing."""
+    """What a command needs and what clients without it are told, or why it needs nothing."""
 
     needs: tuple[TopicNeed | NamespaceNeed, ...] = ()
     text: str = ""
     reply: Reply = commands.error
     reason: str = ""
     tells_missing: bool = False
-    """Whoever lacks the right hears, as from Apache Pulsar, that there is no such tenant."""
+    """Clients without the right are told of a missing tenant, as by Apache Pulsar."""
 
     def __post_init__(self) -> None:
         assert bool(self.needs) == bool(self.text), "expected words for whoever lacks a right"
         assert bool(self.needs) != bool(self.reason), "expected needs, or a reason for none"
 
     def refusal(self, authorizer: Authorizer, caller: Caller, command: Any) -> bytes | None:
-        """What the client hears who may not do that; None: he may."""
+        """Return the refusal for a client that may not do that; None if it may."""
         failure = self._failure(authorizer, caller, command)
         if failure is None:
             return None
@@ -92,7 +93,7 @@ class Rule:
         except PrefixNeeded as error:
             return Failure(pb.AuthorizationError, str(error))
         except RequestRefused:
-            return None  # it is refused for its name, in the words of whoever handles it
+            return None  # its handler refuses the name in its own words
         if self.tells_missing:
             namespace = topic_of(command.topic).namespace
             if not authorizer.has_tenant(namespace):
@@ -148,7 +149,7 @@ RULES: Final[Mapping[int, Rule]] = {
     BaseCommand.CONSUMER_STATS: _none(OF_CONSUMER),
     BaseCommand.UNSUBSCRIBE: _none(OF_CONSUMER),
     BaseCommand.CLOSE_CONSUMER: _none("it ends something of the client's own"),
-    # Pulsar asks for nothing here, but for the same over HTTP.
+    # Pulsar asks for no right here, but does for the same over HTTP.
     BaseCommand.GET_SCHEMA: Rule(
         (TopicNeed(TopicOperation.GET_METADATA),),
         "Client is not authorized to get the schema",
@@ -167,5 +168,5 @@ RULES: Final[Mapping[int, Rule]] = {
     BaseCommand.END_TXN_ON_PARTITION: _none(BETWEEN_BROKERS),
     BaseCommand.END_TXN_ON_SUBSCRIPTION: _none(BETWEEN_BROKERS),
 }
-"""By the command. Those that are not here are sent by brokers, or not understood, and end the
-connection (:data:`arneb_pulsar.session.transitions.ACCEPTED`)."""
+"""By command. Commands not listed are sent by brokers, or unknown, and end the connection
+(:data:`arneb_pulsar.session.transitions.ACCEPTED`)."""

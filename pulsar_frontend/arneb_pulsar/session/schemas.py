@@ -11,12 +11,12 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 
 def schema_of(message: pb.Schema) -> Schema:
-    """The schema that a command brings."""
+    """Return the schema that a command brings."""
     return from_wire(message, properties_of(message.properties))
 
 
 class SchemaRequests:
-    """Answers what a client asks about schemas. Errors have the type of the answer."""
+    """Answers what a client asks about schemas. Errors come in the type of the answer."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -41,7 +41,7 @@ class SchemaRequests:
         self._output.do(FindSchema(command.request_id, topic, number))
 
     def found(self, event: SchemaFound) -> None:
-        """The schema, or that there is none."""
+        """Send the schema, or that there is none."""
         version, request_id = event.version, event.request_id
         if version is None or version.schema is None:
             text = "Topic not found or no-schema"
@@ -66,7 +66,7 @@ class SchemaRequests:
         self._output.do(AttachSchema(command.request_id, topic, brought))
 
     def attached(self, event: SchemaAttached) -> None:
-        """The schema's version, or why it has none."""
+        """Send the schema's version, or why it has none."""
         failure, request_id = event.failure, event.request_id
         if failure is None:
             self._output.send(commands.schema_attached(request_id, event.version))

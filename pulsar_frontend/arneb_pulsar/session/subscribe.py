@@ -1,4 +1,4 @@
-"""What SUBSCRIBE asks for, in the core's words."""
+"""What SUBSCRIBE asks for, in the core's terms."""
 
 from typing import Final
 
@@ -16,11 +16,11 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, KeySharedMeta
 
 TYPES: Final = {each.traits.number: each for each in SubscriptionType}
-"""By their codes on the wire."""
+"""Subscription types by their wire codes."""
 
 
 def attachment(key: ConsumerKey, command: CommandSubscribe, client: Client) -> AttachConsumer:
-    """The attachment that SUBSCRIBE of ``client`` asks for. Raises :class:`RequestRefused`."""
+    """Return the attachment that ``client`` asks for. Raises :class:`RequestRefused`."""
     subscription_type = TYPES.get(command.subType)
     if subscription_type is None:
         raise RemoteProtocolError(f"expected a subscription type, got {command.subType}")
@@ -51,8 +51,8 @@ def attachment(key: ConsumerKey, command: CommandSubscribe, client: Client) -> A
 
 
 def sharing_of(meta: KeySharedMeta) -> KeySharing:
-    """How the consumer wants keys to be shared out. Without a word about it keys are split among
-    consumers by the broker, as in Pulsar."""
+    """Return how the consumer wants keys to be shared out. If it does not say, the broker splits
+    them among consumers, as in Pulsar."""
     in_order = not meta.allowOutOfOrderDelivery
     if meta.keySharedMode == pb.STICKY:
         ranges = tuple((each.start, each.end) for each in meta.hashRanges)
@@ -61,7 +61,7 @@ def sharing_of(meta: KeySharedMeta) -> KeySharing:
 
 
 def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | None]:
-    """Where a new subscription starts: an end of the log, or an entry, which it includes."""
+    """Return where a new subscription starts: at an end of the log, or at an entry, inclusive."""
     initial = InitialPosition.LATEST
     if command.initialPosition == CommandSubscribe.Earliest:
         initial = InitialPosition.EARLIEST

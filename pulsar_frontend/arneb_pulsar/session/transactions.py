@@ -1,7 +1,7 @@
-"""Transactions of one connection: what a client asks of the coordinator, and is answered.
+"""Transactions of one connection: what a client asks of the coordinator, and the answers.
 
-The rule: which transactions there are, the broker knows and not the connection: a client may go on
-with one over another connection. What brokers of Apache Pulsar say among themselves is refused: a
+The rule: the broker keeps the transactions, not the connection: a client may go on with one over
+another connection. The commands that Apache Pulsar's brokers send each other are refused: a
 transaction ends in one place.
 """
 
@@ -31,8 +31,8 @@ SMALL: Final = frozenset(
         BaseCommand.END_TXN,
     }
 )
-"""Requests that cost about as much as a message, and are answered by as little. Many clients'
-threads make them over one connection, so that a read brings several."""
+"""Requests that cost about as much as a message, with answers as small. Many threads of a client
+make them over one connection, so that a read brings several."""
 
 BETWEEN_BROKERS = Failure(
     pb.NotAllowedError, "expected END_TXN: a transaction ends at its coordinator, all of it at once"
@@ -55,7 +55,7 @@ class Transactions:
         self.answered(TransactionAnswered(command.request_id, kind, None, failure))
 
     def begin(self, command: CommandNewTxn) -> None:
-        """NEW_TXN. What the protocol calls seconds are milliseconds."""
+        """NEW_TXN. The protocol's field says seconds, but holds milliseconds."""
         if (failure := _elsewhere(command.tc_id)) is not None:
             kind = TransactionRequest.NEW
             self.answered(TransactionAnswered(command.request_id, kind, None, failure))
@@ -87,7 +87,7 @@ class Transactions:
         self._refuse(command, TransactionRequest.END_ON_SUBSCRIPTION)
 
     def answered(self, event: TransactionAnswered) -> None:
-        """What the coordinator says."""
+        """Send the coordinator's answer."""
         failure = event.failure
         self._output.send(
             commands.transaction_response(
@@ -106,7 +106,7 @@ class Transactions:
 
 
 def id_of(command: Any) -> TransactionId:
-    """The transaction that a command names."""
+    """Return the transaction that a command names."""
     return TransactionId(command.txnid_most_bits, command.txnid_least_bits)
 
 

@@ -1,7 +1,7 @@
 """The state machines of a session, as tables.
 
-Anything absent from a table is illegal. An illegal input from the client is answered as its
-command asks for; from the server it is a defect of ours.
+Anything absent from a table is illegal. An illegal input from the client is answered as its command
+requires; one from the server is a defect of ours.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class ConnectionState(Enum):
 
     HANDSHAKE = auto()
     PROVING = auto()
-    """CONNECT came; whether the client is who it says is being looked at."""
+    """CONNECT came; the client's proof of identity is being checked."""
     OPEN = auto()
     CLOSED = auto()
 
@@ -67,7 +67,7 @@ class ProducerState(Enum):
 
     OPENING = auto()
     WAITING = auto()
-    """It has been told that it is not its turn to be exclusive yet."""
+    """It has been told that it waits for its turn to be exclusive."""
     READY = auto()
     CLOSING = auto()
     """Closed by the client; its last receipts are still to come."""
@@ -127,7 +127,7 @@ class ConsumerInput(Enum):
     ATTACHED = auto()
     REFUSED = auto()
     USE = auto()
-    """FLOW, ACK, REDELIVER, deliveries and questions: what needs an attached consumer."""
+    """Whatever needs an attached consumer: FLOW, ACK, REDELIVER, deliveries and questions."""
     SEEK = auto()
     SEEK_DONE = auto()
     SEEK_FAILED = auto()

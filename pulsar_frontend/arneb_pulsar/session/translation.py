@@ -1,8 +1,8 @@
 """Entries of other origins, as Pulsar consumers get them.
 
-The rule: a run that has any is translated when it is written, and no further at once than a turn
-goes. To the consumer it makes no difference: what waits for its socket has the same order, and
-the same epoch, as if it had been translated when it was delivered.
+The rule: a run with such entries is translated when it is written, one turn's part at a time. The
+consumer sees no difference: what waits for its socket has the same order, and the same epoch, as if
+it had been translated when it was delivered.
 """
 
 from dataclasses import replace
@@ -23,26 +23,26 @@ ORIGIN: Final = itemgetter(1)
 ONLY_PULSAR: Final = {int(Origin.PULSAR)}
 
 UNREADABLE: Final = "arneb-unreadable"
-"""The property of a message whose entry could not be translated: why. Its payload is the
-entry's body as it is kept. It must be delivered all the same: a message is never skipped."""
+"""The property that says why an entry could not be translated; the message's payload is then the
+entry's body as stored. It must be delivered even so: a message is never skipped."""
 
 
 MESSAGE_UNITS: Final = 32
-"""What one message costs at least, in microseconds or so."""
+"""The least cost of one message, in about microseconds."""
 
 METADATA_BYTES_A_UNIT: Final = 8
-"""So many bytes of properties are written in a microsecond, from nested tables too."""
+"""Bytes of properties written in a microsecond, from nested tables too."""
 
 
 def is_foreign(run: Deliveries) -> bool:
-    """Some entry of ``run`` must be translated."""
+    """Return whether some entry of ``run`` must be translated."""
     return set(map(ORIGIN, run.entries)) != ONLY_PULSAR
 
 
 class TranslatedRun:
     """The MESSAGE frames of a run that has entries of other origins.
 
-    Invariant: ``_at`` entries are translated, and ``waiting_bytes`` is the size of the others.
+    Invariant: the first ``_at`` entries are translated; ``waiting_bytes`` is the size of the rest.
     """
 
     __slots__ = ("_at", "_checked", "_frames", "_run", "waiting_bytes")
@@ -59,11 +59,11 @@ class TranslatedRun:
 
     @property
     def has_more(self) -> bool:
-        """Something is not translated yet."""
+        """Some entry is not translated yet."""
         return self._at < len(self._run.entries)
 
     def translate_some(self, units: int) -> tuple[bytes, int]:
-        """The next frames, one at least, and what is left of ``units``."""
+        """Return the next frames, at least one, and what is left of ``units``."""
         run, start = self._run, self._at
         entries: list[bytes] = []
         while self.has_more and (units > 0 or not entries):
@@ -85,7 +85,7 @@ class TranslatedRun:
 
 
 def without_checksums(run: Deliveries) -> Deliveries:
-    """``run`` for a client that reads no checksums."""
+    """Return ``run`` for a client that reads no checksums."""
     entries = [
         entry[:HEADER_BYTES] + without_checksum(entry[HEADER_BYTES:]) for entry in run.entries
     ]
@@ -93,7 +93,7 @@ def without_checksums(run: Deliveries) -> Deliveries:
 
 
 def translate(entry: bytes) -> bytes:
-    """Headers and payload for an entry of another origin. Never fails."""
+    """Return headers and payload for an entry of another origin. Never fails."""
     try:
         messages = codecs()[Origin(entry[1])].decode(entry)
         return encode_messages(messages)

@@ -1,8 +1,7 @@
 """Watchers of topics that come and go: WATCH_TOPIC_LIST and its end.
 
-The server tells which topics of a watched namespace there are and how that changes; which of
-them a watcher is told follows from its pattern. Only clients that ask for a watcher know the
-commands that it is told by.
+The server reports the topics of a watched namespace and their changes; a watcher is told of those
+that match its pattern. Only clients that ask for a watcher know the commands that tell it.
 """
 
 from collections.abc import Sequence
@@ -20,12 +19,12 @@ from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 WATCHERS_MAX: Final = 200
-"""Of one connection; a client makes one for each regular expression that it consumes. A compiled
-expression may take 256 KiB (:mod:`arneb_pulsar.patterns`)."""
+"""Watchers of one connection; a client makes one for each regular expression it subscribes to. A
+compiled expression may take 256 KiB (:mod:`arneb_pulsar.patterns`)."""
 
 WATCHED_NAMES_MAX: Final = 200_000
-"""Names that the watchers of one connection are told of, each counted as often as it is told. With
-every change the hash of them all is computed: about 1 ms for so many."""
+"""Names that the watchers of one connection are told of, counted once for each watcher. Every
+change computes the hash of them all: about 1 ms for so many."""
 
 
 @dataclass(slots=True)
@@ -34,11 +33,11 @@ class _Watcher:
     pattern: TopicPattern
     known_hash: str
     topics: WatchedNames = field(default_factory=WatchedNames)
-    """What there is, as far as it was told."""
+    """The topics that the client was told of."""
     told: bool = False
     """The first answer is out."""
     meanwhile: dict[str, bool] = field(default_factory=dict)
-    """What came (or went) before that, by name."""
+    """Topics that came (or went) before that, by name."""
 
     def __repr__(self) -> str:
         state = "told" if self.told else f"{len(self.meanwhile)} changes before it is told"
@@ -76,7 +75,7 @@ class TopicWatchers:
         self._output.do(wanted)
 
     def watched(self, event: TopicsWatched) -> None:
-        """These topics there are."""
+        """Answer with the topics that there are."""
         watcher = self._watchers.get(event.watcher_id)
         if watcher is None:
             return
@@ -90,7 +89,7 @@ class TopicWatchers:
         self._output.send(reply)
 
     def changed(self, event: TopicChanged) -> None:
-        """A topic came or went."""
+        """Tell the watchers that a topic came or went."""
         for watcher_id, watcher in self._watchers.items():
             if watcher.namespace != event.namespace or not watcher.pattern.matches(event.topic):
                 continue
