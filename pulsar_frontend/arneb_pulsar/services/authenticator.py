@@ -1,6 +1,6 @@
-"""The authenticator: looks at what clients prove themselves with.
+"""The authenticator: checks the proofs of identity that clients bring.
 
-The rule: whoever is refused hears one sentence, whatever the reason; the log hears the rest.
+The rule: a refused client is told one sentence, whatever the reason; the log gets the rest.
 """
 
 import logging
@@ -24,10 +24,10 @@ from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.clock import Clock
 
 METHODS: Final = {"bearer": "token", "basic": "basic", "": "tls"}
-"""By the scheme of the header that brings their proof; a certificate needs none."""
+"""Methods by the scheme of the HTTP header with the proof; a certificate needs no header."""
 
 GUESSED: Final = frozenset({"token", "basic"})
-"""Methods whose proofs might be guessed."""
+"""Methods whose proofs could be guessed."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,20 +36,20 @@ class Authenticator:
     """Checks proofs."""
 
     def __init__(self, proofs: Proofs, clock: Clock | None = None, anonymous: str = "") -> None:
-        """``anonymous``: the role of whoever brings no proof; empty = there is none."""
+        """``anonymous``: the role of clients without a valid method; empty = they are refused."""
         self._proofs = proofs
         self._anonymous = anonymous
         self._clock = clock or Clock()
         self._guesses = Guesses()
         self._crowd = trio.CapacityLimiter(4)
-        """Passwords are slow to check; whoever guesses must not keep all threads busy."""
+        """Passwords are slow to check; guessing must not keep all threads busy."""
 
     def __repr__(self) -> str:
         return f"<Authenticator by {', '.join(_kinds(self._proofs)) or 'nothing'}>"
 
     def use(self, proofs: Proofs) -> None:
-        """Check by these from now on; whoever is in stays in. Raises :class:`ValueError` for other
-        kinds than there are, which need a restart."""
+        """Check by these from now on; connected clients stay. Raises :class:`ValueError` for other
+        methods than before, which need a restart."""
         if _kinds(proofs) != _kinds(self._proofs):
             raise ValueError("other methods of authentication need a restart")
         self._proofs = proofs
@@ -62,9 +62,9 @@ class Authenticator:
     async def grant(
         self, method: str, proof: bytes, certificate: Certificate, address: str = ""
     ) -> Grant:
-        """What a client gets who comes from that address, if it is known. Raises
-        :class:`Unauthentic`, late if there is guessing: who brings nothing does not guess, and an
-        anonymous role forgives nobody."""
+        """Return what a client from ``address``, if known, is granted. Raises
+        :class:`Unauthentic`, with a delay after failed guesses: a client without a proof does not
+        guess, and getting the anonymous role forgives no guesses."""
         if not (address and method in GUESSED):
             return await self._look(method, proof, certificate)
         async with self._guesses.looking(address) as guesser:
@@ -97,9 +97,8 @@ class Authenticator:
         address: str = "",
         method: str = "",
     ) -> Caller | None:
-        """Who sends these HTTP headers from that address, or has shown that certificate; None:
-        nobody who is let in. ``method``: the one that the caller names, and no other then, as in
-        Pulsar."""
+        """Return who sends these HTTP headers from ``address``, or shows that certificate; None if
+        it is not let in. ``method``: if the caller names one, no other counts, as in Pulsar."""
         if not self.asks:
             return NOBODY
         scheme, _, proof = authorization.partition(" ")
@@ -116,7 +115,7 @@ class Authenticator:
         except (Unauthentic, ValueError) as error:
             logger.warning("authentication of an administrator failed: %s", error)
             return None
-        # A proxy that passes on the client's own proof says its role as well.
+        # A proxy that passes on the client's own proof names the client's role as well.
         return Caller(grant.role, "" if original == grant.role else original)
 
 

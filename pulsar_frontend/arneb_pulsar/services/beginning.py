@@ -1,8 +1,8 @@
-"""Beginning: how transactions come to be, which have numbers that never come twice.
+"""Beginning: how transactions begin, with numbers that are never reused.
 
-The rule: whoever was told that a transaction is open finds it after a crash. It has a record, or a
-number of a range whose row says whose it is (:mod:`.reservations`); then its record comes with the
-first thing that is done in it, or when it has been idle for a while.
+The rule: a client that was told that a transaction is open finds it after a crash. Either it has a
+record, or its number is in a range whose row names the owner (:mod:`.reservations`); then its
+record is written with the first thing done in it, or when it has been idle for a while.
 """
 
 import logging
@@ -30,17 +30,17 @@ from arneb_pulsar.transactions.states import (
 )
 
 IDLE_S: Final = 1.0
-"""What has been idle for so long, or twice that, is recorded."""
+"""A transaction idle for this long, or up to twice that, is recorded."""
 
 RECORDED_TOGETHER: Final = 500
-"""In one turn: what takes two or three milliseconds to make."""
+"""Transactions recorded in one turn: two or three milliseconds."""
 
 ERA_NUMBERS: Final = (1 << ERA_BITS) - 1
 ERA_LEFT_MIN: Final = COUNT_MAX + 1
-"""Numbers that one that begins may need."""
+"""Numbers that one beginning transaction may need."""
 
 Begun = Callable[[CommitFailed | None, TransactionId], None]
-"""Told of a transaction that outlives a crash, or will never be."""
+"""Called when a transaction will outlive a crash, or failed to begin."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class Beginning:
         memory: HeldBytes,
         some: Callable[[], None],
     ) -> None:
-        """``opened``: those that are open, by their numbers; others are put there. ``some`` is
-        called when there is one behind none."""
+        """``opened``: the open transactions by their numbers; new ones are added there. ``some`` is
+        called when the first is."""
         self._core = core
         self._held = held
         self._clock = clock
@@ -72,19 +72,19 @@ class Beginning:
         self._reservations = Reservations(core.metadata(RESERVED))
         self._unrecorded: dict[int, tuple[OpenTransaction, Reserved]] = {}
         self._idle: Mapping[int, object] = {}
-        """Those that were not recorded at the last look."""
+        """Transactions not recorded at the last look."""
         self._looked_s = 0.0
         self.under_way = 0
-        """On their way to disk."""
+        """Transactions on their way to disk."""
         self.latest = 0
-        """The number that was given out or reserved last since the start; 0: not ready."""
+        """The highest number given out or reserved since the start; 0 = not ready."""
         self._starting = trio.Lock()
 
     def __repr__(self) -> str:
         return f"<Beginning behind {self.latest}, {self._reservations!r}>"
 
     async def prepare(self) -> None:
-        """Make ready for the first. Raises :class:`.CoreError`."""
+        """Make ready for the first transaction. Raises :class:`.CoreError`."""
         await self._held.open()
         async with self._starting:
             if not self.latest:
@@ -94,7 +94,7 @@ class Beginning:
                 self.latest = era << ERA_BITS
 
     def begin(self, timeout_ms: int, caller: Caller, begun: Begun) -> None:
-        """Another one; ``begun`` is told, perhaps before this returns."""
+        """Begin a transaction; ``begun`` is called, perhaps before this returns."""
         now_ms, owner = self._clock.wall_ms(), (caller.role, caller.original)
         opened = Opened(now_ms, timeout_ms, owner)
         taken = self._reservations.take(owner, timeout_ms, now_ms)
@@ -108,7 +108,7 @@ class Beginning:
         if wanted is not None:
             self.latest += wanted.count
         if self.latest & ERA_NUMBERS > ERA_NUMBERS - ERA_LEFT_MIN:
-            self.latest = 0  # the next one waits for another era
+            self.latest = 0  # the next transaction waits for a new era
         if taken is None:
             self._record_first(transaction, begun, wanted)
             return
@@ -118,8 +118,8 @@ class Beginning:
         begun(None, transaction.id)
 
     def adopted(self, number: int, caller: Caller | None) -> OpenTransaction | None:
-        """One that is open, of which nothing but its range is known, from before the start. Who is
-        not its owner hears whose it is, and has it cost nothing; None: who may see all."""
+        """Return an open transaction from before the start of which only its range is known. Only
+        for its owner, or for ``caller`` None, who may see all, is it added to the open ones."""
         reserved = self._reservations.find(number)
         if reserved is None or reserved.opened.until_ms <= self._clock.wall_ms():
             return None
@@ -130,23 +130,23 @@ class Beginning:
         return found
 
     def is_over(self, number: int) -> bool:
-        """The time was up of one of which nothing but its range is known."""
+        """Whether a transaction of which only its range is known has timed out."""
         reserved = self._reservations.find(number)
         return reserved is not None and reserved.opened.until_ms <= self._clock.wall_ms()
 
     def opened(self, found: OpenTransaction, first: Position, opening: list[bytes]) -> None:
-        """``opening``, what :func:`opening_of` said, is on disk, if that was anything."""
+        """Note that ``opening``, from :func:`opening_of`, is on disk; it may be empty."""
         if opening:
             found.records.add(first)
             found.is_recorded = True
             self.recorded(found.id.least_bits)
 
     def recorded(self, number: int) -> None:
-        """It has a record now, or needs none, as it has ended."""
+        """Note that it has a record now, or has ended and needs none."""
         self._unrecorded.pop(number, None)
 
     async def record_idle(self) -> None:
-        """Have those recorded that have been idle for a while. Often not a checkpoint."""
+        """Record transactions that have been idle for a while. Often not a checkpoint."""
         now_s = self._clock.now()
         if now_s - self._looked_s < IDLE_S:
             return
@@ -161,11 +161,11 @@ class Beginning:
                 self._record(some)
 
     def over(self, now_ms: int) -> Rows:
-        """Rows that are to be removed, for :meth:`removed`."""
+        """Return rows to remove; call :meth:`removed` with them afterwards."""
         return self._reservations.over(self._needed, now_ms)
 
     def removed(self, rows: Rows) -> None:
-        """These are gone from the disk."""
+        """Note that these are gone from the disk."""
         self._reservations.removed(rows)
 
     # Inside
@@ -187,7 +187,7 @@ class Beginning:
     def _record_first(
         self, transaction: OpenTransaction, begun: Begun, wanted: Reserved | None
     ) -> None:
-        """Have it begin with a record, and a range stored with that."""
+        """Begin it with a record, and store the range ``wanted`` with that."""
         self.under_way += 1
         rows = self._rows(wanted) if wanted is not None else []
 
@@ -209,7 +209,7 @@ class Beginning:
         self._core.commit(Unit(metadata=rows), lambda error: self._reserved(wanted, rows, error))
 
     def _rows(self, wanted: Reserved) -> Rows:
-        """Its row, and those that it makes room for."""
+        """Return the row of ``wanted``, and the removal of rows that are over."""
         return [(wanted.key, wanted.pack()), *self.over(self._clock.wall_ms())]
 
     def _reserved(self, wanted: Reserved, rows: Rows, error: CommitFailed | None) -> None:
@@ -220,7 +220,7 @@ class Beginning:
             self._reservations.failed(wanted)
 
     def _record(self, found: list[OpenTransaction]) -> None:
-        """Have these recorded; who ends one waits for it."""
+        """Record these; ending one waits for that."""
         now_ms = self._clock.wall_ms()
         for each in found:
             each.begin_one()
@@ -239,15 +239,15 @@ class Beginning:
 
 
 def _is_idle(found: OpenTransaction) -> bool:
-    """It waits to be recorded, and nothing is under way that does that: however long a disk takes,
-    each is recorded once."""
+    """Whether it waits to be recorded and nothing under way does that already: however slow the
+    disk, each is recorded once."""
     is_open = found.state is TransactionState.OPEN
     return is_open and not (found.is_recorded or found.under_way)
 
 
 def opening_of(found: OpenTransaction) -> list[bytes]:
-    """What has to stand before a record of it. Nobody knows yet what will be stored of what is
-    under way, so each that comes meanwhile brings it along."""
+    """Return the record that must precede others of the transaction. Until one is known to be
+    stored, each commit brings it along, since any of those under way may fail."""
     if found.is_recorded:
         return []
     return [pack(found.id.least_bits, found.opened, found.opened.at_ms)]

@@ -1,4 +1,4 @@
-"""The clock of the server: what pure code is given as ``now`` and as the time of day."""
+"""The clock of the server: gives pure code its ``now`` and the time of day."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from arneb_core.api.clock import wall_clock_ms
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Both times; tests give it others."""
+    """The event loop's time and the time of day; tests replace both."""
 
     now: Callable[[], float] = trio.current_time
-    """Seconds of the event loop: for what lasts."""
+    """Seconds of the event loop: for durations."""
     wall_ms: Callable[[], int] = wall_clock_ms
-    """Milliseconds since 1970: for what is published, and what ends at a time of day."""
+    """Milliseconds since 1970: for publish times, and for what ends at a time of day."""
 
     def iso(self) -> str:
-        """The time of day as statistics have it."""
+        """Return the time of day in the format of statistics."""
         return iso_of(self.wall_ms())
 
 
 def iso_of(ms: int) -> str:
-    """Milliseconds since 1970 as statistics have them."""
+    """Return milliseconds since 1970 in the format of statistics."""
     when = datetime.fromtimestamp(ms / 1000, UTC)
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

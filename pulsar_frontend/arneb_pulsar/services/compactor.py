@@ -1,8 +1,8 @@
-"""The compactor: walks topics and marks what is superseded, one topic after the other.
+"""The compactor: walks topics and marks superseded messages, one topic after the other.
 
-The rule: what is superseded is what the subscription ``__compaction`` has acknowledged; so it is
-durable, survives crashes and costs what any cursor costs. What took a key away is marked last,
-when what it took away is marked for good.
+The rule: a message is superseded if the subscription ``__compaction`` has acknowledged it; so that
+is durable, survives crashes and costs what any cursor costs. A message that deletes a key is marked
+last, after the marks of the messages it deletes are durable.
 """
 
 import logging
@@ -44,12 +44,12 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOutcome:
-    """That, and what went wrong."""
+    """The status of a topic's last compaction, and what went wrong."""
 
     status: Status = Status.NOT_RUN
     error: str = ""
     removed: int = 0
-    """Messages that the last one which succeeded found superseded."""
+    """Messages that the last successful one marked."""
     succeeded_ms: int = 0
     failed_ms: int = 0
     took_ms: int = 0
@@ -64,7 +64,7 @@ class Compactor:
         self._outcomes: dict[int, CompactionOutcome] = {}
         """By the id of the topic."""
         self._sizes: dict[int, int] = {}
-        """Bytes of the log when it was last compacted, by the same id."""
+        """Bytes of the log when it was last compacted, by the id of the topic."""
         self._wanted: dict[int, Topic] = {}
         self._more = trio.Event()
 
@@ -72,15 +72,15 @@ class Compactor:
         return f"<Compactor {len(self._wanted)} waiting>"
 
     def outcome(self, topic: Topic) -> CompactionOutcome:
-        """How the topic's last compaction went since the broker started."""
+        """Return how the topic's last compaction since the broker's start went."""
         return self._outcomes.get(topic.id, CompactionOutcome())
 
     def compacted_bytes(self, topic: Topic) -> int:
-        """Bytes that the log had when it was last compacted since the broker started."""
+        """Return the log's bytes at its last compaction since the broker's start."""
         return self._sizes.get(topic.id, 0)
 
     def want(self, topic: Topic) -> bool:
-        """Have a topic compacted; False if that is under way."""
+        """Have a topic compacted; return False if that is under way."""
         if self.outcome(topic).status is Status.RUNNING:
             return False
         before = self.outcome(topic)
@@ -90,13 +90,13 @@ class Compactor:
         return True
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget how it went with others than these topics, by their ids: they are gone."""
+        """Forget all topics but these ids: the others are gone."""
         for known in (self._outcomes, self._sizes):
             for topic in [each for each in known if each not in topics]:
                 del known[topic]
 
     async def run(self) -> NoReturn:
-        """Do what is wanted until cancelled."""
+        """Compact what is wanted until cancelled."""
         while True:
             while self._wanted:
                 _, topic = self._wanted.popitem()
@@ -114,7 +114,7 @@ class Compactor:
             logger.warning("cannot compact topic %s: %s", topic.name, error)
             failure = str(error)
         except Exception:
-            # A defect of ours; everybody else goes on.
+            # A defect of ours; everything else goes on.
             logger.exception("unexpected error while compacting topic %s", topic.name)
             failure = "Internal error"
         now_ms = self._clock.wall_ms()
@@ -136,7 +136,7 @@ class Compactor:
             self._sizes.pop(topic.id, None)
 
     async def compact(self, topic: Topic) -> int:
-        """Mark what is superseded now; how many messages that were. Raises :class:`CoreError`."""
+        """Mark superseded messages; return how many. Raises :class:`CoreError`."""
         marks = await topic.subscribe(COMPACTION, initial=InitialPosition.EARLIEST)
         horizon = topic.last
         if horizon is None:
@@ -154,7 +154,7 @@ class Compactor:
 
 
 async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compaction:
-    """Look into everything up to ``horizon`` that is not superseded yet."""
+    """Look into all entries up to ``horizon`` that are not superseded yet."""
     found = Compaction()
     after: Position | None = None
     while waiting := marks.unacknowledged(1024, after):
@@ -162,7 +162,7 @@ async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compact
         entries = {
             Position(first + index): entry for first, run in runs for index, entry in enumerate(run)
         }
-        # What is not there was trimmed meanwhile; what is behind the runs comes next.
+        # Missing entries were trimmed meanwhile; those behind the runs come next.
         reached = max(entries, default=waiting[-1])
         for count, place in enumerate(waiting):
             if place > min(reached, horizon):
@@ -178,7 +178,7 @@ async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compact
 
 
 async def _mark(consumer: Consumer, found: Compaction, masks: Mapping[Position, int]) -> None:
-    """Mark messages, durably when this returns. Raises :class:`CommitFailed`."""
+    """Mark messages; durable when this returns. Raises :class:`CommitFailed`."""
     steps = sorted(masks.items())
     for at in range(0, len(steps), MARKED_AT_ONCE):
         marking = _Marking()
@@ -206,7 +206,7 @@ class _Marking:
         return f"<_Marking, {self.waiting} waiting>"
 
     def done(self, error: CommitFailed | None) -> None:
-        """One of them is durable, or failed."""
+        """Note that one of them is durable, or failed."""
         self.failure = self.failure or error
         self.waiting -= 1
         if not self.waiting:
@@ -214,7 +214,7 @@ class _Marking:
 
 
 class _Nowhere:
-    """The consumer of marks asks for nothing and gets nothing."""
+    """The sink of the marking consumer, which asks for nothing and gets nothing."""
 
     def __repr__(self) -> str:
         return "<sink of the compaction>"
@@ -223,7 +223,7 @@ class _Nowhere:
         raise AssertionError("it has no permits")
 
     def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
+        """Nothing depends on it."""
 
     def closed_by_core(self, reason: str) -> None:
-        """The topic goes, and its marks with it."""
+        """Nothing to do: the marks go with the topic."""

@@ -1,6 +1,6 @@
-"""Connections, as registries and services know them: told events, asked whether they live.
+"""Connections, as registries and services know them: they take events, and tell whether they live.
 
-The rule: whatever holds connections here holds them by this protocol; the class behind it is
+The rule: everything here that holds connections does so by this protocol; the class behind it is
 :class:`arneb_pulsar.server.connection.Connection`.
 """
 
@@ -18,37 +18,37 @@ class ClientConnection(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it comes from."""
+        """The address that it comes from."""
         ...
 
     @property
     def caller(self) -> Caller:
-        """Who comes by it, as was proved."""
+        """The proved identity of its client."""
         ...
 
     @property
     def client_name(self) -> str:
-        """The library that the client is made on, with its version."""
+        """The client's library, with its version."""
         ...
 
     @property
     def is_secured(self) -> bool:
-        """It came by TLS."""
+        """It uses TLS."""
         ...
 
     @property
     def received_bytes(self) -> int:
-        """What has come by it."""
+        """Bytes received on it."""
         ...
 
     @property
     def sent_bytes(self) -> int:
-        """What has been written to it."""
+        """Bytes written to it."""
         ...
 
     @property
     def is_full(self) -> bool:
-        """It leaves so much unread that nothing more should be said."""
+        """Its client leaves so much unread that nothing more should be sent."""
         ...
 
     async def room(self) -> None:
@@ -56,11 +56,11 @@ class ClientConnection(Protocol):
         ...
 
     def tell(self, event: Event) -> None:
-        """Report to its session, and carry out what that asks for then."""
+        """Report ``event`` to its session, and carry out the effects."""
         ...
 
     async def is_alive(self) -> bool:
-        """Ask the client for a sign of life and wait for it as long as the settings allow."""
+        """Ping the client, and wait for an answer as long as the settings allow."""
         ...
 
     def kill(self) -> None:
@@ -70,16 +70,16 @@ class ClientConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """A connection, with what operators know it by."""
+    """A connection, as operators know it."""
 
     number: int
-    """No other has or had it since the broker started."""
+    """Unique since the broker started."""
     connection: ClientConnection
     opened_ms: int
 
 
 class Connections:
-    """The connections that are open, and how many there were since the broker started."""
+    """The open connections, and how many there have been since the broker started."""
 
     def __init__(self) -> None:
         self._open: dict[int, OpenConnection] = {}
@@ -97,16 +97,16 @@ class Connections:
         return iter(list(self._open.values()))
 
     def get(self, number: int) -> OpenConnection | None:
-        """The one of that number, if it is open still."""
+        """Return the connection of that number, if it is still open."""
         return self._open.get(number)
 
     def number_of(self, connection: ClientConnection) -> int | None:
-        """Under which number one is open."""
+        """Return the number of an open connection."""
         return self._numbers.get(connection)
 
     @contextmanager
     def opened(self, connection: ClientConnection, now_ms: int) -> Iterator[None]:
-        """It is open for as long as the block runs."""
+        """Count ``connection`` as open while the block runs."""
         self.opened_total += 1
         number = self.opened_total
         self._open[number] = OpenConnection(number, connection, now_ms)
@@ -119,7 +119,7 @@ class Connections:
 
 
 async def close_dead(connections: Iterable[ClientConnection], asking: ClientConnection) -> bool:
-    """End those of ``connections`` that show no sign of life; were there any?"""
+    """End those of ``connections`` that do not answer; return whether there were any."""
     found = False
     for connection in connections:
         if connection is not asking and not await connection.is_alive():

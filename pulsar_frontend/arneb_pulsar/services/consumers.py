@@ -1,7 +1,7 @@
 """The consumers of every topic, over all connections.
 
-The rule: a consumer is here from its attachment to the moment when the core or its client lets it
-go, and its connection is told before anybody else takes its place.
+The rule: a consumer is here from its attachment until the core or its client lets it go, and its
+connection is told before another consumer takes its place.
 """
 
 from collections.abc import Container, Iterable
@@ -23,8 +23,8 @@ class ConsumerOwner(Protocol):
     """The consumers of one connection."""
 
     def closed(self, key: ConsumerKey, assigned: Assigned = NOWHERE) -> None:
-        """The consumer was detached: forget it and tell its client, who may subscribe again, or
-        there where it is assigned to."""
+        """Forget a detached consumer and tell its client, which may subscribe again, here or at the
+        ``assigned`` broker."""
         ...
 
 
@@ -39,47 +39,47 @@ class AttachedConsumer:
     subscription: Subscription
     consumer: Consumer
     takes_any: bool = False
-    """It takes messages of whatever schema."""
+    """It takes messages of any schema."""
     compacted: bool = False
-    """It reads without what a compaction found superseded."""
+    """It skips superseded messages."""
     since: str = ""
     """When it came."""
     counts: ConsumerCounts = field(default_factory=ConsumerCounts)
     """What it was sent."""
     sharing: KeySharing = IN_ORDER
-    """How it wants keys to be shared out, on Key_Shared."""
+    """How it wants keys to be shared out, if Key_Shared."""
 
     def __repr__(self) -> str:
         where = f"{self.topic.name}/{self.subscription.name}"
         return f"<AttachedConsumer {where}/{self.consumer.name} by {self.connection.address}>"
 
     def disconnect(self, assigned: Assigned = NOWHERE) -> None:
-        """Have it come again, or there where it is assigned to."""
+        """Detach it, and have its client subscribe again, here or at the ``assigned`` broker."""
         self.consumer.detach()
         self.owner.closed(self.key, assigned)
 
 
 class ConsumerRegistry:
-    """Who consumes where."""
+    """The consumers of all topics."""
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[str, dict[AttachedConsumer, None]]] = {}
-        """By the names of topic and subscription; none is empty."""
+        """By the names of topic and subscription; no dictionary is empty."""
         self._left: dict[int, dict[str, ConsumerCounts]] = {}
-        """What consumers were sent that have left, by the topic's id and the subscription."""
+        """What consumers that have left were sent, by the topic's id and the subscription."""
         self._departed_bytes: dict[int, int] = {}
-        """What was sent of subscriptions that are gone, by the topic's id."""
+        """Bytes sent for subscriptions that are gone, by the topic's id."""
 
     def __repr__(self) -> str:
         return f"<ConsumerRegistry {len(self.all())} on {len(self._by_topic)} topics>"
 
     def add(self, attached: AttachedConsumer) -> None:
-        """It is attached."""
+        """Add an attached consumer."""
         subscriptions = self._by_topic.setdefault(attached.topic.name, {})
         subscriptions.setdefault(attached.subscription.name, {})[attached] = None
 
     def remove(self, attached: AttachedConsumer) -> None:
-        """It is attached no more."""
+        """Remove a consumer that is no longer attached."""
         topic, subscription = attached.topic.name, attached.subscription.name
         subscriptions = self._by_topic[topic]
         left = self._left.setdefault(attached.topic.id, {})
@@ -91,17 +91,17 @@ class ConsumerRegistry:
                 del self._by_topic[topic]
 
     def has(self, attached: AttachedConsumer) -> bool:
-        """It is attached still."""
+        """Return whether it is still attached."""
         subscriptions = self._by_topic.get(attached.topic.name, {})
         return attached in subscriptions.get(attached.subscription.name, {})
 
     def of(self, topic: Topic) -> list[AttachedConsumer]:
-        """The consumers of a topic."""
+        """Return the consumers of a topic."""
         subscriptions = self._by_topic.get(topic.name, {})
         return [each for found in subscriptions.values() for each in found if each.topic is topic]
 
     def counts(self, topic: Topic, subscription: Subscription) -> ConsumerCounts:
-        """What all consumers that a subscription ever had were sent since the broker started."""
+        """Return what all consumers of a subscription, past ones too, were sent since the start."""
         total = ConsumerCounts()
         if (left := self._left.get(topic.id, {}).get(subscription.name)) is not None:
             total.take_over(left)
@@ -111,37 +111,37 @@ class ConsumerRegistry:
         return total
 
     def forget_subscriptions(self, topic: Topic) -> None:
-        """Forget what was sent of subscriptions that the topic does not have any more."""
+        """Keep only the bytes sent for subscriptions that the topic no longer has."""
         left = self._left.get(topic.id, {})
         for name in [each for each in left if each not in topic.subscriptions]:
             departed = self._departed_bytes.get(topic.id, 0)
             self._departed_bytes[topic.id] = departed + left.pop(name).bytes
 
     def delivered_bytes(self, topic: Topic) -> int:
-        """What was sent of a topic since the broker started, whoever is still there."""
+        """Return the bytes sent from a topic since the start, to past consumers too."""
         left = sum(each.bytes for each in self._left.get(topic.id, {}).values())
         present = sum(each.counts.bytes for each in self.of(topic))
         return self._departed_bytes.get(topic.id, 0) + left + present
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget what was sent of others than these topics, by their ids: they are gone."""
+        """Forget all topics but these ids: the others are gone."""
         for topic in [each for each in self._left if each not in topics]:
             del self._left[topic]
         for topic in [each for each in self._departed_bytes if each not in topics]:
             del self._departed_bytes[topic]
 
     def connections(self, topic: str, subscription: str) -> Iterable[ClientConnection]:
-        """The connections with consumers on a subscription, each once."""
+        """Return the connections with consumers on a subscription, each once."""
         attached = self._by_topic.get(topic, {}).get(subscription, {})
         return list(dict.fromkeys(each.connection for each in attached))
 
     def end_reached(self, topic: Topic, subscription: Subscription) -> None:
-        """The consumers of a subscription have everything that there will ever be."""
+        """Tell the consumers of a subscription that they have reached the end of the topic."""
         for each in list(self._by_topic.get(topic.name, {}).get(subscription.name, {})):
             if each.subscription is subscription:
                 each.connection.tell(EndReached(each.key))
 
     def all(self) -> list[AttachedConsumer]:
-        """Every consumer."""
+        """Return all consumers."""
         subscriptions = self._by_topic.values()
         return [each for by_name in subscriptions for found in by_name.values() for each in found]

@@ -1,7 +1,7 @@
 """The broker context: what all connections of the server share, as data.
 
-The rule: it is frozen and knows nobody but the core, the settings, the clock and the registries.
-Whatever needs more than one of them takes the context as an argument, and none of them takes it.
+The rule: it is frozen and knows only the core, the settings, the clock and the registries. Code
+that needs more than one of them takes the context as an argument; none of them takes it.
 """
 
 import secrets
@@ -44,13 +44,13 @@ from arneb_pulsar.services.transactions import Transactions
 from arneb_pulsar.services.watchers import Watchers
 
 UNDEFINED: Final = (None, "UNDEFINED")
-"""No strategy is asked for."""
+"""Policy values that ask for no strategy."""
 
 
 @dataclass(slots=True)
 class ServiceUrls:
-    """Where clients that ask over HTTP find the broker; empty = nowhere. Known when a listener
-    is."""
+    """Where clients that ask over HTTP find the broker; empty = nowhere. Set once a listener is
+    known."""
 
     plain: str = ""
     tls: str = ""
@@ -61,7 +61,7 @@ class ServiceUrls:
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The core, the settings, and who is connected."""
+    """The core, the settings and the registries of one broker."""
 
     core: Core
     config: PulsarConfig
@@ -92,7 +92,7 @@ class BrokerContext:
     long_turns: LongTurns = field(default_factory=LongTurns)
     onlooking: Onlooking = field(default_factory=Onlooking)
     message_shown: trio.Lock = field(default_factory=trio.Lock)
-    """Held while a message is shown to an administrator: one is in memory at a time."""
+    """Held while a message is shown to an administrator, so that only one is in memory."""
 
     @property
     def authorizer(self) -> Authorizer:
@@ -109,8 +109,8 @@ def make_context(
     users: Users = NO_USERS,
     server_version: str = "Arneb",
 ) -> BrokerContext:
-    """The registries of one broker, as they are on disk; ``users``: which of AMQP's roles are,
-    ``server_version``: what clients are told that they talk to."""
+    """Make the registries of one broker, from what is on disk. ``users``: AMQP's roles;
+    ``server_version``: the broker's name and version, as clients are told them."""
     clock = clock or Clock()
     namespaces = NamespaceRegistry(core, config.namespaces, config.policies)
     producers = ProducerRegistry(core, secrets.token_hex(4))
@@ -118,15 +118,15 @@ def make_context(
     authorizer = Authorizer(authorization, namespaces, users)
 
     def deduplicates(topic: str) -> bool:
-        """Whether what a producer sends twice is stored once there."""
+        """Whether the topic has deduplication on."""
         return bool(namespaces.policies(parse_topic(topic)).deduplication)
 
     def policies_of(topic: str) -> Policies:
-        """What holds there."""
+        """Return the policies that hold for the topic."""
         return namespaces.policies(parse_topic(topic))
 
     def strategy_of(topic: TopicName) -> Strategy:
-        """What a new schema of a topic must be to those that are there."""
+        """Return how a new schema must be compatible with a topic's present ones."""
         policies = namespaces.policies(topic)
         wanted = policies.schema_compatibility
         if wanted in UNDEFINED and policies.schema_auto_update is not None:

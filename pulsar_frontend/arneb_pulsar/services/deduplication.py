@@ -1,8 +1,8 @@
 """Deduplication: what a producer sends again after a failure is stored once.
 
-The rule: how far a producer has got is committed together with the messages that took it
-there, so no crash can part them and nothing is to be replayed. One batch of a topic is on its
-way at a time: until it is known to be stored or not, nobody can say what is a duplicate.
+The rule: how far a producer has got is committed together with the messages that took it there, so
+no crash can separate them and nothing has to be replayed. A topic has one batch under way at a
+time: until it is known whether it is stored, nobody can say what is a duplicate.
 """
 
 from collections import deque
@@ -41,14 +41,14 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 SEQUENCE: Final = "sequence/"
 
 HELD_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What may wait for batches before publishers are paused: one full commit."""
+"""Bytes that may wait for batches before publishers are paused: one full commit."""
 
 BATCHES_PER_TURN: Final = 64
-"""Of duplicates, before others have their turn: some 2 ms."""
+"""Batches of duplicates answered before others have their turn: some 2 ms."""
 
 ENTRIES_PER_TURN: Final = 1_024
-"""Sorted, or told as duplicates, before others have theirs: some 2 ms as well. No batch takes up
-another run once it has so many, and a run is at most what one read brought."""
+"""Entries sorted, or answered as duplicates, before others have their turn: some 2 ms. A batch
+with this many takes no further run, and a run is at most what one read brought."""
 
 GONE: Final = Failure(pb.PersistenceError, "The producer is gone")
 
@@ -60,7 +60,7 @@ class _Held:
     owner: ProducerOwner
     run: AppendRun
     expected: OpenTransaction | None
-    """What it is sent in, and does not end before it is stored, or is not."""
+    """The transaction that it is sent in, which waits until it is stored or has failed."""
 
     def __repr__(self) -> str:
         return f"<_Held of {len(self.run.entries)} entries>"
@@ -71,26 +71,26 @@ class _Batch:
     """What goes into one commit."""
 
     transaction: TransactionId | None = None
-    """All of it is part of that, or nothing is part of any."""
+    """The transaction that all of it is part of, if any."""
     caller: Caller = NOBODY
-    """Who sends, in a transaction."""
+    """The sender, in a transaction."""
     expected: OpenTransaction | None = None
-    """That one, if it was open when all of these came."""
+    """The transaction, if it was open when all of these came."""
     entries: list[bytes] = field(default_factory=list)
     messages: int = 0
     sorted: int = 0
-    """How many it would have without duplicates."""
+    """Entries of its runs, duplicates included."""
     reaches: dict[str, int] = field(default_factory=dict)
     """The highest number by producer."""
     runs: list[tuple[_Held, int]] = field(default_factory=list)
-    """With the place of its first entry in the batch."""
+    """Each run, with the index of its first entry in the batch."""
 
     def __repr__(self) -> str:
         return f"<_Batch of {len(self.entries)} entries from {len(self.runs)} runs>"
 
 
 class Deduplication:
-    """One topic's. Invariant: a batch is on its way, or nothing is held."""
+    """The deduplication of one topic. Invariant: a batch is under way, or nothing is held."""
 
     def __init__(self, registry: "Deduplications", topic: Topic, sequences: Sequences) -> None:
         self._registry = registry
@@ -101,7 +101,7 @@ class Deduplication:
         self._flying = False
         self._settled: list[Callable[[], None]] = []
         self.ended = False
-        """It is turned off: what still waits is stored in its turn, and nothing remembered."""
+        """It is turned off: held runs are stored in their turn, and nothing is remembered."""
 
     def __repr__(self) -> str:
         held = f"{len(self._held)} runs held, " if self._held else ""
@@ -109,7 +109,7 @@ class Deduplication:
         return f"<Deduplication of {self._topic.name}, {held}{state}>"
 
     def append(self, owner: ProducerOwner, run: AppendRun) -> None:
-        """Store the run except for what is stored already; its connection is told in the end."""
+        """Store the entries of a run that are new; its connection is told in the end."""
         self._held.append(_Held(owner, run, self._expected(owner, run)))
         size = sum(map(len, run.entries))
         self._held_bytes += size
@@ -117,28 +117,28 @@ class Deduplication:
         self._fly()
 
     def ask_highest(self, name: str, then: Callable[[int], None]) -> None:
-        """Tell the highest number that is stored of a producer, as soon as that is known."""
+        """Call ``then`` with a producer's highest stored number, as soon as it is known."""
         if self._flying:
             self._settled.append(lambda: then(self._sequences.highest(name)))
         else:
             then(self._sequences.highest(name))
 
     def end(self) -> list[str]:
-        """It is turned off. The keys of everything that was kept."""
+        """Turn it off; return the keys of everything that was kept."""
         self.ended = True
         keys, self._sequences = _keys(self._topic, self._sequences), Sequences()
         return keys
 
     @property
     def idle(self) -> bool:
-        """Nothing is on its way."""
+        """No batch is under way."""
         return not self._flying
 
     # Inside
 
     def _fly(self) -> None:
-        """Have the next batch stored, if none is under way. Those of which all are duplicates are
-        told one behind the other, not in one another: a client may have thousands of them wait."""
+        """Store the next batch, if none is under way. Batches of nothing but duplicates are
+        answered in a loop, not by recursion: a client may have thousands of them waiting."""
         left = ENTRIES_PER_TURN
         for _ in range(BATCHES_PER_TURN):
             if self._flying or not self._held:
@@ -153,7 +153,7 @@ class Deduplication:
             else:
                 self._tell(batch, None, Position(0))
         if self._held and not self._flying:
-            self._flying = True  # or what comes meanwhile would have the turn go on
+            self._flying = True  # or what comes meanwhile would continue this turn
             trio.lowlevel.current_trio_token().run_sync_soon(call, self._go_on)
 
     def _go_on(self) -> None:
@@ -194,7 +194,7 @@ class Deduplication:
             )  # fmt: skip
 
     def _expected(self, owner: ProducerOwner, run: AppendRun) -> OpenTransaction | None:
-        """The transaction of the run, which waits for it from now on."""
+        """Return the transaction of the run, which waits for it from now on."""
         if run.transaction is None:
             return None
         try:
@@ -205,7 +205,7 @@ class Deduplication:
         return found
 
     def _goes_with(self, batch: _Batch, held: _Held) -> bool:
-        """It can be stored together with what is in ``batch``."""
+        """Return whether ``held`` can be stored together with what is in ``batch``."""
         wanted = held.run.transaction
         if wanted is None or batch.transaction is None:
             return wanted is batch.transaction
@@ -213,13 +213,13 @@ class Deduplication:
         return mine == (batch.transaction, batch.caller, batch.expected)
 
     def _sort_run(self, owner: ProducerOwner, run: AppendRun, batch: _Batch) -> None:
-        """Put what is new in ``run`` into the batch."""
+        """Put the new messages of ``run`` into the batch."""
         entries = iter(run.entries)
         for sent in run.sends:
             name = owner.producer_name(ProducerKey(sent.key))
             own = [next(entries) for _ in sent.sequences]
             if name is None:
-                # It left, or was fenced out, while this waited: then it must not be stored.
+                # The producer left, or was fenced out, while this waited: it must not be stored.
                 sent.refused(GONE)
                 continue
             if self.ended:
@@ -245,9 +245,9 @@ class Deduplication:
         self._fly()
 
     def _tell(self, batch: _Batch, error: CommitFailed | None, first: Position) -> None:
-        """How it went with a batch, which is under way no more."""
-        # They are told before the next batch is made: a producer whose messages failed is closed,
-        # and what it sent behind them must not be stored, or they would be taken for duplicates.
+        """Tell the senders of a batch how it went; it is no longer under way."""
+        # Before the next batch is made: a producer whose messages failed is closed, and what it
+        # sent behind them must not be stored, or they would pass for duplicates when sent again.
         for held, offset in batch.runs:
             held.owner.appended(held.run, error, Position(first + offset))
             if held.expected is not None:
@@ -260,7 +260,7 @@ class Deduplication:
             self._registry.refresh(self._topic)
 
     def _forget(self) -> list[str]:
-        """Let producers go that have been away for long."""
+        """Forget producers that have been away for long; return their names."""
         connected = {claim.name for claim in self._registry.producers.of(self._topic)}
         outdated = list(self._sequences.outdated(connected, self._registry.clock.now()))
         for name in outdated:
@@ -276,7 +276,7 @@ def _keys(topic: Topic, sequences: Sequences) -> list[str]:
 
 
 def _sort_out(sent: PendingSends, entries: list[bytes], highest: int, batch: _Batch) -> int:
-    """Put what is new of one producer's sends into the batch; how far its producer gets with it."""
+    """Put the new ones of a producer's sends into the batch; return how far the producer gets."""
     for index, (sequence, entry) in enumerate(zip(sent.sequences, entries, strict=True)):
         if sequence <= highest:
             sent.duplicates.add(index)
@@ -289,13 +289,14 @@ def _sort_out(sent: PendingSends, entries: list[bytes], highest: int, batch: _Ba
 
 
 def _is_last_chunk(entry: bytes) -> bool:
-    """All chunks of a message have its number; it is stored with the last."""
+    """Return whether it is a message's last chunk; all of them have its number, and the message is
+    stored with the last."""
     metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
     return metadata.chunk_id == metadata.num_chunks_from_msg - 1
 
 
 class Deduplications:
-    """Every topic's, as far as it is wanted. ``wanted`` says so, by the topic's name."""
+    """The deduplications of all topics that want it; ``wanted`` says so, by the topic's name."""
 
     def __init__(
         self,
@@ -319,11 +320,11 @@ class Deduplications:
         return f"<Deduplications of {len(self._by_topic)} topics, {self.held_bytes} bytes held>"
 
     def of(self, topic: Topic) -> Deduplication | None:
-        """That of ``topic``; None if it has none."""
+        """Return the deduplication of ``topic``; None if it has none."""
         return self._by_topic.get(topic.id)
 
     def refresh(self, topic: Topic) -> None:
-        """Look again whether it is wanted there. Where it is not, what is kept is forgotten."""
+        """Look again whether ``topic`` wants it. If not, forget what is kept."""
         wanted = topic.durable and self._wanted(topic.name)
         present = self._by_topic.get(topic.id)
         if wanted and present is None:
@@ -335,8 +336,8 @@ class Deduplications:
             self._turn_off(topic, present)
 
     def _turn_off(self, topic: Topic, present: Deduplication | None) -> None:
-        """Forget what is known, which may come from before the start. What waits in ``present``
-        stands before what is sent now, so that one stays until nothing does."""
+        """Forget what is known, which may date from before the start. ``present`` stays until
+        nothing waits in it: that goes before what is sent now."""
         kept = self._kept.pop(topic.id, None)
         keys = [] if kept is None else _keys(topic, kept)
         if present is not None:
@@ -347,13 +348,14 @@ class Deduplications:
             self.core.commit(Unit(metadata=[(key, None) for key in keys]), lambda error: None)
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget what is known of others than these topics, by their ids: they are gone."""
+        """Forget all topics but these ids: the others are gone."""
         for known in (self._by_topic, self._kept):
             for topic in [each for each in known if each not in topics]:
                 del known[topic]
 
     def refresh_all(self) -> None:
-        """The same for every topic with producers; the others wait for one to come."""
+        """As :meth:`refresh`, for every topic with producers; for others it is done when one
+        comes."""
         for topic in self.producers.topics():
             self.refresh(topic)
 
@@ -368,14 +370,14 @@ class Deduplications:
             await self._room.park()
 
     def released(self, size: int) -> None:
-        """So many bytes wait no more."""
+        """Note that ``size`` bytes no longer wait."""
         self.held_bytes -= size
         if self._room and not self.crowded:
             self._room.unpark_all()
 
 
 def _load(core: Core, now: float) -> dict[int, Sequences]:
-    """What is kept, by the id of the topic; who was used last comes last."""
+    """Return what is kept, by the id of the topic, the producer used last coming last."""
     found: dict[int, dict[str, Reach]] = {}
     for topic, what, value in stored(core):
         if what.startswith(SEQUENCE):

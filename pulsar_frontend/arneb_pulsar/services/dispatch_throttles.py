@@ -2,8 +2,8 @@
 
 The rule: permits that clients grant are kept here and handed on as the rate allows, so that what
 goes out between two looks is bounded, and a topic without a rate costs one look-up for each FLOW.
-What went out is read off the consumers' own counters. What is left of permits is taken back at
-each look and shared out anew, in turns: on Key_Shared the next message may be another's.
+What went out is read from the consumers' own counters. Unused permits are taken back at each look
+and shared out anew, in turns: on Key_Shared the next message may be for another consumer.
 """
 
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.rates import Rates
 
 LOOK_S: Final = 0.05
-"""Between looks at what went out: of a rate of 20 a second, one message each."""
+"""Time between looks at what went out: at a rate of 20 a second, one message each."""
 
 MESSAGE_BYTES: Final = 1024
-"""What a message counts for as long as its topic has had none."""
+"""Bytes that a message is expected to have while its topic has had none."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class HeldBack:
     bytes: int = 0
 
     def count(self, budget: Budget) -> None:
-        """There was something to go out, and this had nothing left."""
+        """Count one event for each part of ``budget`` that has nothing left."""
         self.messages += budget.is_out_of_messages
         self.bytes += budget.is_out_of_bytes
 
@@ -45,7 +45,7 @@ class HeldBack:
 
 @dataclass(slots=True)
 class Share:
-    """What one consumer granted and was not given on, and how much it had got at the last look."""
+    """The permits held for one consumer, and how much it had been sent at the last look."""
 
     held: int = 0
     messages: int = 0
@@ -61,14 +61,14 @@ class TopicThrottle:
 
     topic: Topic
     budget: Budget | None = None
-    """Of all its subscriptions."""
+    """For all its subscriptions together."""
     budgets: dict[str, Budget] = field(default_factory=dict)
-    """Of single ones."""
+    """For single subscriptions, by name."""
     shares: dict[AttachedConsumer, Share] = field(default_factory=dict)
     held_back: HeldBack = field(default_factory=HeldBack)
-    """By the rate of all."""
+    """Events by the rate for all subscriptions."""
     held_back_by_own: dict[str, HeldBack] = field(default_factory=dict)
-    """By those of single subscriptions."""
+    """Events by the rates for single subscriptions."""
     turn: int = 0
     """Whose turn it is to be given permits first."""
 
@@ -88,26 +88,26 @@ class DispatchThrottles:
         self._clock = clock
         self._more = trio.Event()
         self.by_topic: dict[int, TopicThrottle] = {}
-        """By the topic's id. Whoever hands permits on looks here first."""
+        """By the topic's id. Code that hands permits on must look here first."""
 
     def __repr__(self) -> str:
         return f"<DispatchThrottles of {len(self.by_topic)} topics>"
 
     def grant(self, attached: AttachedConsumer, permits: int) -> None:
-        """A client of a throttled topic grants permits."""
+        """Take permits that a client of a throttled topic grants."""
         throttle = self.by_topic[attached.topic.id]
         self._share(throttle, attached).held += permits
         self._hand_on(throttle)
 
     def held(self, attached: AttachedConsumer) -> int:
-        """Permits of a consumer that are kept here."""
+        """Return how many permits of a consumer are kept here."""
         throttle = self.by_topic.get(attached.topic.id)
         share = None if throttle is None else throttle.shares.get(attached)
         return 0 if share is None else share.held
 
     def held_back(self, topic: Topic, subscription: str) -> dict[str, int]:
-        """How often a subscription's messages were held back, as Pulsar's statistics have it. There
-        is no rate of the whole broker."""
+        """Return how often a subscription's messages were held back, as in Pulsar's statistics.
+        There is no rate for the whole broker."""
         throttle = self.by_topic.get(topic.id)
         own = of_all = NEVER_HELD_BACK
         if throttle is not None:
@@ -125,7 +125,7 @@ class DispatchThrottles:
     # What rates there are
 
     def refresh(self, topic: Topic) -> None:
-        """Look again what the rates of a topic are; somebody has come, or policies changed."""
+        """Look up the rates of a topic again: a consumer has come, or policies changed."""
         name = topic_name_of(topic.name)
         if name is None:
             return
@@ -149,7 +149,7 @@ class DispatchThrottles:
             for each, rate in rates.items()
             if (budget := _budget(present.budgets.get(each), rate, now)) is not None
         }
-        # Readers come with a new name each.
+        # Forget subscriptions that are gone: each reader comes with a new name.
         present.held_back_by_own = {
             each: found
             for each, found in present.held_back_by_own.items()
@@ -160,12 +160,12 @@ class DispatchThrottles:
         self._hand_on(present)
 
     def refresh_all(self) -> None:
-        """The same for every topic that has consumers."""
+        """As :meth:`refresh`, for every topic that has consumers."""
         for topic in {each.topic.id: each.topic for each in self._consumers.all()}.values():
             self.refresh(topic)
 
     def _let_go(self, throttle: TopicThrottle) -> None:
-        """There is no rate any more: consumers have all that they granted."""
+        """Hand all permits on: there is no rate any more."""
         del self.by_topic[throttle.topic.id]
         for attached, share in throttle.shares.items():
             if share.held and attached.consumer.attached:
@@ -185,7 +185,7 @@ class DispatchThrottles:
                 await trio.lowlevel.checkpoint()
 
     def look(self, throttle: TopicThrottle) -> None:
-        """See what went out, and hand on what may follow."""
+        """Count what went out, and hand on permits for what may follow."""
         present = self._consumers.of(throttle.topic)
         if not present:
             self.by_topic.pop(throttle.topic.id, None)
@@ -221,7 +221,7 @@ class DispatchThrottles:
         throttle.turn += 1
         for index, (name, consumers) in enumerate(waiting.items()):
             room = 1 << 40
-            # Consumers that grant more than there is hold back nothing.
+            # Without a backlog nothing is held back, however much consumers grant.
             has_backlog = throttle.topic.subscriptions[name].ready_messages > 0
             if (budget := throttle.budgets.get(name)) is not None:
                 room = min(room, budget.messages(size))
@@ -231,7 +231,7 @@ class DispatchThrottles:
                 if has_backlog:
                     throttle.held_back.count(throttle.budget)
                 left = throttle.budget.messages(size)
-                # Whose share does not come to a message has one in its turn.
+                # A subscription whose share is less than a message gets one in its turn.
                 extra = (index + throttle.turn) % len(waiting) < left % len(waiting)
                 room = min(room, left // len(waiting) + extra)
             self._share_out(throttle, consumers, room)
@@ -239,7 +239,7 @@ class DispatchThrottles:
     def _share_out(
         self, throttle: TopicThrottle, consumers: list[AttachedConsumer], room: int
     ) -> None:
-        """Hand on permits for so many messages, to all of them as evenly as can be."""
+        """Hand on permits for ``room`` messages, to all consumers as evenly as possible."""
         start = throttle.turn % len(consumers)
         left = len(consumers)
         for attached in (*consumers[start:], *consumers[:start]):
@@ -268,8 +268,8 @@ NEVER_HELD_BACK: Final = HeldBack()
 
 
 def rate_of(policies: Policies, subscription: str) -> DispatchRate | None:
-    """That of a subscription by itself, if there is one. Its own, if that bounds nothing, does not
-    lift what holds for all of them."""
+    """Return the rate of a single subscription, if there is one. A rate of its own that bounds
+    nothing does not lift the one for every subscription."""
     own = policies.subscription_rates.get(subscription)
     found = own if own is not None and own.limits else policies.subscription_dispatch_rate
     return found if found is not None and found.limits else None

@@ -1,7 +1,7 @@
 """Dynamic settings: defaults of policies that are changed while the broker runs.
 
-The rule: durable before it holds, and what is in the configuration file holds again when it is
-taken back. The names are Pulsar's.
+The rule: a setting is durable before it applies, and when it is dropped, the configuration file's
+applies again. The names are Pulsar's.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ Change = Callable[[Policies, str], Policies]
 
 
 class DynamicSettings:
-    """Those of one broker."""
+    """The dynamic settings of one broker."""
 
     def __init__(self, core: Core, namespaces: NamespaceRegistry) -> None:
         self._core = core
@@ -40,19 +40,19 @@ class DynamicSettings:
             for key, raw in core.metadata(SETTINGS).items()
             if key.removeprefix(SETTINGS) in CHANGES
         }
-        """Those that were set, as they were given."""
+        """The settings that were set, as they were given."""
         self._apply()
 
     def __repr__(self) -> str:
         return f"<DynamicSettings {self.values}>"
 
     async def put(self, name: str, value: str) -> None:
-        """Set one. Raises :class:`ValueError` for a value that cannot be."""
+        """Set one. Raises :class:`ValueError` for an invalid value."""
         CHANGES[name](self._configured, value)
         await self._keep(name, value)
 
     async def drop(self, name: str) -> None:
-        """Have what is configured."""
+        """Go back to the configured value."""
         await self._keep(name, None)
 
     async def _keep(self, name: str, value: str | None) -> None:
@@ -123,7 +123,7 @@ def _field(name: str, read: Callable[[str], Any]) -> Change:
 
 
 def _rate(name: str, kind: Callable[[], Any], part: str, least: int = -1) -> Change:
-    """Of a rate, one of its numbers."""
+    """Make the change of one number of a rate."""
 
     def change(policies: Policies, value: str) -> Policies:
         own = getattr(policies, name) or kind()
@@ -162,4 +162,4 @@ CHANGES: Final[Mapping[str, Change]] = {
     "isAllowAutoUpdateSchemaEnabled": _field("may_update_schema", _truth),
     "subscriptionTypesEnabled": _field("subscription_types", _types),
 }
-"""What each changes; the order is that in which they are applied."""
+"""What each setting changes, in the order of application."""

@@ -1,7 +1,7 @@
 """Ending: the one commit that makes all of a transaction count, and what an abort gives back.
 
-The rule: what cannot count any more, because its topic or subscription has gone, goes without a
-word, as what was published to it would have; everything else counts, or nothing does.
+The rule: sends and acknowledgements whose topic or subscription has gone are silently dropped, as
+they would have gone with it; everything else counts, or nothing does.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,13 +24,13 @@ from arneb_pulsar.transactions.records import SENT_AT
 from arneb_pulsar.transactions.states import TransactionState
 
 RUN_ENTRIES_MAX: Final = 10_000
-"""Of a run that is committed: a ledger should hold no more."""
+"""Entries of one committed run: a ledger should hold no more."""
 
 STAMPED_PER_TURN: Final = 2_000
-"""Entries that are made ready in one turn: some 2 ms."""
+"""Entries made ready in one turn: some 2 ms."""
 
 TRIES_MAX: Final = 3
-"""Topics may be deleted while they are being committed to, so often."""
+"""Attempts to commit: topics may be deleted while they are being committed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +38,30 @@ class End:
     """How a transaction ends."""
 
     committed: bool
-    """Or it is aborted."""
+    """Otherwise it is aborted."""
     at_ms: int
     until_ms: int
-    """So long somebody may ask."""
+    """How long the outcome can be asked for."""
     row: tuple[str, bytes]
-    """Tells it, in the commit that it is."""
+    """The outcome's row, written in the same commit."""
 
     @property
     def moving(self) -> TransactionState:
-        """Where it stands until that is on disk."""
+        """Its state until that is on disk."""
         return TransactionState.COMMITTING if self.committed else TransactionState.ABORTING
 
     @property
     def goal(self) -> TransactionState:
-        """Where it stands then."""
+        """Its state afterwards."""
         return TransactionState.COMMITTED if self.committed else TransactionState.ABORTED
 
 
 class Ending:
-    """Ends transactions of one coordinator. Large ones have their turn one after the other, so that
-    the entries of one are in memory at a time."""
+    """Ends transactions of one coordinator. Large ones are committed one after the other, so that
+    the entries of only one are in memory."""
 
     def __init__(self, core: Core, held: HeldRecords, ended: Collection[int]) -> None:
-        """``ended``: the ids of the topics that nothing is added to."""
+        """``ended``: the ids of terminated topics."""
         self._core = core
         self._held = held
         self._ended = ended
@@ -71,15 +71,15 @@ class Ending:
         return f"<Ending {'a large one' if self._large.locked() else 'no large one'}>"
 
     def terminated(self, transaction: OpenTransaction) -> Topic | None:
-        """A topic that it sent to, and that nothing is added to any more."""
+        """Return a terminated topic that it sent to, if there is one."""
         for sends in transaction.sends.values():
             if sends.topic.id in self._ended:
                 return sends.topic
         return None
 
     def end_at_once(self, transaction: OpenTransaction, end: End, done: Done) -> None:
-        """Have all of a small one that is in memory count, or nothing, whoever is still there to
-        hear of it; ``done`` is told."""
+        """End a small transaction that is in memory, even if its client has left; ``done`` is
+        called."""
 
         def attempt(tries: int) -> None:
             unit = self._small(transaction, end) if end.committed else Unit(metadata=[end.row])
@@ -100,7 +100,7 @@ class Ending:
         return unit
 
     async def commit(self, transaction: OpenTransaction, end: End) -> None:
-        """Have all of it count, in one commit. Raises :class:`.CommitFailed`: then nothing has
+        """Make all of it count, in one commit. If it raises :class:`.CommitFailed`, nothing has
         changed."""
         if transaction.sent_bytes <= KEPT_BYTES:
             await self._commit(transaction, end)
@@ -109,7 +109,7 @@ class Ending:
                 await self._commit(transaction, end)
 
     def give_back(self, transaction: OpenTransaction) -> None:
-        """It was aborted: what it acknowledged is delivered again."""
+        """Have what an aborted transaction acknowledged delivered again."""
         for acks in transaction.acks.values():
             whole = [Position(each) for each in acks.whole]
             acks.subscription.give_back(whole, acks.masks)
@@ -129,7 +129,7 @@ class Ending:
                 return
 
     def _unit(self, transaction: OpenTransaction, end: End) -> Unit:
-        """What it acknowledged, and how it ends."""
+        """Make the unit of its acknowledgements and its outcome."""
         unit = Unit(metadata=[end.row], passes_over_gone=True)
         for acks in transaction.acks.values():
             topic = acks.topic
@@ -139,7 +139,7 @@ class Ending:
         return unit
 
     def _sends(self, transaction: OpenTransaction) -> Iterator[Sends]:
-        """What it sent to topics that are there."""
+        """Yield what it sent to topics that still exist."""
         for sends in transaction.sends.values():
             if self._core.topics.get(sends.topic.name) is sends.topic and not sends.topic.fenced:
                 yield sends
@@ -174,5 +174,5 @@ def _all_stamped(entries: Sequence[bytes], now_ms: int) -> list[bytes]:
 
 
 def _stamped(entry: bytes, stamp: bytes) -> bytes:
-    """The entry as published when it is committed."""
+    """Return the entry with the time of the commit as its publish time."""
     return entry[:TIMES_OFFSET] + stamp + entry[TIMES_OFFSET + 8 :]

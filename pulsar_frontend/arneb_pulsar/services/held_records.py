@@ -1,8 +1,8 @@
 """Held records: the log of open transactions, an internal topic of the core.
 
-The rule: what is sent or acknowledged in a transaction is on disk here before anybody hears that it
-was taken. A record goes when its transaction has ended, lazily: whoever reads the log at a start
-passes over the records of transactions whose outcome is known.
+The rule: what is sent or acknowledged in a transaction is on disk here before the client is told
+that it was accepted. Records go lazily after their transaction has ended: reading the log at a
+start passes over the records of transactions whose outcome is known.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -22,39 +22,39 @@ from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
 
 NAME: Final = "pulsar-transactions://open"
-"""No name that a client could give a topic."""
+"""A name that no client could give a topic."""
 
 SUBSCRIPTION: Final = "open"
 
 READ_BYTES: Final = 1024 * 1024
-"""At a time."""
+"""Bytes read at a time."""
 
 LEDGER_BYTES: Final = 16 * 1024 * 1024
-"""The grain in which what has ended goes from the disk."""
+"""Bytes of a ledger: the grain in which records of ended transactions leave the disk."""
 
 ENDED_PER_TURN: Final = 2_000
 """Records acknowledged in one turn: some 2 ms."""
 
 ENDED_TOGETHER: Final = 256
-"""Records that have ended are acknowledged when there are so many: each time the subscription has
-a turn, as long as a small transaction takes."""
+"""Ended records that are acknowledged together: each acknowledgement gives the subscription a turn,
+which takes as long as a small transaction."""
 
 
 class NoSink:
-    """Who ends records is assigned none."""
+    """The sink of the consumer that ends records, which is delivered none."""
 
     def deliver(self, run: Deliveries) -> None:
         raise AssertionError("it pulls, and never does")
 
     def active_changed(self, active: bool) -> None:
-        """It never is."""
+        """Nothing to do."""
 
     def closed_by_core(self, reason: str) -> None:
-        """The core stops, or a turn failed; acknowledgements go on as before."""
+        """Nothing to do: the core stops or a turn failed; acknowledgements go on as before."""
 
 
 class HeldRecords:
-    """The log, which is made when it is first needed."""
+    """The log, which is created when it is first needed."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -62,25 +62,25 @@ class HeldRecords:
         self._subscription: Subscription | None = None
         self._consumer: Consumer | None = None
         self._ended: list[int] = []
-        """Not acknowledged yet."""
+        """Ended records that are not acknowledged yet."""
 
     def __repr__(self) -> str:
         return f"<HeldRecords in {self._topic!r}>"
 
     @property
     def is_there(self) -> bool:
-        """The log was made, now or by an earlier process."""
+        """The log exists, created by this process or an earlier one."""
         return self._topic is not None
 
     @property
     def topic(self) -> Topic | None:
-        """The log, for who looks at its ledgers."""
+        """The log's topic, for statistics of its ledgers."""
         return self._topic
 
     async def open(self) -> None:
-        """Make the log if it is not there. Raises :class:`.CommitFailed`."""
+        """Create the log if it does not exist. Raises :class:`.CommitFailed`."""
         if self._topic is None:
-            # What has ended needs no retention, whatever the broker's is.
+            # Ended records need no retention, whatever the broker's is.
             settings = TopicSettings(retention_ms=1, ledger_bytes_max=LEDGER_BYTES)
             try:
                 self._topic = await self._core.create_topic(NAME, settings)
@@ -99,18 +99,18 @@ class HeldRecords:
         done: Appended,
         metadata: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Keep records, and ``metadata`` with them."""
+        """Store records, and ``metadata`` with them."""
         assert self._topic is not None, "it was opened"
         self._core.append(self._topic, records, done, len(records), metadata)
 
     def ended(self, places: Iterable[int]) -> None:
-        """These are needed no more; it need not be on disk at once."""
+        """Note that these are no longer needed; that need not be on disk at once."""
         self._ended += places
         if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:
             self._acknowledge()
 
     async def let_go(self) -> None:
-        """Acknowledge all that has ended. Often not a checkpoint."""
+        """Acknowledge all ended records. Often not a checkpoint."""
         while self._ended:
             self._acknowledge()
             if self._ended:
@@ -122,7 +122,7 @@ class HeldRecords:
         self._consumer.acknowledge([*map(Position, some)])
 
     async def read(self, places: BitMap64) -> AsyncIterator[tuple[Position, bytes]]:
-        """These records, in their order. Raises :class:`.StoreFailed`."""
+        """Yield these records, in order. Raises :class:`.StoreFailed`."""
         assert self._topic is not None, "it was opened"
         left = iter(places)
         wanted = next(left, None)
@@ -139,7 +139,7 @@ class HeldRecords:
                 raise StoreFailed(f"expected a record at {render(Position(wanted))}, got none")
 
     async def unended(self) -> AsyncIterator[tuple[Position, bytes]]:
-        """All records that have not ended. Raises :class:`.StoreFailed`."""
+        """Yield all records that have not ended. Raises :class:`.StoreFailed`."""
         assert self._subscription is not None, "it was opened"
         after = before(self._topic.floor) if self._topic is not None else None
         while places := self._subscription.unacknowledged(ENDED_PER_TURN, after):

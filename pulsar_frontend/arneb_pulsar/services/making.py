@@ -1,8 +1,8 @@
-"""Making: messages that come as rows from elsewhere, made Pulsar entries.
+"""Making: makes Pulsar entries of messages that come as rows from elsewhere.
 
-The rule: what has one key goes into one batch, so that a Key_Shared subscription can share entries
-out by it; the rows of a key keep their order. The publish time in the header is left at 0: who
-commits the entries says when that is.
+The rule: a batch holds messages of one key, so that a Key_Shared subscription can share entries out
+by key; the rows of a key keep their order. The publish time in the header is left at 0: it is set
+when the entries are committed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,19 +17,19 @@ _PULSAR: Final = int(Origin.PULSAR)
 
 BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 128 * 1024
-"""Pulsar's clients' own bounds of a batch."""
+"""The bounds that Pulsar's clients have for a batch."""
 
 PRODUCER: Final = "arneb-data"
-"""Who is said to have produced what came as rows."""
+"""The producer name of messages that came as rows."""
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key, by the hash that Pulsar's clients call Murmur3_32."""
+    """Return the partition of a key, by the hash that Pulsar's clients call Murmur3_32."""
     return key_hash(key) % partitions
 
 
 def make_entries(messages: Iterable[Message]) -> list[bytes]:
-    """Entries of messages for one topic, which are to be delivered at once."""
+    """Make entries of messages for one topic that are to be delivered at once."""
     by_key: dict[bytes | None, list[Message]] = {}
     for message in messages:
         key = message.key if message.ordering_key is None else message.ordering_key
@@ -38,7 +38,7 @@ def make_entries(messages: Iterable[Message]) -> list[bytes]:
 
 
 def make_entry(batch: Sequence[Message], key: bytes | None, deliver_at_ms: int = 0) -> bytes:
-    """One entry of messages of one key; of one that is to be delivered later, a single."""
+    """Make one entry of messages of one key; a delayed one may hold a single message only."""
     head = HEADER.pack(
         ENTRY_FORMAT, _PULSAR, 0, len(batch), 0, deliver_at_ms, 0, key_hash(key or b""), 0, 0
     )

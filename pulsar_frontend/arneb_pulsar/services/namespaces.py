@@ -1,8 +1,8 @@
 """The registry: which tenants, namespaces and partitioned topics there are, and their policies.
 
 The rule: it changes only through a commit, and memory follows the disk. Namespaces that are
-configured, or that a topic stands in, are there without a record; a record is what somebody
-made or gave policies to.
+configured, or that have topics, exist without a record; one that was created or given policies has
+a record.
 """
 
 import json
@@ -37,8 +37,8 @@ class TopicRecord:
 
     policies: Policies = NO_POLICIES
     terminated: int = 0
-    """The id of the topic that nothing may be added to any more; another topic of the same name,
-    made later, is not meant. 0 = none."""
+    """The id of the terminated topic, since a topic of the same name made later is not terminated;
+    0 = none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class NamespaceRegistry:
     def __init__(self, core: Core, configured: Iterable[str], defaults: Policies) -> None:
         self._core = core
         self.defaults = defaults
-        """What holds where nobody says anything."""
+        """The policies that hold where none are set."""
         self._configured = frozenset({*configured, SYSTEM_NAMESPACE})
         self._locks = NameLocks()
-        """By the key of what is kept."""
+        """By metadata key."""
         self._listeners: list[Callable[[], None]] = []
         read = {
             prefix: {
@@ -78,20 +78,20 @@ class NamespaceRegistry:
             for name, each in read[PARTITIONED].items()
         }
         self._joined: dict[str, tuple[Policies, Policies]] = {}
-        """What namespaces ask for, and what holds for them then, as far as somebody asked."""
+        """Cache: the namespaces' own policies, and those that hold for them as a result."""
         self._topics: dict[str, TopicRecord] = {
             name: _read_topic(each) for name, each in read[TOPICS].items()
         }
 
         self.ended = {each.terminated for each in self._topics.values() if each.terminated}
-        """Ids of the topics that nothing may be added to any more."""
+        """The ids of terminated topics."""
 
     def __repr__(self) -> str:
         partitioned = f"{len(self._partitioned)} partitioned topics"
         return f"<NamespaceRegistry {len(self._namespaces)} namespaces, {partitioned}>"
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call it whenever policies of a namespace or a topic may have changed."""
+        """Call ``listener`` whenever policies of a namespace or a topic may have changed."""
         self._listeners.append(listener)
 
     def _tell_changed(self) -> None:
@@ -99,7 +99,7 @@ class NamespaceRegistry:
             listener()
 
     def change_defaults(self, defaults: Policies) -> None:
-        """From now on these hold where nobody says anything."""
+        """Apply these from now on where no policies are set."""
         self.defaults = defaults
         self._joined.clear()
         self._tell_changed()
@@ -108,11 +108,11 @@ class NamespaceRegistry:
 
     @property
     def clusters(self) -> Mapping[str, Mapping[str, Any]]:
-        """What was said of clusters, by their names."""
+        """The documents of clusters, by their names."""
         return self._clusters
 
     async def put_cluster(self, name: str, document: Mapping[str, Any] | None) -> None:
-        """Keep what is said of a cluster, or nothing."""
+        """Store the document of a cluster; None removes it."""
         async with self._locks.holding(CLUSTERS + name):
             await self._put(CLUSTERS + name, document)
             if document is None:
@@ -122,41 +122,42 @@ class NamespaceRegistry:
 
     @property
     def tenants(self) -> list[str]:
-        """Every tenant there is, sorted."""
+        """Return all tenants, sorted."""
         of_namespaces = {name.partition("/")[0] for name in self._all_namespaces()}
         return sorted(of_namespaces | self._tenants.keys())
 
     def tenant(self, name: str) -> Mapping[str, Any]:
-        """What is known of a tenant."""
+        """Return the document of a tenant."""
         found: dict[str, Any] = self._tenants.get(name, {})
         return found
 
     def has_tenant(self, name: str) -> bool:
-        """It was made, or is configured. Cheap, for whoever has no right may ask."""
+        """Return whether it was created or is configured. Cheap, since clients without rights may
+        ask."""
         return name in self._tenants or any(
             each.partition("/")[0] == name for each in self._configured
         )
 
     def namespaces(self, tenant: str) -> list[str]:
-        """The namespaces of a tenant, sorted."""
+        """Return the namespaces of a tenant, sorted."""
         return sorted(name for name in self._all_namespaces() if name.startswith(f"{tenant}/"))
 
     def has_namespace(self, namespace: str) -> bool:
-        """It was made, is configured, or a topic stands in it."""
+        """Return whether it was created, is configured, or has a topic."""
         if namespace in self._configured or namespace in self._namespaces:
             return True
         prefixes = f"{PERSISTENT}://{namespace}/", f"{NON_PERSISTENT}://{namespace}/"
         return any(name.startswith(prefixes) for name in self._core.topics)
 
     def _all_namespaces(self) -> set[str]:
-        # What the broker keeps for itself has names of other schemes, and stands in none.
+        # The broker's internal topics have names of other schemes, and are in no namespace.
         prefixes = f"{PERSISTENT}://", f"{NON_PERSISTENT}://"
         names = (name for name in self._core.topics if name.startswith(prefixes))
         used = {name.partition("://")[2].rpartition("/")[0] for name in names}
         return used | self._namespaces.keys() | self._configured
 
     async def put_tenant(self, name: str, document: Mapping[str, Any]) -> None:
-        """Make a tenant, or change what is known of it."""
+        """Create a tenant, or change its document."""
         async with self._locks.holding(TENANTS + name):
             await self._put(TENANTS + name, document)
             self._tenants[name] = dict(document)
@@ -167,17 +168,17 @@ class NamespaceRegistry:
             self._tenants.pop(name, None)
 
     def namespace_policies(self, namespace: str) -> Policies:
-        """What the namespace itself asks for."""
+        """Return the namespace's own policies."""
         return self._namespaces.get(namespace, NO_POLICIES)
 
     async def make_namespace(self, namespace: str) -> None:
-        """Make a namespace, or a record of one that is there."""
+        """Create a namespace, or a record of one that exists."""
         await self.change_namespace(namespace, lambda it: it)
 
     async def change_namespace(
         self, namespace: str, change: Callable[[Policies], Policies]
     ) -> None:
-        """Give a namespace other policies."""
+        """Change the policies of a namespace."""
         async with self._locks.holding(NAMESPACES + namespace):
             policies = change(self.namespace_policies(namespace))
             await self._put(NAMESPACES + namespace, policies.document)
@@ -194,17 +195,17 @@ class NamespaceRegistry:
     # Partitioned topics
 
     def partitioned(self, topic: TopicName) -> Partitioned | None:
-        """The partitioned topic of that name."""
+        """Return the partitioned topic of that name."""
         found = self._partitioned.get(str(topic))
         return ONE_PART if found is None and str(topic) == COORDINATORS else found
 
     def partitions(self, topic: TopicName) -> int:
-        """How many partitions it has; 0 = it is not partitioned."""
+        """Return how many partitions it has; 0 = it is not partitioned."""
         found = self.partitioned(topic)
         return 0 if found is None else found.partitions
 
     def partitioned_in(self, domain: str, namespace: str) -> list[str]:
-        """The names of the partitioned topics of a namespace, sorted."""
+        """Return the names of the partitioned topics of a namespace, sorted."""
         prefix = f"{domain}://{namespace}/"
         names = {*self._partitioned, COORDINATORS}
         return sorted(name for name in names if name.startswith(prefix))
@@ -212,8 +213,8 @@ class NamespaceRegistry:
     async def put_partitioned(
         self, topic: TopicName, made: Partitioned, present: Partitioned | None = None
     ) -> None:
-        """Make a partitioned topic, or give the ``present`` one more partitions. Raises
-        :class:`NotAllowed`, and :class:`TopicExists` if somebody was faster."""
+        """Create a partitioned topic, or give the ``present`` one more partitions. Raises
+        :class:`NotAllowed`, and :class:`TopicExists` if it changed meanwhile."""
         if not 0 < made.partitions <= PARTITIONS_MAX:
             raise NotAllowed(f"Number of partitions should be 1 to {PARTITIONS_MAX}")
         async with self._locks.holding(PARTITIONED + str(topic)):
@@ -228,7 +229,7 @@ class NamespaceRegistry:
     async def drop_partitioned(
         self, topic: TopicName, kept: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
-        """Forget the partitioned topic, with all that is ``kept`` of it."""
+        """Remove the partitioned topic, with the metadata ``kept`` of it."""
         name = str(topic)
         async with self.removal(name) as record:
             gone = (PARTITIONED + name, None)
@@ -238,15 +239,15 @@ class NamespaceRegistry:
     # Topics
 
     def record(self, topic: str) -> TopicRecord:
-        """What is kept of a topic; of a partition, what is kept of it by itself."""
+        """Return the record of a topic; of a partition, its own."""
         return self._topics.get(topic, PLAIN)
 
     def topic_policies(self, topic: str) -> Policies:
-        """What a topic itself asks for; of a partition, what is said of it by itself."""
+        """Return the topic's own policies; of a partition, its own."""
         return self.record(topic).policies
 
     def topic_permissions(self, namespace: str) -> dict[str, dict[str, list[str]]]:
-        """What roles may do with topics of a namespace, by topic and role."""
+        """Return the permissions on topics of a namespace, by topic and role."""
         inside = f"://{namespace}/"
         return {
             topic: {role: list(actions) for role, actions in record.policies.permissions.items()}
@@ -255,8 +256,8 @@ class NamespaceRegistry:
         }
 
     async def terminate(self, topic: Topic) -> None:
-        """Have nothing be added to the topic from now on: not even while this becomes durable.
-        Raises :class:`CommitFailed`."""
+        """Terminate the topic: nothing is appended from now on, not even while this becomes
+        durable. Raises :class:`CommitFailed`."""
         was_ended = topic.id in self.ended
         self.ended.add(topic.id)
         try:
@@ -267,14 +268,14 @@ class NamespaceRegistry:
             raise
 
     def policies(self, topic: TopicName) -> Policies:
-        """What holds for a topic: its own (or its partitioned topic's), then the namespace's,
-        then the broker's."""
+        """Return the policies that hold for a topic: its own (or its partitioned topic's), then the
+        namespace's, then the broker's."""
         own = self.record(str(topic.base)).policies
         above = self.broker_and_namespace(topic.namespace)
         return above if own is NO_POLICIES else own.under(above)
 
     def broker_and_namespace(self, namespace: str) -> Policies:
-        """What holds for a namespace: its own, then the broker's."""
+        """Return the policies that hold for a namespace: its own, then the broker's."""
         own = self.namespace_policies(namespace)
         if own is NO_POLICIES:
             return self.defaults
@@ -284,15 +285,15 @@ class NamespaceRegistry:
         return found[1]
 
     def properties(self, topic: TopicName) -> Mapping[str, str]:
-        """What operators gave the topic, which is no partition."""
+        """Return the properties that operators gave the topic, which is not a partition."""
         found = self.partitioned(topic)
         return self.record(str(topic)).policies.properties if found is None else found.properties
 
     async def change_properties(
         self, topic: TopicName, change: Callable[[Mapping[str, str]], Mapping[str, str]]
     ) -> None:
-        """Keep other properties of the topic. Raises :class:`TopicExists` if its partitions
-        changed meanwhile."""
+        """Change the properties of the topic. Raises :class:`TopicExists` if its partitions changed
+        meanwhile."""
         found = self.partitioned(topic)
         if found is None:
             await self.change_record(
@@ -307,7 +308,7 @@ class NamespaceRegistry:
             await self.put_partitioned(topic, changed, found)
 
     async def change_record(self, topic: str, change: Callable[[TopicRecord], TopicRecord]) -> None:
-        """Keep something else of a topic."""
+        """Change the record of a topic."""
         async with self._locks.holding(TOPICS + topic):
             await self._put_records({topic: change(self.record(topic))})
         self._tell_changed()
@@ -315,9 +316,9 @@ class NamespaceRegistry:
     async def change_topic_policies(
         self, changes: Mapping[str, Callable[[Policies], Policies]]
     ) -> None:
-        """Give topics other policies, all of them in one commit."""
+        """Change the policies of topics, all in one commit."""
         async with AsyncExitStack() as locks:
-            for topic in sorted(changes):  # in one order, so that nobody waits for each other
+            for topic in sorted(changes):  # in one order, against deadlocks
                 await locks.enter_async_context(self._locks.holding(TOPICS + topic))
             records = {
                 topic: replace(was, policies=change(was.policies))
@@ -342,8 +343,8 @@ class NamespaceRegistry:
 
     @asynccontextmanager
     async def removal(self, topic: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
-        """What is kept of a topic goes with it: the body makes that durable, in the commit that
-        removes it, so that nothing of a topic made anew can go instead."""
+        """Remove a topic's record with it: the body does that durably, in the commit that removes
+        the topic, so that the record of one made anew cannot go instead."""
         async with self._locks.holding(TOPICS + topic):
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
                 yield [(TOPICS + topic, None)] if topic in self._topics else []
@@ -352,7 +353,7 @@ class NamespaceRegistry:
             self._tell_changed()
 
     def sweep(self) -> None:
-        """Remove what is kept of topics that are gone."""
+        """Remove the records of topics that are gone."""
         there = self._core.topics.keys() | self._partitioned.keys()
         gone = [name for name in self._topics if name not in there]
         for name in gone:
@@ -369,7 +370,7 @@ class NamespaceRegistry:
 
 
 def _under_broker(own: Policies, broker: Policies) -> Policies:
-    """What holds for a namespace. What the broker demands of producers no namespace lifts."""
+    """Return what holds for a namespace, which cannot lift the broker's demands on producers."""
     found = own.under(broker)
     return replace(
         found,

@@ -1,7 +1,7 @@
-"""Onlooking: who sees each message that Pulsar's clients send and get, if anybody does.
+"""Onlooking: an observer of each message that Pulsar's clients send and get, if there is one.
 
-The rule: an onlooker changes nothing, raises nothing and keeps nobody waiting. To have none costs
-one look a run that is sent, and nothing for what is delivered.
+The rule: an onlooker changes nothing, raises nothing and keeps nobody waiting. Without one, a run
+that is sent costs one check, and a delivery nothing.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from arneb_core.api.deliveries import Deliveries
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whose messages are looked at."""
+    """The client whose messages are seen."""
 
     address: str
     role: str
@@ -23,17 +23,17 @@ class Onlooker(Protocol):
     """Sees messages."""
 
     def sent(self, client: Client, topic: str, entries: Sequence[bytes]) -> None:
-        """Messages came, which are to be stored."""
+        """See messages that came and are to be stored."""
         ...
 
     def delivered(self, client: Client, topic: str, subscription: str, run: Deliveries) -> None:
-        """Messages go to a consumer."""
+        """See messages that go to a consumer."""
         ...
 
 
 @dataclass(slots=True)
 class Onlooking:
-    """Who looks on; set once, before clients come."""
+    """Holds the onlooker; set once, before clients come."""
 
     onlooker: Onlooker | None = None
 

@@ -1,7 +1,7 @@
 """A transaction that has not ended: what was sent and acknowledged in it.
 
-The rule: what it holds in memory is small and bounded: of a message its place in the log of open
-transactions; the entry itself only while it is one of few (:data:`KEPT_BYTES`), and all open ones
+The rule: what it holds in memory is small and bounded: for a message, its position in the log of
+open transactions, and its entry only in small transactions (:data:`KEPT_BYTES`); all open ones
 together hold no more than :data:`HELD_BYTES_MAX`. What is counted here is on disk.
 """
 
@@ -23,34 +23,34 @@ from arneb_pulsar.transactions.states import MOVES, TransactionId, TransactionSt
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 TIMEOUT_MS_MAX: Final = 30 * 24 * 3600 * 1000
-"""Longer than anything that is done in one; what was opened and left ends some day."""
+"""30 days: longer than any real transaction; one that was opened and abandoned ends some day."""
 
 KEPT_BYTES: Final = 64 * 1024
-"""Entries of one transaction that are kept in memory until it ends: the usual small one is
+"""Bytes of entries that one transaction keeps in memory until it ends: the usual small one is
 committed without being read back."""
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What all open transactions may hold in memory. Beyond it entries are read back when they are
-needed, and names and acknowledgements are refused: transactions that are opened and left would
-take gigabytes by ``transactions_open_max`` alone."""
+"""Bytes that all open transactions may hold in memory. Beyond it entries are read back when they
+are needed, and names and acknowledgements are refused: with ``transactions_open_max`` alone,
+abandoned transactions would take gigabytes."""
 
 NAME_BYTES: Final = 150
-"""Counted for a topic or a subscription beside its name."""
+"""Bytes counted for a topic or a subscription besides its name."""
 
 WHOLE_BYTES: Final = 16
 PART_BYTES: Final = 250
-"""Counted for an entry that is acknowledged, and for messages of one."""
+"""Bytes counted for an acknowledged entry, and for one acknowledged in part."""
 
 PARTS_MAX: Final = 1_000
 """Topics and subscriptions of one transaction; each has a name."""
 
 ACKS_MAX: Final = 100_000
-"""Entries that one transaction may acknowledge: all of them are taken in one turn when it is
-committed, and are in memory before."""
+"""Entries that one transaction may acknowledge: they are in memory until it ends, and are all taken
+in one turn when it is committed."""
 
 
 PER_UNIT: Final = 16
-"""Messages that a transaction ends with for as much as it costs to end it: some 100 µs."""
+"""Messages of a transaction that cost as much to end as a small request: some 100 µs."""
 
 
 class HeldBytes:
@@ -70,29 +70,29 @@ class HeldBytes:
         self.most = most
         self.bytes = 0
         self.sending: dict[int, int] = {}
-        """How many have sent to a topic, by its id: with thousands open, nobody looks at each."""
+        """How many open ones have sent to a topic, by its id: with thousands open, looking at each
+        is too slow."""
         self.committed: Counter[int] = Counter()
         self.aborted: Counter[int] = Counter()
         """How many that had sent to a topic ended so since the broker started, by its id."""
         self.committed_total = self.aborted_total = 0
-        """How many ended so at all."""
+        """How many ended so in all."""
 
     def __repr__(self) -> str:
         return f"<HeldBytes {self.bytes} of {self.most}>"
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget how often transactions ended that sent to others than these topics: they are
-        gone."""
+        """Forget the counts of all topics but these ids: the others are gone."""
         for ended in (self.committed, self.aborted):
             for topic in [each for each in ended if each not in topics]:
                 del ended[topic]
 
     def has_room(self, size: int) -> bool:
-        """May so much more be held?"""
+        """Return whether ``size`` more bytes may be held."""
         return self.bytes + size <= self.most
 
     def expect_room(self, size: int) -> None:
-        """So much more has to be held. Raises :class:`.RequestRefused`."""
+        """Raise :class:`.RequestRefused` unless ``size`` more bytes may be held."""
         if not self.has_room(size):
             text = f"expected at most {self.most} bytes in memory of all open transactions"
             raise RequestRefused(pb.TooManyRequests, text)
@@ -104,9 +104,9 @@ class Sends:
 
     topic: Topic
     places: BitMap64 = field(default_factory=BitMap64)
-    """In the log of open transactions, where they stand in their order."""
+    """Their positions in the log of open transactions, which has them in order."""
     kept: list[bytes] = field(default_factory=list)
-    """The entries, if all of the transaction's are kept."""
+    """The entries, if the transaction keeps all of its entries."""
     bytes: int = 0
 
     def __repr__(self) -> str:
@@ -120,62 +120,62 @@ class Acks:
     topic: Topic
     subscription: Subscription
     holder: Consumer
-    """Who has it meanwhile."""
+    """The consumer that withholds it meanwhile."""
     whole: BitMap64 = field(default_factory=BitMap64)
     masks: dict[Position, int] = field(default_factory=dict)
-    """Of batches, the messages."""
+    """Messages of batches."""
     is_cumulative: bool = False
 
     def __repr__(self) -> str:
         return f"<Acks of {len(self.whole) + len(self.masks)} on {self.subscription.name}>"
 
     def add(self, whole: Sequence[Position], parts: Mapping[Position, tuple[int, int]]) -> None:
-        """These are acknowledged too."""
+        """Add acknowledgements."""
         self.whole.update(whole)
         for place, (mask, _) in parts.items():
             self.masks[place] = self.masks.get(place, 0) | mask
 
     def take_back(self, whole: Sequence[Position], parts: Mapping[Position, int]) -> None:
-        """These are not, after all."""
+        """Take acknowledgements back."""
         self.whole.difference_update(BitMap64(whole))
         for place, mask in parts.items():
             self.masks[place] = self.masks.get(place, 0) & ~mask
 
 
 class OpenTransaction:
-    """One that has not ended. Invariant: ``_kept_bytes``, ``_named_bytes`` and the topics of
-    ``sends`` are counted in ``held``, with those of all others."""
+    """A transaction that has not ended. Invariant: ``_kept_bytes``, ``_named_bytes`` and the topics
+    of ``sends`` are counted in ``held``, with those of all others."""
 
     def __init__(self, number: TransactionId, opened: Opened, held: HeldBytes) -> None:
         self.id = number
         self.opened = opened
         self._held = held
         self._kept_bytes = 0
-        """Of entries."""
+        """Bytes of entries."""
         self._named_bytes = 0
-        """Of all that cannot be read back."""
+        """Bytes of all that cannot be read back."""
         self.state = TransactionState.OPEN
         self.is_recorded = True
-        """The log of open transactions tells who opened it, and when. Else that comes with what
-        is done first in it."""
+        """The log of open transactions says who opened it, and when. Otherwise the first record of
+        something done in it brings that."""
         self.records = BitMap64()
-        """All that the log of open transactions has of it."""
+        """The positions of all its records in the log of open transactions."""
         self.sends: dict[int, Sends] = {}
         """By the ids of topics."""
         self.acks: dict[Consumer, Acks] = {}
-        """By who holds what is acknowledged: another one after a seek."""
+        """By the consumer that withholds them, which is a new one after a seek."""
         self.partitions: set[str] = set()
         self.subscriptions: set[tuple[str, str]] = set()
         self.sent_bytes = 0
-        """On disk or on its way there."""
+        """Bytes on disk or on their way there."""
         self.acked = 0
-        """Entries; likewise."""
+        """Acknowledged entries on disk or on their way there."""
         self.under_way = 0
         """Sends and acknowledgements that are not on disk yet."""
         self.has_kept = True
         """All that was sent is in memory."""
         self._changed: trio.Event | None = None
-        """Of those who wait for a change."""
+        """What tasks that wait for a change wait on."""
 
     def __repr__(self) -> str:
         return (
@@ -184,24 +184,24 @@ class OpenTransaction:
         )
 
     def move(self, state: TransactionState) -> None:
-        """Take a move; one that the table does not have is a defect of ours."""
+        """Take a move; one not in the table is a defect of ours."""
         assert state in MOVES[self.state], f"{self!r} cannot become {state.name}"
         self.state = state
         self._tell()
 
     @property
     def is_settled(self) -> bool:
-        """All of it is on disk, and what was sent is in memory too, as it is little."""
+        """All of it is on disk, and everything sent, being little, is in memory too."""
         return self.has_kept and not self.under_way
 
     @property
     def units(self) -> int:
-        """What ends with it, in what costs as much as a small request."""
+        """The cost of ending it, in small requests."""
         return (len(self.records) + self.acked) // PER_UNIT
 
     def expect_sends(self, topic: Topic, size: int, most: int) -> None:
-        """So many bytes are to be sent to ``topic`` too, ``most`` in all. Raises
-        :class:`.RequestRefused`."""
+        """Raise :class:`.RequestRefused` unless ``size`` more bytes may be sent to ``topic``, and
+        ``most`` in all."""
         if not topic.durable:
             text = f"{topic.name} is not persistent: nothing can be sent to it in a transaction"
             raise RequestRefused(pb.NotAllowedError, text)
@@ -210,11 +210,11 @@ class OpenTransaction:
             raise RequestRefused(pb.NotAllowedError, text)
 
     def begin_one(self) -> None:
-        """Something of it is on its way to disk."""
+        """Note that something of it is on its way to disk."""
         self.under_way += 1
 
     def end_one(self) -> None:
-        """It is there, or will never be."""
+        """Note that it is on disk, or has failed."""
         self.under_way -= 1
         self._tell()
 
@@ -225,7 +225,8 @@ class OpenTransaction:
         await self._changed.wait()
 
     def sent(self, topic: Topic, first: Position, entries: Sequence[bytes]) -> None:
-        """Entries for ``topic`` are on disk, at ``first`` in the log of open transactions."""
+        """Note that entries for ``topic`` are on disk, from ``first`` on in the log of open
+        transactions."""
         places = range(first, first + len(entries))
         self.records.update(places)
         sends = self.sends.get(topic.id)
@@ -245,7 +246,7 @@ class OpenTransaction:
             self.keep_nothing()
 
     def keep_nothing(self) -> None:
-        """What was sent is read back when it is needed."""
+        """Drop the entries from memory; they are read back when they are needed."""
         self.has_kept = False
         self._held.bytes -= self._kept_bytes
         self._kept_bytes = 0
@@ -253,7 +254,7 @@ class OpenTransaction:
             each.kept = []
 
     def join(self, partitions: set[str], subscriptions: set[tuple[str, str]]) -> None:
-        """Topics and subscriptions are to take part. Raises :class:`.RequestRefused`."""
+        """Let topics and subscriptions take part. Raises :class:`.RequestRefused`."""
         topics, others = self.partitions | partitions, self.subscriptions | subscriptions
         if len(topics) + len(others) > PARTS_MAX:
             text = f"expected at most {PARTS_MAX} topics and subscriptions in a transaction"
@@ -266,7 +267,7 @@ class OpenTransaction:
         self.partitions, self.subscriptions = topics, others
 
     def expect_acks(self, whole: Sequence[Position], parts: Mapping[Position, object]) -> None:
-        """These are to be acknowledged too. Raises :class:`.RequestRefused`."""
+        """Raise :class:`.RequestRefused` unless these may be acknowledged too."""
         if self.acked + len(whole) + len(parts) > ACKS_MAX:
             text = f"expected at most {ACKS_MAX} acknowledged entries in a transaction"
             raise RequestRefused(pb.NotAllowedError, text)
@@ -275,18 +276,18 @@ class OpenTransaction:
     def count_acks(
         self, whole: Sequence[Position], parts: Mapping[Position, object], sign: int = 1
     ) -> None:
-        """These are acknowledged in it, or with -1 are not after all."""
+        """Count these as acknowledged in it; with ``sign`` -1, take them back."""
         self.acked += sign * (len(whole) + len(parts))
         self._hold(sign * (WHOLE_BYTES * len(whole) + PART_BYTES * len(parts)))
 
     def has_all_up_to_somewhere(self, subscription: Subscription) -> bool:
-        """Has it acknowledged cumulatively there?"""
+        """Return whether it has acknowledged cumulatively there."""
         return any(
             each.is_cumulative and each.subscription is subscription for each in self.acks.values()
         )
 
     def forget(self, *, committed: bool) -> None:
-        """It has ended so, and holds nothing any more."""
+        """Count it as ended; it holds nothing any more."""
         self._held.bytes -= self._kept_bytes + self._named_bytes
         self._kept_bytes = self._named_bytes = 0
         sending = self._held.sending

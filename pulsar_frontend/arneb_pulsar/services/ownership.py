@@ -1,8 +1,8 @@
-"""Ownership: which namespaces this broker serves, where others are served, and the move between.
+"""Ownership: which namespaces this broker serves, where others are served, and moves between.
 
-The rule: what is served elsewhere is refused so that clients look it up again, as a broker of
-Pulsar's refuses a bundle that it does not own; when a namespace has moved, whoever uses it here is
-told where to. A broker that is alone has everything.
+The rule: a topic served elsewhere is refused so that clients look it up again, as a Pulsar broker
+refuses a bundle that it does not own; when a namespace has moved, its clients here are told where
+to. A broker that is alone serves everything.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,14 +22,14 @@ NOT_OWNED: Final = (
     "Namespace bundle for topic ({}) not served by this instance:{}. Please redo the lookup. "
     "Request is denied: namespace={}"
 )
-"""In the words of Pulsar's brokers, which its clients show."""
+"""The text of Pulsar's brokers, which its clients show."""
 
 TOLD_PER_TURN: Final = 50
-"""Producers, or consumers, that are told to come again in one turn: some 2 ms."""
+"""Producers, or consumers, told to reconnect in one turn: some 2 ms."""
 
 
 class Ownership:
-    """What of the namespaces one broker has."""
+    """Knows which namespaces one broker serves."""
 
     def __init__(self, producers: ProducerRegistry, consumers: ConsumerRegistry) -> None:
         self._producers = producers
@@ -45,13 +45,13 @@ class Ownership:
     def follow(
         self, placements: Placements, node: str, misplaced: Callable[[str], str] | None = None
     ) -> None:
-        """From now on what is served where is said there. ``node``: what this one is called.
-        ``misplaced``: why a namespace is never served by this broker; empty: it may be."""
+        """Follow ``placements`` from now on. ``node``: this broker's name. ``misplaced``: says why
+        a namespace is never served by this broker; empty = it may be."""
         self._placements, self._node = placements, node
         self._misplaced = misplaced or _never
 
     def elsewhere(self, namespace: str) -> Placement | None:
-        """Who serves a namespace, unless it is this broker."""
+        """Return who serves a namespace, None if this broker does."""
         if self._placements is None:
             return None
         placement = self._placements.of(namespace)
@@ -63,20 +63,20 @@ class Ownership:
             raise self.refusal(topic)
 
     def check_together(self, topics: Iterable[TopicName]) -> None:
-        """Raise :class:`RequestRefused` for topics of which some are never served by this broker:
-        what happens to all of them at once happens in one."""
+        """Raise :class:`RequestRefused` if some of ``topics`` are never served by this broker: an
+        atomic change of several topics happens on one broker."""
         for each in topics:
             if why := self._misplaced(each.namespace):
                 text = f"expected topics of one shard in a transaction: {why}"
                 raise RequestRefused(pb.NotAllowedError, text)
 
     def refusal(self, topic: TopicName) -> RequestRefused:
-        """What whoever uses a topic at the wrong broker hears: it is to be looked up again."""
+        """Return the refusal for a client at the wrong broker: it is to look the topic up again."""
         text = NOT_OWNED.format(topic, self._node, topic.namespace)
         return RequestRefused(pb.ServiceNotReady, text)
 
     async def run(self) -> NoReturn:
-        """Have those come again, at the right broker, whose namespaces move."""
+        """Have clients of namespaces that move reconnect at the right broker."""
         if self._placements is None:
             await trio.sleep_forever()
         self._placements.listen(self._note)
@@ -105,7 +105,7 @@ class Ownership:
                 await trio.lowlevel.checkpoint()
 
     def _assigned(self, topic: str) -> Assigned | None:
-        """Where whoever uses a topic is to come again; None: here."""
+        """Return where the clients of a topic are to reconnect; None = they may stay."""
         placement = self.elsewhere(parse_topic(topic).namespace)
         if isinstance(placement, Elsewhere):
             return assigned_to(placement.addresses)
@@ -117,5 +117,5 @@ def _never(_: str) -> str:
 
 
 def assigned_to(addresses: NodeAddresses) -> Assigned:
-    """Where clients find a node."""
+    """Return where clients find a node."""
     return Assigned(addresses.pulsar, addresses.pulsar_tls)

@@ -1,8 +1,8 @@
-"""The policy enforcer: looks from time to time at what policies say of topics, and sees to it.
+"""The policy enforcer: applies policies to topics from time to time.
 
-The rule: what can hold by itself is handed to the core (:mod:`.topic_policies`); what has to be
-looked at is looked at here: backlogs, what consumers hold for too long, idle topics, and what there
-is to compact. A topic that is an AMQP queue is never idle.
+The rule: policies that the core can apply by itself are handed to it (:mod:`.topic_policies`); the
+rest is checked here: backlogs, messages that consumers hold for too long, idle topics, and topics
+to compact. A topic that is an AMQP queue is never idle.
 """
 
 import logging
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class PolicyEnforcer:
-    """Looks after the topics of one broker."""
+    """Applies policies to the topics of one broker."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -52,13 +52,13 @@ class PolicyEnforcer:
         self._idle_since: dict[int, float] = {}
         """By the id of the topic."""
         self._unused_since: dict[tuple[int, str], float] = {}
-        """Of subscriptions that may expire, by the topic's id and their names."""
+        """For subscriptions that may expire, by the topic's id and their names."""
 
     def __repr__(self) -> str:
         return f"<PolicyEnforcer of {len(self._core.topics)} topics, {len(self._idle_since)} idle>"
 
     async def run(self) -> NoReturn:
-        """Look after everything until cancelled."""
+        """Apply all policies until cancelled."""
         config, clock = self._context.config, self._context.clock
         quotas = partial(_repeat, config.backlog_quota_check_s, self.check_quotas, clock.wall_ms)
         idle = partial(_repeat, config.inactive_check_s, self.check_idle, clock.now)
@@ -82,8 +82,8 @@ class PolicyEnforcer:
         raise AssertionError("the loops do not end")
 
     async def keep_as_configured(self) -> None:
-        """Have topics keep what the broker's defaults say today: retention is kept with each topic,
-        which was made, or last told, under those of an earlier start."""
+        """Give topics the retention of the broker's current defaults: it is stored with each topic,
+        which may date from an earlier start with other defaults."""
 
         async def look(topic: Topic, name: TopicName) -> None:
             if topic.properties.get(MADE_BY) == PULSAR:
@@ -106,15 +106,15 @@ class PolicyEnforcer:
         await self._over_topics(look)
 
     async def expire_where_shortened(self) -> NoReturn:
-        """Have a policy by which messages live shorter hold for what consumers have, too."""
+        """Apply shortened TTLs to messages that consumers hold, too."""
         while True:
             topics = await self._context.topic_policies.shortened()
             await self.check_expiry(self._context.clock.wall_ms(), topics)
 
     async def check_expiry(self, now_ms: int, only: Container[int] | None = None) -> None:
-        """Take what has expired from consumers that do not acknowledge it: what waits expires by
-        itself, and that would stay in the log for as long as they do. ``only``: in the topics of
-        these ids."""
+        """Take expired messages from consumers that do not acknowledge them: waiting messages
+        expire by themselves, but these would stay in the log as long as their consumers. ``only``:
+        in the topics of these ids."""
 
         async def look(topic: Topic, name: TopicName) -> None:
             if only is not None and topic.id not in only:
@@ -127,7 +127,7 @@ class PolicyEnforcer:
         await self._over_topics(look)
 
     async def check_compactions(self, now_ms: int) -> None:
-        """Compact the topics of which as much is new as their policy says."""
+        """Compact the topics with as many new bytes as their policy says."""
 
         async def look(topic: Topic, name: TopicName) -> None:
             threshold = self._context.namespaces.policies(name).compaction_threshold
@@ -137,18 +137,18 @@ class PolicyEnforcer:
         await self._over_topics(look)
 
     def _new_bytes(self, topic: Topic) -> int:
-        """Bytes that came since the topic was last compacted, as far as is known."""
+        """Return the bytes that came since the topic was last compacted, as far as is known."""
         size = sum(each.bytes for each in topic.ledgers())
         return size - self._context.compactor.compacted_bytes(topic)
 
     async def check_idle(self, now: float) -> None:
-        """Remove the topics that nobody has used for as long as their policy says, and forget
-        what is known of those that went."""
+        """Remove topics that nobody has used for as long as their policy says, and forget what is
+        known of removed ones."""
         seen: dict[int, float] = {}
 
         async def look(topic: Topic, name: TopicName) -> None:
             rule = self._context.namespaces.policies(name).inactive
-            # Queues and the topics of histories were made by others, who still want them.
+            # Queues and histories were not created by Pulsar's rules, and are still wanted.
             if rule is None or not rule.enabled or topic.properties.get(MADE_BY) != PULSAR:
                 return
             if self._is_idle(topic, rule):
@@ -162,8 +162,8 @@ class PolicyEnforcer:
         forget_gone(self._context)
 
     async def check_subscriptions(self, now: float) -> None:
-        """Remove the subscriptions that nobody has consumed by for as long as their policy says;
-        those of AMQP's queues stay."""
+        """Remove subscriptions without consumers for as long as their policy says; those of AMQP's
+        queues stay."""
         seen: dict[tuple[int, str], float] = {}
 
         async def look(topic: Topic, name: TopicName) -> None:
@@ -183,7 +183,7 @@ class PolicyEnforcer:
         self._unused_since = seen
 
     async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
-        """Have a look at every topic; what goes wrong with one is no matter of the others'."""
+        """Call ``look`` for every topic; a failure with one does not affect the others."""
         for count, topic in enumerate(list(self._core.topics.values())):
             if count % TOPICS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
@@ -198,7 +198,7 @@ class PolicyEnforcer:
                 logger.debug("topic %s changed while policies were applied: %s", topic.name, error)
 
     def _is_still_idle(self, topic: Topic, rule: InactiveTopics, found: Topic) -> bool:
-        """It may be another one of that name by now."""
+        """Return whether the topic is still idle, and not another of the same name by now."""
         return found is topic and not topic.has_incoming and self._is_idle(topic, rule)
 
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
@@ -213,7 +213,7 @@ class PolicyEnforcer:
 
 
 def kept_s(retention: Retention) -> float:
-    """How long a topic that nobody uses stays for what it keeps."""
+    """Return how long an unused topic stays because of its retention."""
     return float("inf") if retention.ms == WITHOUT_END else retention.ms / 1000
 
 
@@ -223,7 +223,7 @@ Now = TypeVar("Now", int, float)
 async def _repeat(
     seconds: float, work: Callable[[Now], Awaitable[None]], now: Callable[[], Now]
 ) -> NoReturn:
-    """Do it again and again; what fails is tried the next time."""
+    """Do ``work`` periodically; what fails is tried again the next time."""
     while True:
         await trio.sleep(seconds)
         try:

@@ -1,7 +1,7 @@
-"""The producers of every topic, over all connections, and the epochs of those that are alone.
+"""The producers of every topic, over all connections, and the epochs of exclusive ones.
 
-The rule: an epoch is on disk before anybody hears of it, so no crash lets a fenced producer
-come back. What is kept of a topic goes by its id: a topic deleted and made again is another.
+The rule: an epoch is on disk before anybody is told of it, so no crash lets a fenced producer come
+back. Metadata of a topic is kept under its id: a topic deleted and made again is another.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -23,7 +23,7 @@ from arneb_pulsar.session.errors import Failure, failure_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 TOPICS: Final = "pulsar/topic/"
-"""Metadata about single topics: their ids follow, then what it is."""
+"""Key prefix of metadata about single topics; the id follows, then the kind."""
 
 EPOCH: Final = "epoch"
 
@@ -33,39 +33,39 @@ FENCED_OUT: Final = Failure(pb.ProducerFenced, "Fenced out")
 
 
 class ProducerOwner(Protocol):
-    """The producers of one connection, who are told what becomes of them and of what they send."""
+    """The producers of one connection; told what becomes of them and of what they send."""
 
     def producer_name(self, key: ProducerKey) -> str | None:
-        """The name of one that is there."""
+        """Return the name of a producer, None if it is not there."""
         ...
 
     @property
     def caller(self) -> Caller:
-        """On whose behalf they send."""
+        """The identity that they send as."""
         ...
 
     def claimed(self, claim: "ProducerClaim") -> None:
-        """It has its name, or a place in the queue; it must be given back."""
+        """The claim has its name, or a place in the queue; it must be released."""
         ...
 
     def queued(self, claim: "ProducerClaim") -> None:
-        """It waits for its turn."""
+        """The producer waits for its turn."""
         ...
 
     def admitted(self, claim: "ProducerClaim", epoch: int | None) -> None:
-        """It may send."""
+        """The producer may send."""
         ...
 
     def lost(self, claim: "ProducerClaim", failure: Failure) -> None:
-        """Another has the topic for itself now, or this one never got it."""
+        """Another producer has the topic for itself now, or this one never got it."""
         ...
 
     def disconnect(self, key: ProducerKey, assigned: Assigned = NOWHERE) -> None:
-        """Close a producer; it may come again."""
+        """Close a producer, which may be opened again."""
         ...
 
     def appended(self, run: AppendRun, error: CoreError | None, first: Position) -> None:
-        """A run is stored or failed."""
+        """The run is stored, or failed."""
         ...
 
 
@@ -78,11 +78,11 @@ class ConnectedProducer:
     key: ProducerKey
     topic: Topic
     schema_version: bytes = b""
-    """Of what it sends."""
+    """The schema version of what it sends."""
     producer_id: int = 0
     """Its client's number for it."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """What its client says of it."""
+    """The properties that its client gave it."""
     since: str = ""
     """When it came."""
     counts: ProducerCounts = field(default_factory=ProducerCounts)
@@ -97,63 +97,63 @@ ProducerClaim = Claim[ConnectedProducer]
 
 
 def metadata_key(topic: Topic, what: str) -> str:
-    """The key of something that is kept about ``topic``."""
+    """Return the metadata key of something about ``topic``."""
     return f"{TOPICS}{topic.id}/{what}"
 
 
 def stored(core: Core) -> Iterator[tuple[str, str, bytes]]:
-    """Everything that is kept about topics: the id, what it is, and how it stands."""
+    """Yield all metadata about topics: the id, the kind and the value."""
     for key, value in core.metadata(TOPICS).items():
         topic, _, what = key.removeprefix(TOPICS).partition("/")
         yield topic, what, value
 
 
 class ProducerRegistry:
-    """Who produces where. ``token`` makes names that the broker finds differ from those of its
-    earlier runs."""
+    """The producers of all topics. ``token`` makes names chosen by the broker differ from those of
+    its earlier runs."""
 
     def __init__(self, core: Core, token: str) -> None:
         self._core = core
         self._token = token
         self._count = 0
         self._accesses: dict[int, Access[ConnectedProducer]] = {}
-        """By the id of the topic; only those in use."""
+        """By the id of the topic; only for topics in use."""
         self._epochs = {
             int(topic): int(value) for topic, what, value in stored(core) if what == EPOCH
         }
-        """As they are on disk, by the id of the topic."""
+        """Epochs as they are on disk, by the id of the topic."""
 
     def __repr__(self) -> str:
         claims = sum(len(each.owners) + len(each.waiting) for each in self._accesses.values())
         return f"<ProducerRegistry {claims} on {len(self._accesses)} topics>"
 
     def new_name(self) -> str:
-        """A name that nobody has."""
+        """Return a name that no producer has."""
         self._count += 1
         return f"arneb-{self._token}-{self._count}"
 
     def producing(self, topic: Topic) -> list[ProducerClaim]:
-        """The producers of ``topic`` that may send."""
+        """Return the producers of ``topic`` that may send."""
         access = self._accesses.get(topic.id)
         return [] if access is None else list(access.owners.values())
 
     def of(self, topic: Topic) -> list[ProducerClaim]:
-        """The producers of ``topic``, those that wait included."""
+        """Return the producers of ``topic``, including those that wait."""
         access = self._accesses.get(topic.id)
         return [] if access is None else [*access.owners.values(), *access.waiting]
 
     def all(self) -> list[ProducerClaim]:
-        """Every producer, those that wait included."""
+        """Return all producers, including those that wait."""
         accesses = self._accesses.values()
         return [claim for each in accesses for claim in (*each.owners.values(), *each.waiting)]
 
     def topics(self) -> list[Topic]:
-        """Those with producers."""
+        """Return the topics with producers."""
         claims = (next(iter(each.owners.values()), None) for each in self._accesses.values())
         return [claim.holder.topic for claim in claims if claim is not None]
 
     def in_the_way(self, topic: Topic, name: str) -> Iterator[ClientConnection]:
-        """The connections of those that keep a claim to ``name`` from being taken."""
+        """Yield the connections of producers that stand in the way of a claim to ``name``."""
         access = self._accesses.get(topic.id)
         if access is None:
             return
@@ -162,7 +162,7 @@ class ProducerRegistry:
                 yield claim.holder.connection
 
     def claim(self, claim: ProducerClaim) -> None:
-        """Take the claim in; its connection is told what becomes of it, now or later. Raises
+        """Make a claim; its connection is told the result, now or later. Raises
         :class:`ClaimRefused`."""
         topic = claim.holder.topic
         access = self._accesses.get(topic.id)
@@ -183,7 +183,7 @@ class ProducerRegistry:
             self._admit(claim, admission.epoch)
 
     def release(self, claim: ProducerClaim) -> None:
-        """Let a claim go; who waited has its turn. Idempotent."""
+        """Release a claim; a waiting producer has its turn. Idempotent."""
         topic = claim.holder.topic
         access = self._accesses.get(topic.id)
         if access is not None:
@@ -193,12 +193,12 @@ class ProducerRegistry:
                 self._admit(promoted, access.epoch)
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget the epochs of others than these topics, by their ids: they are gone."""
+        """Forget the epochs of all topics but these ids: the others are gone."""
         for topic in [each for each in self._epochs if each not in topics]:
             del self._epochs[topic]
 
     def sweep(self) -> None:
-        """Remove what is kept of topics that are gone."""
+        """Remove the metadata of topics that are gone."""
         ids = {str(topic.id) for topic in self._core.topics.values()}
         stale = [
             f"{TOPICS}{topic}/{what}" for topic, what, _ in stored(self._core) if topic not in ids
@@ -210,7 +210,7 @@ class ProducerRegistry:
     # Inside
 
     def _admit(self, claim: ProducerClaim, epoch: int | None) -> None:
-        """Let the producer in once its epoch is durable; shared ones begin none."""
+        """Admit the producer once its epoch is durable; shared producers begin none."""
         topic = claim.holder.topic
         present = self._epochs.get(topic.id)
         if epoch is None or epoch == present:
@@ -227,7 +227,7 @@ class ProducerRegistry:
             self._epochs[topic.id] = max(epoch, self._epochs.get(topic.id, NO_EPOCH))
         access = self._accesses.get(topic.id)
         if access is None or not access.holds(claim):
-            return  # it left, or was fenced out and heard of that
+            return  # it left, or was fenced out and told so
         if error is None:
             claim.holder.owner.admitted(claim, epoch)
         else:

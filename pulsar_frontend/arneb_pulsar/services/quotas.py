@@ -1,7 +1,7 @@
-"""Backlog quotas: which one a topic is over, and what is evicted then, as what is too old is.
+"""Backlog quotas: which one a topic exceeds, and the eviction of excess and outdated messages.
 
-The rule: the subscription of an AMQP queue counts like others and loses nothing; that of the
-compaction does not count.
+The rule: the subscription of an AMQP queue counts like others but loses nothing; the compaction's
+does not count.
 """
 
 from arneb_core.api.entry import read_header
@@ -18,7 +18,7 @@ from arneb_pulsar.services.namespaces import NamespaceRegistry
 async def exceeded_quota(
     namespaces: NamespaceRegistry, topic: Topic, name: TopicName, now_ms: int
 ) -> tuple[QuotaType, Quota] | None:
-    """The quota that the topic's backlog is over. Raises :class:`StoreFailed`."""
+    """Return the quota that the topic's backlog exceeds. Raises :class:`StoreFailed`."""
     quotas = namespaces.policies(name).quotas
     if not quotas:
         return None
@@ -41,7 +41,7 @@ async def exceeded_quota(
 
 
 async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> None:
-    """Have subscriptions forget what is over the quota."""
+    """Skip what exceeds the quota on all subscriptions."""
     if kind is QuotaType.SIZE:
         place = place_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
         await _forget_through(topic, place)
@@ -50,8 +50,8 @@ async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> Non
 
 
 async def forget_older(topic: Topic, published_ms: int, reason: Departure | None = None) -> None:
-    """Have subscriptions forget what was published before then, consumers' messages too, for that
-    ``reason``. Raises :class:`StoreFailed` and :class:`CommitFailed`."""
+    """Skip messages published before ``published_ms`` on all subscriptions, those in flight too,
+    for ``reason``. Raises :class:`StoreFailed` and :class:`CommitFailed`."""
     first = await topic.first_published(published_ms)
     await _forget_through(topic, topic.last if first is None else before(first), reason)
 
@@ -66,7 +66,7 @@ async def _forget_through(
 
 
 async def oldest_ms(topic: Topic, subscription: Subscription) -> int | None:
-    """When the oldest message of the backlog was published."""
+    """Return when the oldest message of the backlog was published."""
     waiting = subscription.unacknowledged(1)
     entry = await topic.entry_at(waiting[0]) if waiting else None
     return None if entry is None else read_header(entry).publish_time_ms

@@ -1,7 +1,7 @@
-"""Rates: how much comes into topics and goes out of subscriptions a second.
+"""Rates: how much comes into topics and goes out of subscriptions per second.
 
-The rule: they are those of the last whole interval, as in Pulsar, and a topic that nobody uses
-costs a look at its counters an interval.
+The rule: rates are those of the last whole interval, as in Pulsar; an unused topic costs one look
+at its counters per interval.
 """
 
 from collections.abc import Container
@@ -29,7 +29,7 @@ NO_RATES: Final = (0.0, 0.0)
 
 
 def bytes_in(figures: TopicStatistics) -> int:
-    """Bytes of metadata and payloads that came, as Pulsar counts them."""
+    """Return the bytes of metadata and payloads that came, as Pulsar counts them."""
     return figures.appended_bytes_total - HEADER_BYTES * figures.appended_entries_total
 
 
@@ -39,11 +39,11 @@ def _meter() -> Meter:
 
 @dataclass(slots=True)
 class SubscriptionRates:
-    """How fast one subscription moves, and when it last did."""
+    """How fast one subscription advances, and when it last did."""
 
     meter: Meter = field(default_factory=_meter)
-    """Of messages and bytes that went out, entries acknowledged, entries that went out again, and
-    messages that expired, in this order."""
+    """Messages and bytes delivered, entries acknowledged, entries redelivered and messages expired,
+    in this order."""
     mark_delete: Position = BEFORE_ALL
     advanced_ms: int = 0
     """When the mark-delete position moved, as far as was seen; 0 = never."""
@@ -57,7 +57,7 @@ class SubscriptionRates:
     def see(
         self, figures: SubscriptionStatistics, expired: int, now_ms: int, acked_ms: int
     ) -> None:
-        """So it stands now."""
+        """Note the subscription's present figures."""
         if figures.mark_delete != self.mark_delete:
             moved = self.mark_delete != BEFORE_ALL or bool(figures.acknowledged_entries_total)
             self.mark_delete = figures.mark_delete
@@ -68,7 +68,7 @@ class SubscriptionRates:
 
 
 class Rates:
-    """Those of every topic of one broker, and of who is connected."""
+    """The rates of all topics of one broker, and of their producers and consumers."""
 
     def __init__(
         self, core: Core, producers: ProducerRegistry, consumers: ConsumerRegistry, clock: Clock
@@ -78,7 +78,7 @@ class Rates:
         self._consumers = consumers
         self._clock = clock
         self._topics: dict[int, Meter] = {}
-        """Of messages and bytes that came, by the topic's id."""
+        """Messages and bytes that came, by the topic's id."""
         self._subscriptions: dict[int, dict[str, SubscriptionRates]] = {}
         self._sampled_at = clock.now()
 
@@ -92,7 +92,7 @@ class Rates:
             await self.sample()
 
     async def sample(self) -> None:
-        """An interval has passed."""
+        """Measure an interval that has passed."""
         now = self._clock.now()
         elapsed_s, self._sampled_at = max(now - self._sampled_at, 1e-3), now
         for count, topic in enumerate(list(self._core.topics.values())):
@@ -136,16 +136,16 @@ class Rates:
         )
 
     def of_topic(self, topic: Topic) -> tuple[float, float]:
-        """Messages and bytes that come a second."""
+        """Return the messages and bytes that come per second."""
         meter = self._topics.get(topic.id)
         return NO_RATES if meter is None else (meter.rates[0], meter.rates[1])
 
     def known(self, topic: Topic, subscription: Subscription) -> SubscriptionRates | None:
-        """Those of a subscription as they were last seen; None if it has not been used."""
+        """Return the rates of a subscription as last measured; None if it has not been used."""
         return self._subscriptions.get(topic.id, {}).get(subscription.name)
 
     def of_subscription(self, topic: Topic, subscription: Subscription) -> SubscriptionRates:
-        """Those of a subscription, with what can be seen of it now."""
+        """Return the rates of a subscription, updated with its present figures."""
         by_name = self._subscriptions.setdefault(topic.id, {})
         found = by_name.setdefault(subscription.name, SubscriptionRates())
         counts = self._consumers.counts(topic, subscription)
@@ -154,17 +154,17 @@ class Rates:
         return found
 
     def counts(self, topic: Topic, subscription: Subscription) -> ConsumerCounts:
-        """What the subscription's consumers were sent, those that left too."""
+        """Return what the subscription's consumers were sent, past ones too."""
         return self._consumers.counts(topic, subscription)
 
     def wall_ms(self, at: float) -> int:
-        """The time of day of an instant of the event loop; 0 = never."""
+        """Return the time of day of an instant of the event loop; 0 = never."""
         if at == NEVER:
             return 0
         return self._clock.wall_ms() - round((self._clock.now() - at) * 1000)
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget others than these topics, by their ids: they are gone."""
+        """Forget all topics but these ids: the others are gone."""
         for topic in [each for each in self._topics if each not in topics]:
             del self._topics[topic]
         for topic in [each for each in self._subscriptions if each not in topics]:
@@ -172,6 +172,6 @@ class Rates:
 
 
 def expired_of(subscription: Subscription) -> int:
-    """Messages of it that expired since the broker started."""
+    """Return how many of its messages have expired since the broker started."""
     departed = subscription.departed.items()
     return sum(count for (reason, _), count in departed if reason is Departure.EXPIRED)

@@ -1,7 +1,7 @@
-"""Recovered transactions: what was open when the broker ended.
+"""Recovered transactions: those that were open when the broker ended.
 
-The rule: the log of open transactions tells it, before anybody consumes. What was acknowledged in
-one is withheld again, so nobody gets it; records of one whose outcome is known are passed over.
+The rule: the log of open transactions is read before anybody consumes. What was acknowledged in one
+is withheld again, so nobody gets it; records of one whose outcome is known are passed over.
 """
 
 from arneb_core.api.core import Core
@@ -16,14 +16,14 @@ from arneb_pulsar.transactions.states import COORDINATOR, TransactionId
 async def recovered(
     core: Core, held: HeldRecords, outcomes: Outcomes, memory: HeldBytes
 ) -> dict[int, OpenTransaction]:
-    """Those that are open, by their numbers. Raises :class:`.CoreError`."""
+    """Return the open transactions by their numbers. Raises :class:`.CoreError`."""
     topics = {each.id: each for each in core.topics.values() if each.durable}
     found: dict[int, OpenTransaction] = {}
     async for place, entry in held.unended():
         number, record = unpack(entry)
         transaction = found.get(number)
         if isinstance(record, Opened) and transaction is not None:
-            transaction.records.add(place)  # two things were done first in it
+            transaction.records.add(place)  # two commits brought its opening along
         elif isinstance(record, Opened) and outcomes.find(number) is None:
             known = OpenTransaction(TransactionId(COORDINATOR, number), record, memory)
             transaction = found[number] = known

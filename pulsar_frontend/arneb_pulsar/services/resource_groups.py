@@ -1,7 +1,7 @@
 """The resource groups of one broker, and the rates that their producers share.
 
-The rule: what an operator sets is on disk before it holds, and holds at once for topics whose
-producers are there already.
+The rule: what an operator sets is on disk before it applies, and then applies at once to topics
+with producers.
 """
 
 import json
@@ -19,7 +19,7 @@ KEYS: Final = "pulsar/resource-group/"
 
 
 class ResourceGroups:
-    """All of them, by their names."""
+    """All resource groups, by their names."""
 
     def __init__(self, core: Core, clock: Clock) -> None:
         self._core = core
@@ -31,18 +31,18 @@ class ResourceGroups:
         self._throttles: dict[str, Throttle] = {}
         self._changing = trio.Lock()
         self.changed: Callable[[], None] = lambda: None
-        """Called when what a group says has changed."""
+        """Called when a group has changed."""
 
     def __repr__(self) -> str:
         return f"<ResourceGroups {sorted(self._groups)}>"
 
     @property
     def all(self) -> Mapping[str, ResourceGroup]:
-        """Those that there are."""
+        """All groups."""
         return self._groups
 
     async def put(self, name: str, document: object, *, anew: bool = False) -> None:
-        """Make a group, or change one; ``anew``: of one before nothing is left. Raises
+        """Create a group, or change one; ``anew``: replace it wholly. Raises
         :class:`ValueError`."""
         async with self._changing:
             before = None if anew else self._groups.get(name)
@@ -52,14 +52,15 @@ class ResourceGroups:
         self._tell(name)
 
     async def drop(self, name: str) -> None:
-        """Have the group no more."""
+        """Remove the group."""
         async with self._changing:
             await self._keep(name, None)
             self._groups.pop(name, None)
         self._tell(name)
 
     def throttle(self, name: str | None) -> Throttle | None:
-        """What the producers of a group's topics share; None if nothing bounds them."""
+        """Return the throttle that the producers of a group's topics share; None if they have no
+        rate."""
         group = self._groups.get(name) if name is not None else None
         if name is None or group is None or not group.publish_rate.limits:
             return None

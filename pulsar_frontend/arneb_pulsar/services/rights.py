@@ -1,9 +1,8 @@
-"""Rights: whoever has lost one is let go, on connections that are open.
+"""Rights: closes what has lost its right, on connections that are open.
 
-The rule: what lasts (a producer, a consumer, a watcher of topics) needs its right for as long as it
-lasts. Whoever changes rights waits for :meth:`Rights.look`; who is told of a change that was made
-elsewhere calls :meth:`Rights.changed`. Looking is cut into turns, and what comes to be meanwhile is
-looked at when it does.
+The rule: a producer, a consumer or a watcher of topics needs its right for as long as it lasts.
+Code that changes rights waits for :meth:`Rights.look`; code that learns of a change made elsewhere
+calls :meth:`Rights.changed`. A look is cut into turns; what is opened meanwhile is checked then.
 """
 
 import logging
@@ -29,7 +28,7 @@ Item = TypeVar("Item")
 
 
 class Rights:
-    """Who may go on, on one broker."""
+    """Checks who may go on, on one broker."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class Rights:
         return f"<Rights {state}, {self.authorizer!r}>"
 
     def may_produce(self, caller: Caller, topic: TopicName | None) -> bool:
-        """To a topic; None has no name that Pulsar knows."""
+        """Return whether ``caller`` may produce to a topic; None = it has no Pulsar name."""
         return topic is not None and self.authorizer.allows_topic(
             caller, topic, TopicOperation.PRODUCE
         )
 
     def may_consume(self, caller: Caller, topic: TopicName | None, subscription: str) -> bool:
-        """From a subscription of a topic."""
+        """Return whether ``caller`` may consume from a subscription of a topic."""
         try:
             return topic is not None and self.authorizer.allows_topic(
                 caller, topic, TopicOperation.CONSUME, subscription
@@ -64,7 +63,7 @@ class Rights:
             return False
 
     def changed(self) -> None:
-        """Rights may have changed: they are looked at soon."""
+        """Have rights, which may have changed, checked soon."""
         self._changed.set()
 
     async def run(self) -> NoReturn:
@@ -75,7 +74,7 @@ class Rights:
             await self.look()
 
     async def look(self) -> None:
-        """Let go of whoever may not go on."""
+        """Close everything that has lost its right."""
         if not self.authorizer.enabled:
             return
         async for claim in _in_turns(self._producers.all()):
@@ -95,7 +94,7 @@ class Rights:
             if not self.authorizer.allows_namespace(
                 connection.caller, namespace, NamespaceOperation.GET_TOPICS
             ):
-                # There is no word for it; the client comes again, and is refused.
+                # The protocol cannot say it; the client reconnects, and is refused.
                 logger.info("%s is not allowed to watch %s anymore", connection.address, namespace)
                 connection.kill()
 

@@ -1,8 +1,8 @@
 """The schema registry: which schemas topics have, version by version.
 
-The rule: a version is on disk before anybody hears of it, and none is ever changed. The
-partitions of a topic share the schemas of the whole. What compares large definitions runs in a
-thread: it must not hold the event loop up.
+The rule: a version is on disk before anybody is told of it, and none is ever changed. Partitions
+share the schemas of their topic. Large definitions are compared in a thread, so as not to hold up
+the event loop.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,15 +29,15 @@ from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SCHEMAS: Final = "pulsar/schema/"
-"""Metadata about schemas: the topic's namespace and own name follow, then the version."""
+"""Key prefix of schemas; the topic's namespace and local name follow, then the version."""
 
 Found = TypeVar("Found")
 
 HEAD: Final = Struct(">QB")
-"""Of what is kept: the time, and whether there is a schema behind it."""
+"""The head of a stored version: the time, and whether a schema follows."""
 
 SMALL_BYTES: Final = 16 * 1024
-"""Definitions up to this are looked at in a millisecond."""
+"""Bytes of a definition that is compared within a millisecond."""
 
 
 class SchemaRegistry:
@@ -62,7 +62,7 @@ class SchemaRegistry:
         return f"<SchemaRegistry of {len(self._versions)} topics>"
 
     def versions(self, topic: TopicName) -> Sequence[Version]:
-        """The versions since the last deletion, oldest first."""
+        """Return the versions since the last deletion, oldest first."""
         living: list[Version] = []
         for each in self._all(topic):
             if each.schema is None:
@@ -72,20 +72,20 @@ class SchemaRegistry:
         return living
 
     def find(self, topic: TopicName, number: int | None = None) -> Version | None:
-        """That version, or the latest; None if there is none. What was deleted is not found by
-        its number either, as in Pulsar."""
+        """Return that version, or the latest; None if there is none. A deleted version is not found
+        by its number either, as in Pulsar."""
         versions = self.versions(topic)
         if number is None:
             return versions[-1] if versions else None
         return next((each for each in versions if each.number == number), None)
 
     def strategy(self, topic: TopicName) -> Strategy:
-        """What a new schema of a topic must be to those that are there."""
+        """Return how a new schema must be compatible with the topic's present ones."""
         return self._strategy_of(topic)
 
     async def attach(self, topic: TopicName, schema: Schema, *, may_add: bool = True) -> Version:
-        """The version of a schema that is attached already, or that it gets now, if it ``may_add``
-        one. Raises :class:`IncompatibleSchema` and :class:`CommitFailed`."""
+        """Return the version of a schema, which is attached already or, if ``may_add``, now. Raises
+        :class:`IncompatibleSchema` and :class:`CommitFailed`."""
         async with self._locks.holding(_name_of(topic)):
             living = self.versions(topic)
             if not may_add:
@@ -97,30 +97,30 @@ class SchemaRegistry:
             return known or await self._add(topic, schema)
 
     async def check_consumer(self, topic: TopicName, schema: Schema) -> None:
-        """May a consumer come with that schema? Raises :class:`IncompatibleSchema`."""
+        """Raise :class:`IncompatibleSchema` if a consumer may not come with that schema."""
         present = [each.schema for each in self.versions(topic) if each.schema is not None]
         strategy = self._strategy_of(topic)
         await _look(partial(_check_consumer, present, schema, strategy), schema)
 
     async def version_of(self, topic: TopicName, schema: Schema) -> Version | None:
-        """The version that says the same; None if it is not attached."""
+        """Return the version with the same schema; None if it is not attached."""
         return await _look(partial(_find_same, self.versions(topic), schema), schema)
 
     async def check(self, topic: TopicName, schema: Schema) -> None:
-        """Could it be attached? Raises :class:`IncompatibleSchema`."""
+        """Raise :class:`IncompatibleSchema` if the schema could not be attached."""
         living = self.versions(topic)
         strategy = self._strategy_of(topic)
         await _look(partial(_find_or_check, living, schema, strategy), schema)
 
     async def delete(self, topic: TopicName) -> Version:
-        """Have no schema from now on; numbers go on behind those so far."""
+        """Delete all schemas; version numbers continue from those so far."""
         async with self._locks.holding(_name_of(topic)):
             return await self._add(topic, None)
 
     @asynccontextmanager
     async def removal(self, topic: TopicName) -> AsyncIterator[list[tuple[str, bytes | None]]]:
-        """All schemas go with the topic: the body makes that durable, in the commit that removes
-        it, so that none of a topic made anew can go instead."""
+        """Remove all schemas with the topic: the body does that durably, in the commit that removes
+        the topic, so that schemas of one made anew cannot go instead."""
         name = _name_of(topic)
         async with self._locks.holding(_name_of(topic)):
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
@@ -128,7 +128,7 @@ class SchemaRegistry:
                 self._versions.pop(name, None)
 
     async def forget(self, topic: TopicName) -> None:
-        """Forget all schemas of a topic."""
+        """Remove all schemas of a topic, deletions included."""
         async with self.removal(topic) as keys:
             if keys:
                 await self._core.committed(Unit(metadata=keys))
@@ -136,7 +136,7 @@ class SchemaRegistry:
     # Inside
 
     def _all(self, topic: TopicName) -> Sequence[Version]:
-        """All versions, deletions included, oldest first."""
+        """Return all versions, deletions included, oldest first."""
         return self._versions.get(_name_of(topic), ())
 
     async def _add(self, topic: TopicName, schema: Schema | None) -> Version:
@@ -160,7 +160,7 @@ async def _look(look: Callable[[], Found], schema: Schema) -> Found:
 
 
 def _find_or_check(living: Sequence[Version], schema: Schema, strategy: Strategy) -> Version | None:
-    """The version that says the same; None if the schema may become one."""
+    """Return the version with the same schema; None if the schema may become one."""
     check_valid(schema)
     if (same := _find_same(living, schema)) is not None:
         return same

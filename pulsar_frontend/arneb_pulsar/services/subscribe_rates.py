@@ -1,6 +1,6 @@
-"""Subscribe rates: how often the same consumer may come to a topic.
+"""Subscribe rates: how often the same consumer may subscribe to a topic.
 
-The rule: only topics with a rate cost anything, and who has not come for a period is forgotten.
+The rule: only topics with a rate cost anything, and a consumer is forgotten when its period ends.
 """
 
 from arneb_core.api.topics import Topic
@@ -15,13 +15,13 @@ Who = tuple[int, str, str, int]
 
 
 class SubscribeRates:
-    """Those of all topics of one broker."""
+    """The subscribe rates of all topics of one broker."""
 
     def __init__(self, namespaces: NamespaceRegistry, clock: Clock) -> None:
         self._namespaces = namespaces
         self._clock = clock
         self._came: dict[Who, tuple[float, int]] = {}
-        """When the period of a consumer ends, and how often it came in it; the oldest first."""
+        """When a consumer's period ends, and how often it subscribed in it; the oldest first."""
 
     def __repr__(self) -> str:
         return f"<SubscribeRates, {len(self._came)} consumers came>"
@@ -29,7 +29,8 @@ class SubscribeRates:
     def check(
         self, topic: Topic, name: TopicName, address: str, consumer: str, consumer_id: int
     ) -> None:
-        """A consumer comes. Raises :class:`RequestRefused` if it came too often."""
+        """Count a consumer that subscribes; raise :class:`RequestRefused` if it does so too
+        often."""
         rate = self._namespaces.policies(name).subscribe_rate
         if rate is None or not rate.limits:
             return
@@ -44,5 +45,5 @@ class SubscribeRates:
         self._came[who] = end, count + 1
 
     def forget(self, topic: Topic) -> None:
-        """Whoever came to a topic may come anew: it was unloaded, which sends them all away."""
+        """Forget the consumers of a topic that was unloaded: that makes all of them come again."""
         self._came = {who: when for who, when in self._came.items() if who[0] != topic.id}

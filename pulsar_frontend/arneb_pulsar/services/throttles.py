@@ -1,7 +1,7 @@
-"""Throttles: the topics whose producers must keep to a rate, or to limits of their messages.
+"""Throttles: the topics whose producers must keep to a rate, or to limits on messages.
 
-The rule: only topics that have any, or share that of a resource group, are here, so the others cost
-one look-up a run.
+The rule: only topics with a rate or limits, of their own or of a resource group, are here; others
+cost one look-up per run.
 """
 
 from collections.abc import Callable, Container
@@ -17,7 +17,7 @@ from arneb_pulsar.services.resource_groups import ResourceGroups
 
 
 class Throttles:
-    """Every topic's, as far as it has one. ``policies_of`` says so, by the topic's name."""
+    """The throttles of all topics that have one; ``policies_of`` gives policies by topic name."""
 
     def __init__(
         self,
@@ -36,11 +36,11 @@ class Throttles:
         return f"<Throttles of {len(self._by_topic)} topics>"
 
     def of(self, topic: Topic) -> Throttle | None:
-        """That of ``topic``; None if it has none."""
+        """Return the throttle of ``topic``; None if it has none."""
         return self._by_topic.get(topic.id)
 
     def refresh(self, topic: Topic) -> None:
-        """Look again what the rate is, and the limits."""
+        """Look up the topic's rate and limits again."""
         policies, present = self._policies_of(topic.name), self._by_topic.get(topic.id)
         rate, limits = policies.publish_rate or NO_RATE, limits_of(policies)
         shared = self._groups.throttle(policies.resource_group)
@@ -52,12 +52,13 @@ class Throttles:
         present.limits, present.shared = limits, shared
 
     def refresh_all(self) -> None:
-        """The same for every topic with producers; the others wait for one to come."""
+        """As :meth:`refresh`, for every topic with producers; for others it is done when one
+        comes."""
         for topic in self._producers.topics():
             self.refresh(topic)
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget others than these topics, by their ids: they are gone."""
+        """Forget all topics but these ids: the others are gone."""
         for topic in [each for each in self._by_topic if each not in topics]:
             del self._by_topic[topic]
 
@@ -66,7 +67,7 @@ NO_RATE: Final = PublishRate()
 
 
 def limits_of(policies: Policies) -> PublishLimits:
-    """What a message may be."""
+    """Return the limits on a message."""
     delayed = policies.delayed or DelayedDelivery()
     size = policies.max_message_bytes or 0
     found = PublishLimits(size, delayed.delay_ms_max, delayed.active)

@@ -1,7 +1,7 @@
 """Topic access: topics and subscriptions, as clients and administrators may use them.
 
-The rule: what belongs to a connection of another protocol is nobody else's, and what is the
-broker's own no client consumes.
+The rule: only its owner may use a topic that belongs to a connection of another protocol, and no
+client consumes from the broker's own subscriptions.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from arneb_pulsar.services.context import BrokerContext
 
 
 async def open_topic(context: BrokerContext, name: TopicName, *, create: bool) -> Topic:
-    """The topic, made if that is allowed, for somebody who wants to use it. Raises as
-    :meth:`Topics.open`, and :class:`NotAllowed` for one that is somebody else's."""
+    """Return the topic, created if that is allowed. Raises as :meth:`Topics.open`, and
+    :class:`NotAllowed` for a topic that belongs to a connection."""
     found = await context.topics.open(name, create=create)
     check_common(found)
     return found
@@ -38,8 +38,8 @@ async def subscribe(
     properties: Mapping[str, str] | None = None,
     forced: bool = False,
 ) -> Subscription:
-    """The subscription, made if that is allowed, or ``forced``: as :meth:`Topic.subscribe`, and
-    :class:`SubscriptionNotFound`."""
+    """Return the subscription, created if that is allowed or ``forced``. Raises as
+    :meth:`Topic.subscribe`, and :class:`SubscriptionNotFound`."""
     check_common(topic)
     if subscription == COMPACTION:
         raise NotAllowed(f"Subscription {COMPACTION!r} is the broker's own")
@@ -52,7 +52,7 @@ async def subscribe(
         raise SubscriptionNotFound("Subscription does not exist")
     context.limits.check_subscription(topic, name, subscription)
     if not name.is_persistent:
-        # Nothing is there from before, and nothing will wait: it goes with its last consumer.
+        # There are no earlier messages, and none will wait: it goes with its last consumer.
         initial, start = InitialPosition.LATEST, None
         present = topic.subscriptions.get(subscription)
         durable = present is not None and present.permanent
@@ -66,15 +66,15 @@ async def subscribe(
 
 
 async def skip_superseded(topic: Topic, subscription: Subscription) -> None:
-    """Have a subscription without consumers read without what is superseded."""
+    """Make a subscription without consumers skip superseded messages."""
     marks = topic.subscriptions.get(COMPACTION)
     if marks is not None and not subscription.consumers:
         await subscription.overlook(marks)
 
 
 async def last_message(topic: Topic, *, compacted: bool) -> tuple[Position | None, int]:
-    """Where the last entry is, and how many messages it has up to its last one; -1 = it is no
-    batch. ``compacted``: of those that a compaction left. Raises :class:`StoreFailed`."""
+    """Return the last entry's position, and how many messages it has up to its last one; -1 = not a
+    batch. ``compacted``: only what compaction has left counts. Raises :class:`StoreFailed`."""
     marks = topic.subscriptions.get(COMPACTION) if compacted else None
     if marks is None:
         found = await topic.last_entry()

@@ -1,6 +1,6 @@
-"""The lifecycle of topics: used, terminated, unloaded and removed, with everybody on them told.
+"""The lifecycle of topics: used, terminated, unloaded and removed, with their clients told.
 
-The rule: what is decided is durable first; then whoever is connected hears of it.
+The rule: a change is durable first; then connected clients are told.
 """
 
 from collections.abc import Callable
@@ -13,25 +13,25 @@ from arneb_pulsar.services.topic_access import check_common
 
 
 def is_connected(context: BrokerContext, topic: Topic) -> bool:
-    """It has producers, or consumers of Pulsar's."""
+    """Return whether it has producers, or Pulsar consumers."""
     return bool(context.producers.of(topic) or context.consumers.of(topic))
 
 
 def is_used(context: BrokerContext, topic: Topic) -> bool:
-    """It has producers, or consumers that expect something of its messages."""
+    """Return whether it has producers, or consumers that expect a certain schema."""
     consumers = sum(len(each.consumers) for each in topic.subscriptions.values())
     easy = sum(each.takes_any for each in context.consumers.of(topic))
     return bool(context.producers.of(topic)) or consumers > easy
 
 
 def tell_if_ended(context: BrokerContext, topic: Topic, subscription: Subscription) -> None:
-    """Tell the consumers of a subscription if they are done with a terminated topic."""
+    """Tell the consumers of a subscription if they have reached the end of a terminated topic."""
     if topic.id in context.namespaces.ended and not subscription.statistics().backlog_entries:
         context.consumers.end_reached(topic, subscription)
 
 
 async def terminate(context: BrokerContext, topic: Topic) -> None:
-    """Have nothing be added to the topic any more. Raises :class:`CommitFailed`."""
+    """Terminate the topic, and tell its clients. Raises :class:`CommitFailed`."""
     await context.namespaces.terminate(topic)
     disconnect_producers(context, topic)
     for subscription in topic.subscriptions.values():
@@ -39,13 +39,13 @@ async def terminate(context: BrokerContext, topic: Topic) -> None:
 
 
 def disconnect_producers(context: BrokerContext, topic: Topic) -> None:
-    """Have the producers of a topic come again."""
+    """Have the producers of a topic reconnect."""
     for claim in context.producers.of(topic):
         claim.holder.owner.disconnect(claim.holder.key)
 
 
 def disconnect(context: BrokerContext, topic: Topic) -> None:
-    """Have the producers and consumers of a topic come again, however often they came."""
+    """Have the producers and consumers of a topic reconnect, whatever its subscribe rate."""
     context.subscribe_rates.forget(topic)
     disconnect_producers(context, topic)
     for attached in context.consumers.of(topic):
@@ -55,7 +55,7 @@ def disconnect(context: BrokerContext, topic: Topic) -> None:
 async def drop(
     context: BrokerContext, name: TopicName, *, only_if: Callable[[Topic], bool] | None = None
 ) -> None:
-    """Remove a topic, whoever uses it, or on a condition. Raises as :meth:`Topics.drop`."""
+    """Remove a topic even if it is in use, or only ``only_if``. Raises as :meth:`Topics.drop`."""
     topic = context.core.topic(name.core_name)
     check_common(topic)
     if name.partition < 0:
@@ -78,7 +78,7 @@ async def drop_partitioned(
 
 
 def forget_gone(context: BrokerContext) -> None:
-    """Let go of what is known of topics that are gone, whoever deleted them."""
+    """Forget what is known of topics that are gone, however they were deleted."""
     there = {topic.id for topic in context.core.topics.values()}
     context.producers.forget_except(there)
     context.consumers.forget_except(there)

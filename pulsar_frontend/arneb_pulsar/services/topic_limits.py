@@ -1,7 +1,7 @@
-"""Topic limits: who may still come to a topic, by the policies that hold for it.
+"""Topic limits: whether another producer, consumer or subscription may come, by the policies.
 
-The rule: what is there stays there when a bound becomes smaller; whoever comes next is refused, in
-Pulsar's words. They are asked at the moment of coming, with no wait in between.
+The rule: when a limit becomes lower, those present stay, and the next one is refused, in Pulsar's
+words. Limits are checked at the moment of adding, without a wait in between.
 """
 
 from typing import Final
@@ -18,8 +18,8 @@ from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 UNLIMITED: Final = 1 << 40
-"""As a bound on what is unacknowledged: more than can be. A consumer with it can be given a lower
-one while it is there."""
+"""A limit on unacknowledged messages that is never met. Unlike no limit, it can be lowered while
+the consumer is attached."""
 
 
 class TopicLimits:
@@ -42,12 +42,12 @@ class TopicLimits:
     def check_consumer(
         self, topic: Topic, name: TopicName, subscription: Subscription, kind: SubscriptionType
     ) -> None:
-        """Raise :class:`RequestRefused` if one more consumer of that type is too many, or may not
-        be."""
+        """Raise :class:`RequestRefused` if one more consumer is too many, or of a type that is not
+        allowed."""
         policies = self._namespaces.policies(name)
         on_broker = self._namespaces.defaults.subscription_types
         if kind is SubscriptionType.KEY_SHARED and on_broker and kind.traits.title not in on_broker:
-            # As in Pulsar, where this type came later than the others, nobody nearer allows it.
+            # As in Pulsar, where this type is newer than the others, no policy can allow it again.
             raise RequestRefused(pb.NotAllowedError, "Key_Shared is disabled by the broker")
         if policies.subscription_types and kind.traits.title not in policies.subscription_types:
             text = f"Topic[{name}] doesn't support {kind.traits.title} sub type!"
@@ -70,6 +70,7 @@ class TopicLimits:
 
 
 def unacked_limits(policies: Policies) -> tuple[int, int]:
-    """How much a consumer, and all consumers of a subscription, may leave unacknowledged."""
+    """Return how many messages a consumer, and all consumers of a subscription together, may leave
+    unacknowledged."""
     of_each, of_all = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
     return of_each or UNLIMITED, of_all or UNLIMITED

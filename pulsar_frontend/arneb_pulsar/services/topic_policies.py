@@ -1,8 +1,8 @@
-"""Topic policies: what can hold by itself is handed to the core, here and nowhere else.
+"""Topic policies: hands the policies that the core can apply by itself to the core.
 
-The rule: how long messages live and stay is the core's to keep, which is told again whenever a
-policy or a subscription is new, and when the broker starts. The subscription of an AMQP queue is
-the queue's: nothing is taken from it here.
+The rule: TTL and retention are applied by the core, which is told whenever a policy or a
+subscription is new, and when the broker starts. The subscription of an AMQP queue belongs to the
+queue: nothing is taken from it here.
 """
 
 from collections.abc import Container
@@ -20,20 +20,20 @@ from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.topic_limits import unacked_limits
 
 NO_WAITING: Final = Limits(waits=False)
-"""Of non-persistent topics: a message is for those who can take it when it comes."""
+"""Limits of non-persistent topics: a message is for consumers that can take it when it comes."""
 
 TOPICS_PER_TURN: Final = 20
 """Topics given policies before others have their turn: many administrators may ask at once."""
 
 
 class TopicPolicies:
-    """Gives the topics of one broker the policies that hold for them."""
+    """Gives the topics of one broker their policies."""
 
     def __init__(self, core: Core, namespaces: NamespaceRegistry) -> None:
         self._core = core
         self._namespaces = namespaces
         self._ttls_s: dict[int, int] = {}
-        """How long messages live, by the ids of the topics where they live for a time only."""
+        """The TTL by topic id, for topics that have one."""
         self._shortened: set[int] = set()
         self._more = trio.Event()
 
@@ -41,12 +41,12 @@ class TopicPolicies:
         return f"<TopicPolicies, messages of {len(self._ttls_s)} topics expire>"
 
     def apply_all(self) -> None:
-        """The broker has started: say again what the core does not keep."""
+        """Tell the core, at a start, what it does not store."""
         for topic in self._core.topics.values():
             self.apply(topic)
 
     async def changed(self, namespace: str, changed: TopicName | None) -> None:
-        """Have the policies of a namespace, or of one topic, hold."""
+        """Apply changed policies of a namespace, or of one topic."""
         inside = f"://{namespace}/"
         for count, topic in enumerate(list(self._core.topics.values())):
             if count % TOPICS_PER_TURN == 0:
@@ -60,8 +60,8 @@ class TopicPolicies:
                 await topic.retain(*retention_of(self._namespaces.policies(name)))
 
     def apply(self, topic: Topic, only: Subscription | None = None) -> None:
-        """The topic has a new policy, or ``only`` is a subscription to which somebody comes: have
-        its messages live as long as they should. Others have what holds already."""
+        """Apply the policies to a topic, or to ``only``, a subscription that gets a consumer: the
+        others have them already."""
         name = topic_name_of(topic.name)
         if name is None:
             return
@@ -91,12 +91,12 @@ class TopicPolicies:
             self._ttls_s.pop(topic.id, None)
 
     async def shortened(self) -> set[int]:
-        """Wait until messages have to live shorter somewhere; the ids of those topics. For one
-        caller, who looks at what consumers hold there."""
+        """Wait until the TTL of some topics was shortened; return their ids. For one caller, which
+        checks the messages that consumers hold there."""
         await self._more.wait()
         found, self._shortened, self._more = self._shortened, set(), trio.Event()
         return found
 
     def forget_except(self, topics: Container[int]) -> None:
-        """Forget others than these topics, by their ids: they are gone."""
+        """Forget all topics but these ids: the others are gone."""
         self._ttls_s = {topic: ttl_s for topic, ttl_s in self._ttls_s.items() if topic in topics}

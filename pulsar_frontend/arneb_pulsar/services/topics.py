@@ -1,7 +1,7 @@
-"""Topics: found, made and removed as Pulsar's rules for them say.
+"""Topics: found, created and removed by Pulsar's rules.
 
-The rule: a partition is a topic like any other, whose partitioned topic exists only as a
-record; what a topic may be made by, and with what, follows from the policies that hold for it.
+The rule: a partition is a topic like any other, and its partitioned topic exists only as a record;
+the policies that hold for a topic decide whether it may be created, and how.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from arneb_pulsar.transactions.states import COORDINATOR, COORDINATORS
 
 MADE_BY: Final = "made-by"
 PULSAR: Final = "pulsar"
-"""The property of topics that came to be by Pulsar's rules; only those go by them."""
+"""The property of topics created by Pulsar's rules; only those are removed by them."""
 
 COORDINATOR_PART: Final = parse_topic(COORDINATORS).part(COORDINATOR)
 
@@ -36,30 +36,30 @@ class Topics:
         self._core = core
         self._registry = registry
         self._leaving: set[TopicName] = set()
-        """Partitioned topics that are being removed: no partition of theirs is to be made anew."""
+        """Partitioned topics being removed: none of their partitions may be created anew."""
 
         self._coming: Counter[str] = Counter()
-        """Topics that are being made, by their namespaces."""
+        """How many topics are being created, by namespace."""
 
     def __repr__(self) -> str:
         return f"<Topics: {len(self._core.topics)}, {len(self._leaving)} being removed>"
 
     def named(self, namespace: str, domains: Iterable[str] = DOMAINS) -> list[str]:
-        """The names of a namespace's topics, sorted."""
+        """Return the names of a namespace's topics, sorted."""
         prefixes = tuple(f"{domain}://{namespace}/" for domain in domains)
         return sorted(name for name in self._core.topics if name.startswith(prefixes))
 
     def listed(self, namespace: str, domains: Iterable[str] = DOMAINS) -> list[str]:
-        """The same without those that Pulsar makes for itself."""
+        """As :meth:`named`, without Pulsar's system topics."""
         return [name for name in self.named(namespace, domains) if not is_system_name(name)]
 
     def exists(self, topic: TopicName) -> bool:
-        """There is such a topic, plain or partitioned."""
+        """Return whether there is such a topic, plain or partitioned."""
         return topic.core_name in self._core.topics or bool(self._registry.partitions(topic))
 
     def check(self, topic: TopicName, *, create: bool) -> None:
-        """Raise :class:`TopicNotFound` or :class:`NotAllowed` unless the topic is there or may
-        be made by being used."""
+        """Raise :class:`TopicNotFound` or :class:`NotAllowed` unless the topic exists or may be
+        created by being used."""
         if self.exists(topic) or topic == COORDINATOR_PART:
             return
         if not self._registry.has_namespace(topic.namespace):
@@ -76,7 +76,7 @@ class Topics:
             raise TopicNotFound(text)
 
     async def open(self, topic: TopicName, *, create: bool) -> Topic:
-        """The topic, made if that is allowed. Raises as :meth:`check`, and
+        """Return the topic, created if that is allowed. Raises as :meth:`check`, and
         :class:`CommitFailed` if it cannot be made durable."""
         self.check(topic, create=create)
         if topic.base == COORDINATOR_PART.base:
@@ -88,13 +88,13 @@ class Topics:
         return await self.make(topic)
 
     def check_room(self, namespace: str, more: int) -> None:
-        """Raise :class:`NotAllowed` if so many more topics are too many of a namespace."""
+        """Raise :class:`NotAllowed` if ``more`` topics are too many for the namespace."""
         most = self._registry.broker_and_namespace(namespace).max_topics
         if most and len(self.listed(namespace)) + self._coming[namespace] + more > most:
             raise NotAllowed("Exceed maximum number of topics in namespace.")
 
     async def make(self, topic: TopicName) -> Topic:
-        """The topic, made if it is not there, whatever the rules but for their number. Raises
+        """Return the topic, created if it does not exist, by no rule but their number. Raises
         :class:`NotAllowed`."""
         name = topic.core_name
         if name not in self._core.topics:
@@ -110,30 +110,30 @@ class Topics:
                 self._coming[topic.namespace] += 1
                 return await self._core.create_topic(name, settings)
             except TopicExists:
-                pass  # somebody else made it while we waited
+                pass  # it was created while we waited
             finally:
                 self._coming[topic.namespace] -= 1
         return self._core.topic(name)
 
     def partitions_to_make(self, topic: TopicName) -> int:
-        """With how many partitions the topic is to be made by being asked for; 0 = not so."""
+        """Return with how many partitions asking for the topic creates it; 0 = it does not."""
         if self.exists(topic) or topic.partition >= 0:
             return 0
         rule = self._registry.policies(topic).auto_topic
         return 0 if rule is None or not rule.allowed else rule.partitions
 
     async def partitions(self, topic: TopicName, *, create: bool) -> int:
-        """How many partitions the topic has (0 = it is not partitioned), made if that is allowed.
-        Raises as :meth:`check`."""
+        """Return how many partitions the topic has (0 = it is not partitioned); it is created if
+        that is allowed. Raises as :meth:`check`."""
         self.check(topic, create=create)
         if create and (wanted := self.partitions_to_make(topic)):
             self.check_room(topic.namespace, wanted)
-            with suppress(TopicExists):  # somebody else asked at the same time
+            with suppress(TopicExists):  # another client asked at the same time
                 await self._registry.put_partitioned(topic, Partitioned(wanted))
         return self._registry.partitions(topic)
 
     async def make_partitioned(self, topic: TopicName, made: Partitioned) -> None:
-        """Make a partitioned topic with all its partitions. Raises :class:`TopicExists`."""
+        """Create a partitioned topic with all its partitions. Raises :class:`TopicExists`."""
         if self.exists(topic):
             raise TopicExists("This topic already exists")
         self.check_room(topic.namespace, made.partitions)
@@ -141,13 +141,13 @@ class Topics:
         await self.make_missing(topic)
 
     async def make_missing(self, topic: TopicName) -> None:
-        """Make the partitions that are not there yet."""
+        """Create the partitions that do not exist yet."""
         parts = range(self._registry.partitions(topic))
         await together([partial(self.make, topic.part(index)) for index in parts])
 
     async def add_partitions(self, topic: TopicName, partitions: int) -> None:
-        """Have more partitions, with every durable subscription of the first on the new ones.
-        Raises :class:`TopicNotFound` and :class:`NotAllowed`."""
+        """Add partitions, with every durable subscription of the first one. Raises
+        :class:`TopicNotFound` and :class:`NotAllowed`."""
         present = self._registry.partitioned(topic)
         if present is None:
             raise TopicNotFound(f"Topic {topic} is not a partitioned topic")
@@ -181,8 +181,8 @@ class Topics:
         *,
         only_if: Callable[[Topic], bool] | None = None,
     ) -> None:
-        """Remove a plain topic or one partition, and in the same commit what is ``kept`` of it.
-        Raises :class:`TopicNotFound`, and :class:`TopicBusy` if ``only_if`` does not hold."""
+        """Remove a plain topic or one partition, and in the same commit the metadata ``kept`` of
+        it. Raises :class:`TopicNotFound`, and :class:`TopicBusy` if ``only_if`` is false."""
         name = topic.core_name
         async with self._registry.removal(name) as record:
             unit = Unit(metadata=[*record, *kept])
@@ -195,8 +195,8 @@ class Topics:
         *,
         only_if: Callable[[Topic], bool] | None = None,
     ) -> None:
-        """Remove a partitioned topic with its partitions. Raises as :meth:`drop`; what was removed
-        before stays so."""
+        """Remove a partitioned topic with its partitions. Raises as :meth:`drop`; partitions
+        removed before that stay removed."""
         if not self._registry.partitions(topic):
             raise TopicNotFound(f"Partitioned Topic not found: {topic}")
         self._leaving.add(topic)
@@ -205,14 +205,14 @@ class Topics:
             if only_if is None:
                 await together([partial(self.drop, each) for each in parts])
             else:
-                for each in parts:  # the first that must stay keeps those behind it
+                for each in parts:  # the first that must stay ends it
                     await self.drop(each, only_if=only_if)
             await self._registry.drop_partitioned(topic, kept)
         finally:
             self._leaving.discard(topic)
 
     def parts(self, topic: TopicName) -> list[TopicName]:
-        """The partitions of a partitioned topic that are there; of a plain one, itself."""
+        """Return the existing partitions of a partitioned topic; of a plain one, itself."""
         count = self._registry.partitions(topic)
         each = [topic.part(index) for index in range(count)] if count else [topic]
         return [one for one in each if one.core_name in self._core.topics]

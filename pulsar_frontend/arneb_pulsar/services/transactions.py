@@ -1,9 +1,9 @@
-"""Transactions: the coordinator of a broker, and what becomes of what is done in a transaction.
+"""Transactions: the coordinator of a broker, and the sends and acknowledgements of transactions.
 
-The rule: a transaction ends in one commit: the messages stand in their topics, its
-acknowledgements count and its outcome is known, all at once or not at all. Before that nobody gets
-anything of it, and it holds up nobody. What a client was told is on disk: an open transaction
-outlives a restart, and the end of one that has ended is answered the same again.
+The rule: a transaction ends in one commit: its messages are in their topics, its acknowledgements
+count and its outcome is known, all at once or not at all. Before that nobody gets anything of it,
+and it holds up nobody. What a client was told is on disk: an open transaction outlives a restart,
+and ending one again is answered the same way.
 """
 
 import logging
@@ -40,22 +40,22 @@ from arneb_pulsar.transactions.states import (
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 LOOK_S: Final = 0.25
-"""How often it is looked whose time is up, while some are open."""
+"""Time between checks for transactions that have timed out, while some are open."""
 
 GATHER_MIN: Final = 1_000
 GATHER_S: Final = 60.0
-"""Single outcomes are drawn together when there are so many, or after so long."""
+"""Single outcomes are gathered when there are this many, or after this long."""
 
 logger = logging.getLogger(__name__)
 
 
 class Transactions:
-    """The transactions of one broker. Invariant: none is open here and has an outcome."""
+    """The transactions of one broker. Invariant: no open transaction has an outcome."""
 
     def __init__(
         self, core: Core, config: PulsarConfig, clock: Clock, ended: Collection[int]
     ) -> None:
-        """``ended``: the ids of the topics that nothing is added to."""
+        """``ended``: the ids of terminated topics."""
         self._core = core
         self._config = config
         self._clock = clock
@@ -75,13 +75,13 @@ class Transactions:
 
     @property
     def open(self) -> Collection[OpenTransaction]:
-        """Those that have not ended."""
+        """The open transactions."""
         return self._open.values()
 
     # The life of the coordinator
 
     async def start(self) -> None:
-        """Know again what was open when the broker ended; before anybody consumes. Raises
+        """Recover what was open when the broker ended; called before anybody consumes. Raises
         :class:`.CoreError`."""
         async with self._starting:
             if self._is_started:
@@ -98,7 +98,7 @@ class Transactions:
             self._is_started = True
 
     async def run(self) -> NoReturn:
-        """Abort those whose time is up, and draw outcomes together, for ever."""
+        """Abort timed-out transactions and gather outcomes, for ever."""
         gathered_s = self._clock.now()
         while True:
             if self._open:
@@ -115,7 +115,7 @@ class Transactions:
                 await self.gather(self._clock.wall_ms())
 
     async def expire(self, now_ms: int) -> None:
-        """Abort those whose time is up."""
+        """Abort timed-out transactions."""
         for each in [*self._open.values()]:
             if each.opened.until_ms <= now_ms and each.state is TransactionState.OPEN:
                 logger.info("transaction %s is aborted: its time was up", each.id)
@@ -125,7 +125,7 @@ class Transactions:
                     logger.warning("transaction %s cannot be aborted yet: %s", each.id, error)
 
     async def gather(self, now_ms: int) -> None:
-        """Keep outcomes with less (:meth:`.Outcomes.gathered`), and no range that is used up."""
+        """Store outcomes in less room (:meth:`.Outcomes.gathered`), and drop used-up ranges."""
         gathered, over = self.outcomes.gathered(now_ms), self._beginning.over(now_ms)
         if not (gathered.rows or over):
             return
@@ -141,22 +141,22 @@ class Transactions:
 
     @property
     def latest(self) -> int:
-        """The number that was given out or reserved last since the start."""
+        """The highest number given out or reserved since the start."""
         return self._beginning.latest
 
     @property
     def is_ready(self) -> bool:
-        """One can be begun, without anything to wait for before."""
+        """A transaction can begin without waiting for anything first."""
         return self.latest > 0
 
     async def prepare(self) -> None:
-        """Make ready for the first. Raises :class:`.CoreError`."""
+        """Make ready for the first transaction. Raises :class:`.CoreError`."""
         await self.start()
         await self._beginning.prepare()
 
     def begin(self, timeout_ms: int, caller: Caller, begun: Begun) -> None:
-        """Another one, if this :attr:`is_ready`; ``begun`` is told, perhaps before this returns,
-        when a crash does not end it. Raises :class:`RequestRefused`."""
+        """Begin a transaction, if this :attr:`is_ready`; ``begun`` is called once a crash does not
+        end it, perhaps before this returns. Raises :class:`RequestRefused`."""
         most = self._config.transactions_open_max
         if len(self._open) + self._beginning.under_way >= most:
             text = f"expected at most {most} open transactions (pulsar.transactions_open_max)"
@@ -167,7 +167,7 @@ class Transactions:
         self._beginning.begin(timeout_ms, caller, begun)
 
     def find(self, wanted: TransactionId, caller: Caller | None) -> OpenTransaction:
-        """One that is open, of that caller's; None: of anybody's. Raises
+        """Return an open transaction of ``caller``, or of anybody for None. Raises
         :class:`RequestRefused`."""
         found = self._of(wanted, caller)
         if found.state is not TransactionState.OPEN:
@@ -182,12 +182,12 @@ class Transactions:
         partitions: Iterable[str] = (),
         subscriptions: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Topics and subscriptions are to take part. Raises :class:`RequestRefused`."""
+        """Let topics and subscriptions take part. Raises :class:`RequestRefused`."""
         self.find(wanted, caller).join(set(partitions), set(subscriptions))
 
     async def end(self, wanted: TransactionId, caller: Caller | None, *, commit: bool) -> None:
-        """Have all of it count, or nothing. Raises :class:`RequestRefused` and
-        :class:`.CoreError`; then it is open as before."""
+        """Commit or abort it. Raises :class:`RequestRefused` and :class:`.CoreError`; it is then
+        open as before."""
         goal = TransactionState.COMMITTED if commit else TransactionState.ABORTED
         while True:
             ended = self._how_ended(wanted.least_bits)
@@ -203,8 +203,8 @@ class Transactions:
     def end_at_once(
         self, wanted: TransactionId, caller: Caller | None, *, commit: bool, done: Done
     ) -> bool:
-        """As :meth:`end`, with nothing to wait for but the commit, of which ``done`` is told: most
-        are small, and all of them is on disk. False if this is another one. Raises
+        """As :meth:`end`, for one that has nothing to wait for but its commit, as most small ones;
+        ``done`` is called after that. Return False if it is not such a one. Raises
         :class:`RequestRefused`."""
         found = self._open.get(wanted.least_bits)
         if found is None or found.state is not TransactionState.OPEN or not found.is_settled:
@@ -230,11 +230,11 @@ class Transactions:
         return True
 
     def units(self, wanted: TransactionId) -> int:
-        """What ends with that one, in what costs as much as a small request."""
+        """Return the cost of ending that one, in small requests."""
         found = self._open.get(wanted.least_bits)
         return 0 if found is None else found.units
 
-    # What is done in one
+    # What is done in a transaction
 
     def send(
         self,
@@ -246,14 +246,15 @@ class Transactions:
         metadata: Sequence[tuple[str, bytes | None]] = (),
         expected: OpenTransaction | None = None,
     ) -> None:
-        """Keep a run of messages until it ends; ``done`` gets their place meanwhile.
-        ``expected``: found before, and told to wait for these, so that it may be ending by now."""
+        """Hold a run of messages until it ends; ``done`` gets their position meanwhile.
+        ``expected``: the transaction, found earlier and waiting for these; it may be ending by
+        now."""
         size = sum(map(len, entries))
         try:
             found = expected or self.find(wanted, caller)
             found.expect_sends(topic, size, self._config.transaction_bytes_max)
         except RequestRefused as refused:
-            # Not before this returns: who holds runs back would hand over the next in the call.
+            # Not before this returns: the deduplication would hand over its next run in the call.
             gone = TransactionNotOpen(str(refused))
             trio.lowlevel.current_trio_token().run_sync_soon(call, done, gone, Position(0))
             return
@@ -284,9 +285,9 @@ class Transactions:
         *,
         is_cumulative: bool = False,
     ) -> None:
-        """Keep acknowledgements until it ends, which must be open; what is acknowledged so is given
-        to nobody meanwhile. Raises :class:`RequestRefused` and :class:`.CoreError`: then nothing
-        has changed."""
+        """Hold acknowledgements until the transaction, which must be open, ends; nobody gets their
+        entries meanwhile. Raises :class:`RequestRefused` and :class:`.CoreError`; nothing has
+        changed then."""
         found.expect_acks(whole, parts)
         if is_cumulative and (other := self._cumulative(subscription, found)) is not None:
             text = f"transaction {other.id} has acknowledged there, and all before, already"
@@ -341,14 +342,14 @@ class Transactions:
         return found
 
     def _wake(self) -> None:
-        """Something is open, behind nothing."""
+        """Wake :meth:`run`: the first transaction is open."""
         self._opened.set()
         self._opened = trio.Event()
 
     def _cumulative(
         self, subscription: Subscription, but: OpenTransaction
     ) -> OpenTransaction | None:
-        """Another transaction that has acknowledged cumulatively there."""
+        """Return another transaction that has acknowledged cumulatively there."""
         for each in self._open.values():
             if each is not but and each.has_all_up_to_somewhere(subscription):
                 return each
@@ -372,14 +373,14 @@ class Transactions:
             await self.held.let_go()
 
     def _ended_by(self, found: OpenTransaction, *, commit: bool) -> End:
-        """How it would end now."""
+        """Return how it would end now."""
         now_ms = self._clock.wall_ms()
         until_ms = now_ms + found.opened.timeout_ms + KEPT_MS
         row = self.outcomes.row(found.id.least_bits, until_ms, committed=commit)
         return End(commit, now_ms, until_ms, row)
 
     def _has_ended(self, found: OpenTransaction, end: End) -> None:
-        """That is on disk."""
+        """Note that ``end`` is on disk."""
         self.outcomes.stored(found.id.least_bits, end.until_ms, committed=end.committed)
         del self._open[found.id.least_bits]
         self._beginning.recorded(found.id.least_bits)
@@ -387,7 +388,7 @@ class Transactions:
 
     @contextmanager
     def _moving(self, found: OpenTransaction, *, commit: bool) -> Iterator[None]:
-        """It is being ended; open again if that fails."""
+        """Mark it as being ended; it is open again if that fails."""
         state = TransactionState
         found.move(state.COMMITTING if commit else state.ABORTING)
         ended = state.OPEN

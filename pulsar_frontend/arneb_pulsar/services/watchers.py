@@ -1,4 +1,4 @@
-"""Watchers: the connections that want to know which topics a namespace has."""
+"""Watchers: the connections that are told which topics of a namespace come and go."""
 
 from arneb_core.api.core import Core
 from arneb_pulsar.names import PERSISTENT, is_system_name
@@ -7,12 +7,12 @@ from arneb_pulsar.session.events import TopicChanged
 
 
 class Watchers:
-    """Who watches what."""
+    """The watching connections, by namespace."""
 
     def __init__(self, core: Core) -> None:
         self._by_namespace: dict[str, dict[ClientConnection, None]] = {}
         self._behind: dict[ClientConnection, dict[str, bool]] = {}
-        """What connections that are full were not told: topics that came, or went."""
+        """Topics that came or went, of which full connections were not told."""
         core.watch_topics(self._changed)
 
     def __repr__(self) -> str:
@@ -20,22 +20,22 @@ class Watchers:
         return f"<Watchers: {watching}, {len(self._behind)} of them behind>"
 
     def watch(self, connection: ClientConnection, namespace: str) -> None:
-        """From now on the connection is told which topics come and go."""
+        """Tell the connection from now on which topics come and go."""
         self._by_namespace.setdefault(namespace, {})[connection] = None
 
     def unwatch(self, connection: ClientConnection, namespace: str) -> None:
-        """The connection wants to know no more of that namespace."""
+        """Stop telling the connection of that namespace."""
         watching = self._by_namespace.get(namespace, {})
         watching.pop(connection, None)
         if not watching:
             self._by_namespace.pop(namespace, None)
 
     def all(self) -> list[tuple[ClientConnection, str]]:
-        """Every connection that watches, with the namespace."""
+        """Return every watching connection, with the namespace."""
         return [(each, name) for name, found in self._by_namespace.items() for each in found]
 
     def leave(self, connection: ClientConnection) -> None:
-        """The connection ends."""
+        """Forget a connection that ends."""
         self._behind.pop(connection, None)
         for namespace in list(self._by_namespace):
             self.unwatch(connection, namespace)
@@ -51,8 +51,8 @@ class Watchers:
                     connection.tell(TopicChanged(namespace, topic, came))
 
     def _hold_back(self, connection: ClientConnection, topic: str, *, came: bool) -> None:
-        """What came and went again need not be told: so there is never more to tell than there
-        are topics, or were when the connection was told last."""
+        """Hold back a change. A topic that came and went again need not be told, so there is never
+        more to tell than there are topics, or were when the connection was last told."""
         untold = self._behind.setdefault(connection, {})
         if untold.get(topic, came) is came:
             untold[topic] = came
@@ -60,7 +60,7 @@ class Watchers:
             del untold[topic]
 
     def catch_up(self, connection: ClientConnection) -> None:
-        """The connection may be full no more: tell it what it was not told."""
+        """Tell the connection, which may no longer be full, what it was not told."""
         untold = self._behind.get(connection)
         if untold is None:
             return
