@@ -464,7 +464,7 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "numbers of the next era are given out in this one",
         BEGINNING,
-        "            self.latest = 0  # the next one waits for another era\n",
+        "            self.latest = 0  # the next transaction waits for a new era\n",
         "            pass\n",
         BEGINNING_TESTS,
     ),
