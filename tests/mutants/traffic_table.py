@@ -219,7 +219,7 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "all subscriptions are looked at before it is known that something may go",
         CORE + "engine/trimming.py",
-        "        if through is not None:  # now it is worth while to look at all of them\n",
+        "        if through is not None:  # only now are all subscriptions worth asking\n",
         "        if True:\n",
         WORK_TESTS,
     ),
@@ -282,7 +282,7 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "a row of a frontend's overtakes one that was put before it",
         CORE + "engine/overtaking.py",
-        "            if has_rows:  # what comes behind may have the same rows\n",
+        "            if has_rows:  # a request behind it may have the same rows\n",
         "            if False:\n",
         ("tests/core/engine/test_overtaking.py",),
     ),

@@ -515,8 +515,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "a consumer that leaves gives millions back in one turn",
         "core/arneb_core/engine/consumer.py",
-        "            await trio.lowlevel.checkpoint()\n            # What was answered",
-        "            # What was answered",
+        "            await trio.lowlevel.checkpoint()\n            # Places answered",
+        "            # Places answered",
         ("tests/core/engine/test_giving_back.py",),
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""A data directory opened: topics by name, group commit, threads, recovery.
+"""The engine over one data directory: topics by name, group commit, threads, recovery.
 
-The rule: only here does anything meet the event loop, a thread or the store's transactions.
+The rule: only this package touches the event loop, threads and the store's transactions.
 """

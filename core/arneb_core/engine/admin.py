@@ -1,6 +1,6 @@
-"""Admin: how topics and subscriptions answer an administrator.
+"""Admin: what topics and subscriptions answer administrators.
 
-The rule: mixins, so that what no message ever passes stands apart from what every one does.
+The rule: mixins, so that code no message passes stays apart from code that every message passes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 
 class TopicAdmin(TopicReading):
-    """Fills :class:`arneb_core.api.admin.InspectedTopic`."""
+    """Implements :class:`arneb_core.api.admin.InspectedTopic`."""
 
     settings: TopicSettings
     delayed: DelayedIndex | None
@@ -42,7 +42,7 @@ class TopicAdmin(TopicReading):
     """See :attr:`.TopicStatistics.departed_messages_total`."""
 
     async def change_settings(self, settings: TopicSettings) -> None:
-        """Have other settings from now on and after a restart."""
+        """Replace the settings, now and across restarts."""
         raise NotImplementedError
 
     @property
@@ -103,12 +103,12 @@ class TopicAdmin(TopicReading):
 
 
 class AdministeredTopic(Protocol):
-    """What is asked of the topic whose subscription it is."""
+    """What a subscription asks of its topic."""
 
     id: TopicId
     name: str
     fenced: bool
-    """It is being deleted, or has gone."""
+    """The topic is being deleted or is gone."""
 
     @property
     def log(self) -> Log: ...
@@ -122,11 +122,11 @@ class AdministeredTopic(Protocol):
 
 
 class SubscriptionCatalog(Protocol):
-    """Where a subscription has its changes made durable."""
+    """Makes a subscription's changes durable."""
 
     @property
     def locks(self) -> NameLocks:
-        """Held by whoever changes topics or subscriptions."""
+        """Held while topics or subscriptions are changed."""
 
     async def change(
         self,
@@ -138,7 +138,7 @@ class SubscriptionCatalog(Protocol):
 
 
 class AdministeringEngine(Protocol):
-    """What is asked of the engine."""
+    """What a subscription asks of the engine."""
 
     @property
     def catalog(self) -> SubscriptionCatalog: ...
@@ -147,11 +147,11 @@ class AdministeringEngine(Protocol):
     def lease(self) -> Lease: ...
 
     def tell_while_leased(self, told: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call it at once, or when the lease holds again."""
+        """Call ``told`` now, or as soon as the lease holds again."""
 
 
 class _Asking:
-    """Waits for what an index has to read first."""
+    """Waits for what an index has to read before it can answer."""
 
     def __init__(self) -> None:
         self._came = trio.Event()
@@ -161,20 +161,20 @@ class _Asking:
         return f"<_Asking {self._error or 'without an error'}>"
 
     def told(self, error: StoreFailed | None) -> None:
-        """It has come, or cannot."""
+        """End the wait: the read has finished or failed."""
         self._error = error
         self._came.set()
 
     async def wait(self) -> None:
-        """Raises :class:`StoreFailed`."""
+        """Wait for the read. Raises :class:`StoreFailed`."""
         await self._came.wait()
         if self._error is not None:
             raise self._error
 
 
 class SubscriptionAdmin(SubscriptionWithholding):
-    """Fills :class:`arneb_core.api.admin.InspectedSubscription`; and what transactions ask, which
-    is as far from the way of a message."""
+    """Implements :class:`arneb_core.api.admin.InspectedSubscription`, and what transactions ask:
+    both are off the path of messages."""
 
     engine: AdministeringEngine
     topic: AdministeredTopic

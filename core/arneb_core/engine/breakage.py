@@ -1,13 +1,13 @@
-"""Breakage: what ends the commit path, and with it the engine.
+"""Breakage: an error that ends the commit path, and with it the engine.
 
-The rule: anywhere on the way into a commit or out of it an error of ours may leave memory other
-than the disk, and whatever were confirmed or delivered after that might be taken back, or never
-come. So nothing more is committed, nobody is told that anything is durable, and the engine ends. A
-start reads what is on disk, which is whole. The one exception is where nothing has changed yet,
-while the appends of a commit are placed: that costs those who are in it their commit.
+The rule: an error of ours while a commit is made or reported may leave memory different from the
+disk, and whatever is confirmed or delivered after that might be taken back or never arrive. So
+nothing more is committed, no caller is told that anything is durable, and the engine ends. The next
+start reads the disk, which is whole. The one exception is an error while the appends of a commit
+are placed, before anything has changed: only the requests in that commit fail.
 
-Where leadership is lost memory is as the log is, and everybody is told; the engine ends all the
-same, for somebody else goes on from here.
+When leadership is lost, memory matches the log and every caller is told. The engine ends all the
+same, for another node goes on from here.
 """
 
 import logging
@@ -33,40 +33,40 @@ class Breakage:
         self.error: Exception | None = None
         self._happened = trio.Event()
         self._ended = trio.Event()
-        """Also where leadership is lost."""
+        """Set when leadership is lost, too."""
 
     def __repr__(self) -> str:
         return f"<Breakage {self.error!r}>"
 
     def happened(self, error: Exception) -> None:
-        """It has. What is in the commits under way is told nothing: nobody knows what became of
-        them."""
+        """End the commit path. Requests in commits under way are told nothing: their outcome is
+        unknown."""
         logger.critical("error in the commit path, stopping the broker", exc_info=error)
         self.error = error
         self._happened.set()
         self._ended.set()
 
     def fenced(self, error: LeadershipLost) -> None:
-        """Leadership was lost, and whoever was in a commit under way has been told."""
+        """End the commit path because leadership is lost. Requests in commits under way fail."""
         logger.critical("leadership lost, stopping the engine: %s", error)
         self.error = error
         self._ended.set()
 
     @property
     def refusal(self) -> CommitFailed:
-        """What those are told whose changes are not durable, nor will be."""
+        """The error for requests that are not durable and never will be."""
         if isinstance(self.error, LeadershipLost):
             return self.error
         return StoreFailed("the broker ends after an error in the commit path")
 
     async def wait(self) -> None:
-        """Wait until it has happened, which leadership that is lost is not: nobody waits for ever
-        then."""
+        """Wait for an error in the commit path. Lost leadership is none: every request is told
+        then, and nobody waits for ever."""
         await self._happened.wait()
 
     async def end(self) -> NoReturn:
-        """Raise :class:`EngineBroken` or :class:`EngineFenced` when it has happened, so that
-        whoever runs this ends."""
+        """Wait for the end of the commit path, then raise :class:`EngineBroken` or
+        :class:`EngineFenced`, which ends whoever runs this."""
         await self._ended.wait()
         if isinstance(self.error, LeadershipLost):
             raise EngineFenced(f"another node leads: {self.error}") from self.error

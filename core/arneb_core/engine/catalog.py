@@ -1,7 +1,7 @@
-"""The catalog: which topics there are, and the frontends' own metadata.
+"""The catalog: which topics exist, and the frontends' own metadata.
 
-The rule: it changes only through a commit. What is in memory is what is on disk, so
-whoever finds a topic here may rely on it, and nobody sees one that a crash could take back.
+The rule: it changes only through a commit. Memory holds what the disk holds, so nobody finds a
+topic here that a crash could take back.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,24 +44,24 @@ from arneb_core.store.format.schema import (
 
 
 class CatalogEngine(TopicEngine, IndexEngine, Protocol):
-    """What the catalog has the engine do."""
+    """What the catalog asks of the engine."""
 
     def request(self, unit: Unit, finish: Finish) -> Request:
-        """``unit`` as a request."""
+        """Return ``unit`` as a request."""
 
 
 LOADED_MAX: Final = 100
-"""Topics and subscriptions that a start makes before others have their turn: some 5 ms of work."""
+"""Topics and subscriptions that a start creates in one turn: some 5 ms of work."""
 
 
 class _Pieces:
-    """Cuts the making of topics and subscriptions into turns."""
+    """Splits the creation of topics and subscriptions into turns."""
 
     def __init__(self) -> None:
         self._made = 0
 
     async def next(self) -> None:
-        """One more is about to be made."""
+        """Count one more, and let others run after every :data:`LOADED_MAX`."""
         if self._made % LOADED_MAX == LOADED_MAX - 1:
             await trio.lowlevel.checkpoint()
         self._made += 1
@@ -78,20 +78,20 @@ class Catalog:
         self.companions: list[Companion] = []
         self._next_topic_id = 1
         self._delays_untold: set[LogTopic] = set()
-        """Topics with an index of delayed entries, of which the disk may not know that."""
+        """Topics whose delayed index the disk may not know of yet."""
         self._expiry_untold: set[LogTopic] = set()
-        """Topics with entries that expire, of which the disk may not know that."""
+        """Topics whose expiring entries the disk may not know of yet."""
         self.locks = NameLocks()
-        """Held by whoever changes topics or subscriptions, until that is durable: a topic by its
-        name, which is shared by those who change its subscriptions, and those by both names."""
+        """Held until a change of topics or subscriptions is durable. A topic's change holds its
+        name; a subscription's change holds the pair of names and shares the topic's."""
 
     def __repr__(self) -> str:
         return f"<Catalog {len(self.topics)} topics>"
 
     async def load(self, store: Store, counts: OpenCounts) -> bool:
-        """Take in what ``store`` holds, which is read off the event loop; True when the last stop
-        was a clean one. Raises :class:`ValueError`, and :class:`CommitFailed` when an index has to
-        be made anew."""
+        """Take in what ``store`` holds, read off the event loop; True when the last stop was clean.
+        Raises :class:`ValueError`, and :class:`CommitFailed` when a repaired index cannot be
+        committed."""
         found = await trio.to_thread.run_sync(_recovered, store, counts)
         self._next_topic_id = found.next_topic_id
         self.metadata = found.metadata
@@ -112,9 +112,9 @@ class Catalog:
         return found.clean
 
     def _bring_back(self, topic: LogTopic, cursor: StoredCursor, *, clean: bool) -> None:
-        """Make a subscription as it was. ``clean``: the last stop was in order."""
-        # What was suspect stays so for the next start too, however this one ends. After a crash
-        # whatever was on disk may have been on its way to somebody.
+        """Restore a stored subscription. ``clean``: the last stop was clean."""
+        # Suspect entries, which may have been delivered before, stay suspect however this run ends.
+        # After a crash every entry on disk may have been delivered.
         stored = Position(cursor.read_position - 1)
         suspect = stored if clean else topic.last or BEFORE_ALL
         label = f"subscription {cursor.name!r} of topic {topic.name!r}"
@@ -135,14 +135,14 @@ class Catalog:
         )
 
     def expect_expiry(self, topic: LogTopic) -> None:
-        """Entries with an expiry of their own are about to come; durable with the first of them."""
+        """Record that entries with their own expiry follow; durable with the first of them."""
         if topic.log.has_expiring and topic not in self._expiry_untold:
             return
         topic.log.has_expiring = True
         self._tell_disk(topic, self._expiry_untold, [])
 
     def expect_delays(self, topic: LogTopic) -> None:
-        """Delayed entries are about to come; durable with the first of them."""
+        """Give the topic an index for delayed entries; durable with the first of them."""
         if topic.delayed is None:
             topic.delayed = new_index(topic, self._engine)
             for subscription in topic.subscriptions.values():
@@ -152,12 +152,12 @@ class Catalog:
         self._tell_disk(topic, self._delays_untold, [first_row(topic)] if topic.durable else [])
 
     def _tell_disk(self, topic: LogTopic, untold: set[LogTopic], rows: list[Put]) -> None:
-        """Have the topic's record written as it is now, and ``rows``, in the commit of what is
-        about to be appended or in one before."""
+        """Commit the topic's current record and ``rows``, with the entries about to be appended or
+        before them."""
         if not topic.durable or self.topics.get(topic.name) is not topic:
             return
-        # Said again until it is on disk: whatever commit fails, each entry is in one that says so,
-        # or behind one that has.
+        # Repeated until it is on disk: whichever commit fails, each entry is in a commit that has
+        # the record, or behind one.
         untold.add(topic)
 
         def told(error: CommitFailed | None, _: object) -> None:
@@ -171,7 +171,7 @@ class Catalog:
     async def create_topic(
         self, name: str, settings: TopicSettings, unit: Unit | None, subscriptions: Sequence[str]
     ) -> LogTopic:
-        """Make a topic; see :meth:`arneb_core.api.core.Core.create_topic`."""
+        """Create a topic; see :meth:`arneb_core.api.core.Core.create_topic`."""
         async with self.locks.holding(name):
             if name in self.topics:
                 raise TopicExists(f"topic {name!r} is there already")
@@ -191,13 +191,13 @@ class Catalog:
                     topic.come(subscription)
                 self._topic_came(topic)
 
-            # Nothing may wait between taking the topic's number and this: the last of several in
-            # one commit says which number comes next.
+            # Do not await between taking the topic's number and this: the last of several requests
+            # in one commit sets the next number.
             await self.change(puts=puts, unit=unit, on_commit=came)
             return topic
 
     async def change_settings(self, topic: LogTopic, settings: TopicSettings) -> None:
-        """Give a topic other settings; what it keeps is looked at again."""
+        """Change a topic's settings, and check its retention again."""
 
         def changed() -> None:
             topic.settings = settings
@@ -223,7 +223,7 @@ class Catalog:
         if as_owner:
             await self._delete_topic(name, unit, only_if, takes_along=True)
             return
-        # Companions are not disturbed for what is refused anyway.
+        # Companions are not disturbed for a deletion that is refused anyway.
         self._topic_to_delete(name, only_if)
         unit = unit or Unit()
         async with AsyncExitStack() as stack:
@@ -248,7 +248,7 @@ class Catalog:
         takes_along: bool,
     ) -> None:
         async with self.locks.holding(name):
-            # From here to the fence nothing may wait: what was true must stay so.
+            # Do not await from here to the fence: what was checked must stay true.
             topic = self._topic_to_delete(name, only_if)
             topic.fence(takes_along=takes_along)
             deletes: list[tuple[Table, bytes]] = []
@@ -316,7 +316,7 @@ class Catalog:
             await durable(submit)
 
     async def put(self, changes: Changes) -> None:
-        """Commit rows that nobody else sees in memory. Raises :class:`CommitFailed`."""
+        """Commit rows that change nothing in memory. Raises :class:`CommitFailed`."""
         await self.change(
             puts=changes.puts,
             deletes=changes.deletes,
@@ -325,7 +325,7 @@ class Catalog:
         )
 
     def metadata_changed(self, changed: Sequence[tuple[str, bytes | None]]) -> None:
-        """A commit changed frontend metadata."""
+        """Take in frontend metadata that a commit changed."""
         for key, value in changed:
             if value is None:
                 self.metadata.pop(key, None)
@@ -377,7 +377,7 @@ class Catalog:
 
 
 def _recovered(store: Store, counts: OpenCounts) -> Stored:
-    """In a thread."""
+    """Recover in a worker thread."""
     with store.snapshot() as snapshot:
         return recover(snapshot, counts)
 
@@ -385,7 +385,7 @@ def _recovered(store: Store, counts: OpenCounts) -> Stored:
 def _record_of(
     topic: LogTopic, settings: TopicSettings | None = None
 ) -> tuple[Table, bytes, bytes | None]:
-    """The topic's row, with its settings or others."""
+    """Return the topic's row, with ``settings`` in place of its own if given."""
     settings = settings or topic.settings
     record = TopicRecord(
         topic.id,

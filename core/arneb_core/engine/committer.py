@@ -1,10 +1,10 @@
 """The committer: group commit, seen from the event loop.
 
 The rule: as many commits are under way as the commit log takes at once, which is one where a disk
-makes them; what arrives meanwhile is the next one. No timer makes anybody wait: the batch is what
-came during the last flush. Each commit is planned behind those under way, and they end in their
-order. One that is not stored ends all behind it, and what was in those is planned anew; so a failed
-commit leaves neither a gap nor a trace. An error of ours on the way is a :mod:`.breakage`.
+makes them durable. Requests that arrive meanwhile form the next commit; no timer makes anybody
+wait. Each commit is planned on top of those under way, and they end in order. A commit that fails
+ends all behind it, and their requests are planned anew, so a failed commit leaves neither a gap nor
+a trace. An error of ours on the way is a :mod:`.breakage`.
 """
 
 import logging
@@ -31,10 +31,10 @@ from arneb_core.store.commit.commit_log import CommitLog, Ending
 from arneb_core.store.format.changes import CommitReport
 
 COMMIT_CURSORS_MAX: Final = 128
-"""Changed cursors in a commit: those of so many subscriptions take some 4 ms."""
+"""Changed cursors in one commit: those of 128 subscriptions take some 4 ms."""
 
 WAITING_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What may wait for a commit before publishers are paused: four full commits."""
+"""Bytes that may wait for a commit before publishers are paused: four full commits."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,15 +54,15 @@ class Committer:
         self._overtaking = Overtaking(log, now_ms)
         self._dirty: dict[LogSubscription, None] = {}
         self._histories: dict[Recorder, None] = {}
-        """They have something to write, with the next cursors."""
+        """Recorders with history to write, together with the next cursors."""
         self._trim_due: dict[SubscribedTopic, bool] = {}
         self._must_trim = False
-        """The store has trims to go on with."""
+        """The store has trims to continue."""
         self.unsettled = False
-        """Something is in the commit log only."""
+        """The commit log holds changes that the store does not."""
         self._settle_due = False
         self._stood_back = False
-        """What nobody waits for did, once, for little that is stored by one write."""
+        """Work that nobody waits for has once let a small write go first."""
         self._became_unsettled = trio.Event()
         self._stopping = False
         self._receipts: list[tuple[LogSubscription, Done]] = []
@@ -71,7 +71,7 @@ class Committer:
         """More cursors are due than the last commit took."""
         self._cursors_first = False
         """The last commit failed: cursors go first and alone."""
-        self._one_by_one = False  # no commit was stored since one failed: only the next is tried
+        self._one_by_one = False  # since a commit failed, none was stored: only one is under way
         self.breakage = Breakage()
         self._room = trio.lowlevel.ParkingLot()
         self._idle = trio.lowlevel.ParkingLot()
@@ -80,7 +80,7 @@ class Committer:
         self.failures_total = 0
         self.figures = CommitFigures()
         self.full = False
-        """The last commit failed for want of room."""
+        """The last commit failed because the store is full."""
 
     def __repr__(self) -> str:
         under_way = f"{len(self._under_way)} under way" if self._under_way else "idle"
@@ -88,31 +88,31 @@ class Committer:
         return f"<Committer {state}, {len(self._waiting)} waiting, {len(self._dirty)} dirty>"
 
     def add(self, request: Request) -> None:
-        """Have ``request`` committed with the next group that starts."""
+        """Queue ``request`` for the next commit that starts."""
         self._waiting.append(request)
         self.waiting_bytes += request.size
         for topic in request.in_memory:
             topic.appends_held_up += 1
 
     def has_appends(self, topic: LogTopic) -> bool:
-        """Something is on its way into ``topic``. Looks at all that waits: not for hot paths."""
+        """Whether appends to ``topic`` wait or are under way. Scans them all: not for hot paths."""
         if topic.appends_held_up or any(each.has_appends(topic) for each in self._under_way):
             return True
         return any(topic is each for request in self._waiting for each in request.topics)
 
     def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
-        """A cursor differs from what is on disk. With ``done`` somebody waits for it."""
+        """Mark a cursor as different from disk. ``done`` is told when it is durable."""
         self._dirty[subscription] = None
         if done is not None:
             self._receipts.append((subscription, done))
 
     def trim_due(self, topic: SubscribedTopic, *, at_once: bool = False) -> None:
-        """Ledgers of ``topic`` may be ready to go; ``at_once`` (room is short), even the last."""
+        """Have the next commit trim ``topic``; ``at_once`` (room is short): its last ledger too."""
         self._trim_due[topic] = at_once or self._trim_due.get(topic, False)
         self._flush_cursors = True
 
     def forget_cursor(self, subscription: LogSubscription) -> None:
-        """The subscription was removed; nothing of it is to be written any more."""
+        """Drop the cursor of a removed subscription: it must not be written any more."""
         self._dirty.pop(subscription, None)
 
     async def until_unsettled(self) -> None:
@@ -121,21 +121,21 @@ class Committer:
             await self._became_unsettled.wait()
 
     def settle(self) -> None:
-        """Have the next commit put into the store what is in the log only."""
+        """Have the next commit put into the store what only the log holds."""
         self._settle_due = self.unsettled
 
     def history_due(self, recorder: Recorder) -> None:
-        """Have what it has written with the next cursors."""
+        """Have the history of ``recorder`` written with the next cursors."""
         self._histories[recorder] = None
 
     def flush_cursors(self) -> bool:
-        """Put all changed cursors, and histories, into the next commit; False if there are none."""
+        """Put all changed cursors and histories into the next commit; False if there are none."""
         self._flush_cursors = self._flush_cursors or bool(self._dirty or self._histories)
         return self._flush_cursors
 
     @property
     def has_dirty(self) -> bool:
-        """Some cursor differs from what is on disk."""
+        """Some cursor differs from disk."""
         return bool(self._dirty) or any(each.cursors for each in self._under_way)
 
     @property
@@ -155,18 +155,18 @@ class Committer:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits and nothing is under way, or nothing ever comes of it."""
+        """Nothing waits and nothing is under way, or nothing will ever come of it."""
         if self.breakage.error is not None:
             return True
         left = self._under_way or self._waiting or self._cursors_left
         return not (left or self._must_trim or self._settle_due)
 
     def stop(self) -> None:
-        """Begin nothing that can wait for the next start."""
+        """Begin nothing that can wait for the next start of the broker."""
         self._stopping, self._must_trim = True, False
 
     def start(self, *, commits: bool = True) -> None:
-        """Start what can be started; without ``commits``, only what is stored beside large ones."""
+        """Start the commits that may start; without ``commits``, only small ones that overtake."""
         under_way = self._under_way
         try:
             while self.breakage.error is None:
@@ -180,11 +180,11 @@ class Committer:
                     break
                 is_lazy = self._cursors_left or self._flush_cursors
                 take_cursors = is_lazy or bool(self._receipts)
-                # What the store has to go on with is for a commit, if none is under way.
+                # What the store has to continue needs no commit of its own if one is under way.
                 is_left = (self._must_trim or self._settle_due) and not under_way
                 if not (waiting or take_cursors or is_left):
                     break
-                # Cursors that nobody waits for are the store's, and take along what it lacks.
+                # Cursors that nobody waits for go into the store, together with what it lacks.
                 settle = is_lazy or self._settle_due
                 if settle and self._stand_back():
                     take_cursors = settle = False
@@ -196,15 +196,15 @@ class Committer:
             self._refuse_waiting()
 
     def _stand_back(self) -> bool:
-        """Whether what nobody waits for lets little go first now: not twice in a row."""
+        """Whether work that nobody waits for lets a small write go first: not twice in a row."""
         goes_now = self._stood_back or self._receipts or self._cursors_first
         self._stood_back = not goes_now and self.unsettled and is_little(self._waiting)
         return self._stood_back
 
     def _start(self, take_cursors: bool, *, settle: bool) -> CommitReport | None:
-        """Start a commit; the report if it is stored on the spot."""
-        # After a failure the cursors go first and alone: when the disk is full it is acks
-        # and the trims they allow that make room, and they must not fail with the appends.
+        """Start a commit; return the report if it is stored on the spot."""
+        # After a failure the cursors go first and alone: on a full disk, acknowledgements and the
+        # trims that they allow make room, and they must not fail with the appends.
         alone = self.has_dirty if self._cursors_first else False
         self._cursors_first = False
         before = self._under_way[-1] if self._under_way else None
@@ -228,7 +228,7 @@ class Committer:
             if request.acks or rows or request.shared or request.rolls is not None:
                 commit.plan_more(request)
             for subscription in request.leaving:
-                if subscription in self._dirty:  # not to be written, unless that fails
+                if subscription in self._dirty:  # written only if the removal fails
                     del self._dirty[subscription]
                     commit.unwritten.append(subscription)
         if alone or take_cursors or commit.taken:
@@ -240,18 +240,18 @@ class Committer:
         return self._log.submit(commit.changes, self._ended, settle=settle)
 
     def _overtake(self) -> None:
-        """Have stored what is little and need not wait for the rest."""
+        """Commit small requests that need not wait for those under way."""
         overtaken = (self._waiting, self._under_way, self._may_overtake)
         while (stored := self._overtaking.commit(*overtaken)) is not None:
             self._add_up(*stored)
 
     def _may_overtake(self) -> None:
-        """The log stores beside what is under way, which it did not when it was asked."""
+        """Try again: the log can now store beside what is under way."""
         self._overtaking.again()
         self.start()
 
     def _add_histories(self) -> None:
-        """Have histories written before all that waits: with the cursors that they are about."""
+        """Put histories before all waiting requests: they go with the cursors they are about."""
         histories, self._histories = self._histories, {}
         for request in [each.request() for each in histories]:
             if request is not None:
@@ -259,7 +259,7 @@ class Committer:
                 self.waiting_bytes += request.size
 
     def _take_requests(self, commit: PlannedCommit) -> None:
-        """Put into ``commit`` what fits of what waits."""
+        """Move as many waiting requests into ``commit`` as fit."""
         gathered = gather(self._waiting)
         commit.requests, commit.size = gathered.requests, gathered.size
         if gathered.may_be_barred:
@@ -269,8 +269,8 @@ class Committer:
                 commit.removes(request)
 
     def _plan_cursors(self, commit: PlannedCommit) -> None:
-        """Put changed cursors into ``commit``, those first that somebody waits for, and the ledgers
-        that may go. What does not fit is for the next commit."""
+        """Put changed cursors into ``commit``, those that somebody waits for first, and the ledgers
+        that may go. The rest is left for the next commit."""
         dirty: dict[LogSubscription, None] = self._dirty
         rest: dict[LogSubscription, None] = {}
         if len(dirty) > COMMIT_CURSORS_MAX:
@@ -281,7 +281,7 @@ class Committer:
         unwritten: dict[LogSubscription, None] = {}
         trim_due, self._trim_due = self._trim_due, {}
         if commit.leaving or commit.going:
-            # What is being removed is not written any more, unless that fails.
+            # Cursors of what is being removed are written only if the removal fails.
             unwritten = {each: None for each in dirty if each in commit.leaving}
             dirty = {each: None for each in dirty if each not in commit.leaving}
             self._trim_due = {
@@ -296,9 +296,9 @@ class Committer:
         commit.plan_cursors(dirty, trim_due, self._now_ms())
 
     def _ended(self, ending: Ending) -> None:
-        """The log brings the ending of the oldest commit under way, in the event loop."""
+        """Take the ending of the oldest commit under way; the log calls this in the event loop."""
         if self.breakage.error is not None:
-            return  # nobody is told anything any more
+            return  # after a breakage nobody is told anything
         try:
             if isinstance(ending, CommitReport):
                 self._stored(ending)
@@ -311,13 +311,13 @@ class Committer:
     def _stored(self, report: CommitReport) -> None:
         commit = self._under_way.popleft()
         self._overtaking.again()
-        # The store removes large topics step by step, one step a commit.
+        # The store removes large topics step by step, one step per commit.
         self._must_trim = bool(report.trims_left) and not self._stopping
         self.full = self._one_by_one = False
         self._add_up(commit, report)
 
     def _add_up(self, commit: PlannedCommit, report: CommitReport) -> None:
-        """It is stored: let everybody have it."""
+        """Tell the requests of a stored commit, and update the totals."""
         self.waiting_bytes -= commit.size
         if report.unsettled and not self.unsettled:
             self._became_unsettled.set()
@@ -332,7 +332,7 @@ class Committer:
             self._let_go_on()
 
     def _not_stored(self, error: CommitFailed) -> None:
-        """The oldest commit under way did not become durable, nor did any behind it."""
+        """Take back the commits under way: the oldest failed, so none of them is durable."""
         self.full = isinstance(error, StoreFull)
         commits = list(self._under_way)
         self._under_way.clear()
@@ -343,13 +343,13 @@ class Committer:
         self._tell(commits[0], error)
 
     def _take_back(self, commits: Sequence[PlannedCommit]) -> None:
-        """None of ``commits``, which are those planned last, is durable. What is in any but the
-        first was only planned on what did not come to be: it waits again, before all others."""
+        """Undo ``commits``, the last ones planned, of which none is durable. Requests in all but
+        the first were planned on the failed one: they wait again, before all others."""
         self._overtaking.again()
-        self._must_trim = False  # the next commit that is stored says so again
-        self._cursors_left = False  # nor are they tried for ever
-        # Only a commit with requests sends the cursors ahead, so that a cursor commit which
-        # fails as well cannot keep the requests waiting for ever.
+        self._must_trim = False  # the next stored commit says so again
+        self._cursors_left = False  # not retried for ever
+        # Cursors go first only after a commit with requests, so that a cursor commit that fails as
+        # well cannot keep the requests waiting for ever.
         self._cursors_first = bool(commits[0].requests)
         self._one_by_one = True
         for commit in reversed(commits):
@@ -362,7 +362,7 @@ class Committer:
             self._receipts[:0] = commit.receipts
 
     def _tell(self, commit: PlannedCommit, error: CommitFailed) -> None:
-        """Say that nothing of ``commit`` is durable, nor what has to follow it."""
+        """Fail the requests of ``commit`` and those that have to follow them."""
         self.failures_total += 1
         self.waiting_bytes -= commit.size
         behind, self._waiting = part(self._waiting, commit.requests)
@@ -373,7 +373,7 @@ class Committer:
         self._let_go_on()
 
     def _refuse_waiting(self) -> None:
-        """Nothing of what waits is durable, nor will be."""
+        """Fail all that waits: none of it is durable, nor will be."""
         error = self.breakage.refusal
         waiting, self._waiting = self._waiting, deque()
         receipts, self._receipts = self._receipts, []
@@ -385,7 +385,7 @@ class Committer:
         self._let_go_on()
 
     def _let_go_on(self) -> None:
-        """Wake who waited for room, or for the end."""
+        """Wake those that wait for room or for :meth:`idle`."""
         if self._room and not self.crowded:
             self._room.unpark_all()
         if self._idle and self.is_idle:

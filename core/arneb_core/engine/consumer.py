@@ -1,8 +1,8 @@
-"""A consumer as frontends have it: the machine's, with a sink, and with what waits.
+"""A consumer as frontends see it: the machine's consumer, with a sink and the calls that wait.
 
-The rule: what waits is here, what is decided is in :mod:`arneb_core.subscription`. What a consumer
-that leaves has in flight is given back in the order of the log, and no turn gives back more than
-:data:`PLACES_PER_TURN`: it may be millions of entries.
+The rule: waiting is done here, decisions are made in :mod:`arneb_core.subscription`. A consumer
+that leaves gives back its entries in flight in log order, at most :data:`PLACES_PER_TURN` in a
+turn: there may be millions.
 """
 
 from itertools import islice
@@ -22,43 +22,43 @@ from arneb_core.subscription.consumer import Answering, AttachedConsumer
 from arneb_core.subscription.recorded import RecordedConsumer
 
 PLACES_PER_TURN: Final = 8_192
-"""Some 2 ms."""
+"""Places given back in one turn: some 2 ms."""
 
 
 class Leased(Protocol):
-    """What a consumer knows of its engine."""
+    """What a consumer asks of its engine."""
 
     @property
     def lease(self) -> Lease:
-        """Without it nobody is told of a message."""
+        """While it does not hold, no client is told of a message."""
 
 
 class Waits(Protocol):
-    """What a consumer knows of its subscription: what may be waited for there."""
+    """What a consumer asks of its subscription."""
 
     @property
     def durable(self) -> bool:
-        """Its cursor outlives the process."""
+        """The cursor outlives the process."""
 
     @property
     def engine(self) -> Leased:
-        """Whose it is."""
+        """The engine of this subscription."""
 
     async def pull_for(self, consumer: "LogConsumer") -> Deliveries | None:
-        """One message outside permits; None when nothing is ready."""
+        """Take one message outside permits; None when nothing is ready."""
 
 
 class NoSink:
-    """The consumer that holds dead letters is never assigned anything."""
+    """The sink of a consumer that holds dead letters: it is never assigned anything."""
 
     def deliver(self, run: Deliveries) -> None:
         raise AssertionError("it has no permits")
 
     def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
+        """Ignore it: the holder never asks."""
 
     def closed_by_core(self, reason: str) -> None:
-        """The subscription ends, and this with it."""
+        """Ignore it: the holder ends with its subscription."""
 
 
 NO_SINK: Final = NoSink()
@@ -82,22 +82,21 @@ class LogConsumer(AttachedConsumer):
         self.sink = RangedSink(sink, ranges, self.flow) if ranges else sink
 
     async def pull(self) -> Deliveries | None:
-        """One message outside permits and windows; see the interface."""
+        """Take one message outside permits and windows; see the interface."""
         run, lease = await self.subscription.pull_for(self), self.subscription.engine.lease
         if not lease.holds and not await lease.held():
             raise SubscriptionFenced(f"{self.subscription!r} is led by another node")
         return run
 
     async def give_back(self, *, count: bool) -> None:
-        """Give back in turns all that is in flight but what one turn may do; see the interface.
-        The consumer stays what it was until it detaches: on an exclusive or failover subscription
-        nobody is active in its place before that."""
+        """Give back what is in flight, in turns, if it is too much for one turn; see the interface.
+        The consumer keeps its role until it detaches: until then nobody takes its place on an
+        exclusive or failover subscription."""
         if self.entries_in_flight <= PLACES_PER_TURN:
             return
         self.writable = False
         places, ordered = [*self.whole, *self.masks], BitMap64()
-        # Sorted, and given up, by the piece: 2 million at once would be a turn of a third of a
-        # second.
+        # Sorted and released piece by piece: 2 million at once would take a third of a second.
         while places:
             await trio.lowlevel.checkpoint()
             ordered.update(places[-PLACES_PER_TURN:])
@@ -105,7 +104,7 @@ class LogConsumer(AttachedConsumer):
         rest = iter(ordered)
         while piece := [Position(each) for each in islice(rest, PLACES_PER_TURN)]:
             await trio.lowlevel.checkpoint()
-            # What was answered meanwhile is not in flight any more, and is passed over.
+            # Places answered meanwhile are not in flight any more and are skipped.
             self.release(piece, count=count)
 
 

@@ -1,8 +1,8 @@
-"""Delayed indexes: made for a topic, found again by a start, and kept in the store.
+"""Delayed indexes: created for a topic, restored at a start, and kept in the store.
 
-The rule: the log is what counts. What buckets cover is believed if it is whole; what lies behind is
-looked for in the log; and an index that is damaged is thrown away and made anew from all of it, a
-bucket at a time, so that memory does not grow with it.
+The rule: the log is authoritative. Buckets are believed if they are whole; entries behind them are
+found by reading the log; a damaged index is discarded and rebuilt from the whole log, one bucket at
+a time, so that memory does not grow with the log.
 """
 
 import logging
@@ -49,16 +49,16 @@ from arneb_core.store.format.schema import (
 from arneb_core.store.reading.snapshot import Snapshot
 
 Commit = Callable[[Changes], Awaitable[None]]
-"""Has rows committed with whatever else is waiting, and waits for that."""
+"""Commits rows with whatever else is waiting, and returns when they are durable."""
 
 STRAY_ROWS_MAX: Final = 1_000
-"""Deleted in one commit."""
+"""Rows deleted in one commit."""
 
 logger = logging.getLogger(__name__)
 
 
 class IndexEngine(Protocol):
-    """What an index has the engine do."""
+    """What an index asks of the engine."""
 
     @property
     def delays(self) -> DelayedSettings: ...
@@ -69,18 +69,18 @@ class IndexEngine(Protocol):
 
     @property
     def budget(self) -> CacheBudget:
-        """What all topics together keep in memory."""
+        """The cache memory that all topics share."""
 
     @property
     def reader(self) -> Reader:
         """Reads the store off the event loop."""
 
     def submit(self, request: Request) -> None:
-        """Have ``request`` committed."""
+        """Queue ``request`` for a commit."""
 
 
 def new_index(topic: LogTopic, engine: IndexEngine) -> DelayedIndex:
-    """The index of a topic that has had no delayed entry until now."""
+    """Return the index of a topic that has had no delayed entry so far."""
     tracker: DelayedDeliveryTracker
     settings = engine.delays
     if topic.durable and settings.tracker is TrackerKind.BUCKET:
@@ -108,7 +108,7 @@ def _index_of(
 
 
 def first_row(topic: LogTopic) -> Put:
-    """What says that the log has no delayed entry up to where the index begins."""
+    """Return the row which says that the log has no delayed entry before the index begins."""
     assert topic.delayed is not None, f"expected an index of {topic!r}"
     return Table.DELAYED, through_key(topic.id), pack_through(topic.delayed.since)
 
@@ -116,8 +116,8 @@ def first_row(topic: LogTopic) -> Put:
 async def restore_index(
     topic: LogTopic, engine: IndexEngine, store: Store, commit: Commit
 ) -> DelayedIndex:
-    """The index of a durable topic that may have delayed entries, read off the event loop. Raises
-    :class:`.CommitFailed`."""
+    """Return the index of a durable topic that may have delayed entries, read off the event loop.
+    Raises :class:`.CommitFailed`."""
     tracker: DelayedDeliveryTracker
     if engine.delays.tracker is TrackerKind.MEMORY:
         end = topic.log.ledgers.last or BEFORE_ALL
@@ -168,7 +168,7 @@ async def _restore_buckets(
 def _all_in_memory(
     store: Store, topic_id: TopicId, end: Position
 ) -> InMemoryDelayedDeliveryTracker:
-    """A tracker of everything that is delayed in the log, whose last entry is ``end``."""
+    """Return a tracker of all delayed entries in the log, whose last entry is ``end``."""
     with store.snapshot() as snapshot:
         keys = [key for part in _delayed(snapshot, topic_id, BEFORE_ALL, end) for key in part]
     return InMemoryDelayedDeliveryTracker(keys)
@@ -177,8 +177,8 @@ def _all_in_memory(
 def _behind(
     store: Store, topic_id: TopicId, after: Position, end: Position, known: BitMap64, most: int
 ) -> tuple[list[DueKey], Position | None]:
-    """The keys of delayed entries behind ``after`` that are not ``known``, and, if they are
-    ``most`` or more, the last entry that was looked at; then there may be others behind it."""
+    """Return the keys of delayed entries behind ``after`` that are not ``known``. At ``most`` keys
+    the scan stops, and the last entry read is returned too: there may be others behind it."""
     unsealed: list[DueKey] = []
     with store.snapshot() as snapshot:
         for keys in _delayed(snapshot, topic_id, after, end):
@@ -195,7 +195,7 @@ def _sealed(
     keys: list[DueKey],
     through: Position,
 ) -> tuple[Bucket, Changes]:
-    """The next bucket, and what makes it durable."""
+    """Return the next bucket, and the changes that make it durable."""
     number = max((each.id for each in buckets), default=0) + 1
     made, rows = sealed(topic_id, number, keys, settings.segment_entries, settings.segment_ms)
     covered = (Table.DELAYED, through_key(topic_id), pack_through(through))
@@ -205,7 +205,7 @@ def _sealed(
 def _delayed(
     snapshot: Snapshot, topic_id: TopicId, after: Position, last: Position
 ) -> Iterator[list[DueKey]]:
-    """The keys of the delayed entries behind ``after`` and up to ``last``, block by block."""
+    """Yield the keys of the delayed entries behind ``after`` and up to ``last``, block by block."""
     for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1), last):
         keys = keys_in(place, entries)
         if keys:
@@ -213,8 +213,8 @@ def _delayed(
 
 
 def _read(store: Store, topic_id: TopicId) -> tuple[Position, list[Bucket], list[bytes]]:
-    """Up to where buckets cover the log, the buckets, and rows that belong to none. Raises
-    :class:`ValueError` when something is missing or damaged."""
+    """Return the position up to which buckets cover the log, the buckets, and the keys of rows that
+    belong to none. Raises :class:`ValueError` when something is missing or damaged."""
     with store.snapshot() as snapshot:
         return _read_rows(snapshot, topic_id)
 
@@ -237,7 +237,7 @@ def _read_rows(snapshot: Snapshot, topic_id: TopicId) -> tuple[Position, list[Bu
         head = snapshot.get(Table.DELAYED, bucket_key(topic_id, number, DelayedKind.HEAD))
         members = snapshot.get(Table.DELAYED, bucket_key(topic_id, number, DelayedKind.MEMBERS))
         if head is None and members is None:
-            stray += keys[number]  # a merge that was not finished
+            stray += keys[number]  # an unfinished merge
             continue
         spans = unpack_head(head or b"")
         if members is None or segments.get(number, 0) != len(spans):
@@ -261,7 +261,7 @@ class TopicSegmentStore:
         return f"<TopicSegmentStore of {self._topic.name}>"
 
     def put(self, rows: Sequence[Put], done: Callable[[CommitFailed | None], None]) -> None:
-        """Write and delete ``rows``, unless the topic is going."""
+        """Write and delete ``rows``, unless the topic is being deleted."""
         topic = self._topic
         if topic.fenced or topic.gone:
             done(StoreFailed(f"{topic!r} is being deleted"))
@@ -273,7 +273,7 @@ class TopicSegmentStore:
     def get(
         self, names: Sequence[SegmentName], then: Callable[[Segments | StoreFailed], None]
     ) -> None:
-        """Read segments, off the event loop."""
+        """Read segments off the event loop."""
         topic_id = self._topic.id
 
         def job(snapshot: Snapshot) -> Segments:
@@ -291,7 +291,7 @@ class TopicSegmentStore:
     def look_up(
         self, members: BitMap64, then: Callable[[list[DueKey] | StoreFailed], None]
     ) -> None:
-        """Read out of the log when the entries at ``members`` come due, off the event loop."""
+        """Read from the log, off the event loop, when the entries at ``members`` come due."""
         topic_id = self._topic.id
         first, last = Position(members.min()), Position(members.max())
 

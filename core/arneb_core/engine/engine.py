@@ -1,10 +1,9 @@
 """The engine: every topic of one data directory, in one event loop.
 
-The rule: it implements :class:`arneb_core.api.core.Core` and owns what the parts share,
-that is the two threads, the pump, the committer and the catalog. Topics and
-subscriptions change only through a commit; memory follows the disk, never the reverse.
-It is longer than most because it has one method for each of the interface's; what they do
-stands in the parts.
+The rule: it implements :class:`arneb_core.api.core.Core` and owns what the parts share: the two
+threads, the pump, the committer and the catalog. Topics and subscriptions change only through a
+commit; memory follows the disk, never the reverse. The module is longer than most because it has a
+method for each of the interface's; the parts do the work.
 """
 
 import os
@@ -80,7 +79,7 @@ class Engine(Steps):
     ) -> None:
         self._store = store
         self.retention = retention
-        """For topics that ask for none of their own."""
+        """For topics that set none of their own."""
         self.delays = delays
         self.now_ms = now_ms
         self._log = log
@@ -106,7 +105,7 @@ class Engine(Steps):
         passes_over_gone: bool = False,
         size: int | None = None,
     ) -> None:
-        """One run into one topic; see the interface."""
+        """Append one run to one topic; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
         if topic.fenced and topic.refuses(passes_over_gone):
             refusal = self._refusal(topic)
@@ -132,12 +131,12 @@ class Engine(Steps):
         self._pump.wake()
 
     def expect_expiry(self, topic: Topic) -> None:
-        """Entries with an expiry are about to come; see the interface."""
+        """Announce entries with an expiry; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
         self.catalog.expect_expiry(topic)
 
     def expect_delays(self, topic: Topic) -> None:
-        """Delayed entries are about to come; see the interface."""
+        """Announce delayed entries; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
         self.catalog.expect_delays(topic)
 
@@ -157,12 +156,12 @@ class Engine(Steps):
         return at_once
 
     async def committed(self, unit: Unit) -> None:
-        """:meth:`commit`, waited for."""
+        """Commit a unit and wait until it is durable."""
         await durable(lambda done: self.commit(unit, done))
 
     @property
     def waiting_bytes(self) -> int:
-        """What is not stored yet."""
+        """Bytes that are not stored yet."""
         return self._committer.waiting_bytes
 
     @property
@@ -175,7 +174,7 @@ class Engine(Steps):
         await self._committer.room()
 
     def topic(self, name: str) -> LogTopic:
-        """The topic of that name."""
+        """Return the topic of that name."""
         topic = self.catalog.topics.get(name)
         if topic is None:
             raise TopicNotFound(f"no topic {name!r}")
@@ -193,7 +192,7 @@ class Engine(Steps):
         unit: Unit | None = None,
         subscriptions: Sequence[str] = (),
     ) -> LogTopic:
-        """Make a topic, with ``unit`` in the same commit; see the interface."""
+        """Create a topic, with ``unit`` in the same commit; see the interface."""
         settings = settings or TopicSettings()
         return await self.catalog.create_topic(name, settings, unit, subscriptions)
 
@@ -205,7 +204,7 @@ class Engine(Steps):
         only_if: Callable[[Topic], bool] | None = None,
         as_owner: bool = False,
     ) -> None:
-        """Remove a topic with all that it holds; see the interface."""
+        """Delete a topic and everything in it; see the interface."""
         await self.catalog.delete_topic(name, unit, only_if, as_owner=as_owner)
 
     async def keep_history(self, topic: Topic, subscription: str) -> None:
@@ -217,7 +216,7 @@ class Engine(Steps):
         self.catalog.companions.append(companion)
 
     def watch_topics(self, watcher: TopicWatcher) -> None:
-        """Have ``watcher`` told of topics that come and go."""
+        """Tell ``watcher`` of topics that come and go."""
         self.catalog.watchers.append(watcher)
 
     def metadata(self, prefix: str) -> Mapping[str, bytes]:
@@ -233,17 +232,17 @@ class Engine(Steps):
         )  # fmt: skip
 
     def room_inside(self) -> int:
-        """Bytes of the data file that hold nothing and are used again before it grows. Costs a
-        read of the store; may be called in any thread. Raises :class:`StoreFailed`."""
+        """Return the free bytes inside the data file, which are used before it grows. Reads the
+        store; may be called in any thread. Raises :class:`StoreFailed`."""
         return self._store.free_bytes
 
     def alarms_changed(self, short: Short) -> None:
-        """While the disk is short, ledgers end as soon as all of them is acknowledged."""
+        """Note whether the disk is short: if so, ledgers end once they are fully acknowledged."""
         self._maintenance.room_is_short = Resource.DISK in short
 
     @property
     def commits_at_once(self) -> int:
-        """How many commits may be under way together."""
+        """How many commits may be under way at once."""
         return self._log.depth
 
     @property
@@ -254,19 +253,19 @@ class Engine(Steps):
     # What the catalog calls
 
     def request(self, unit: Unit, finish: Finish) -> Request:
-        """``unit`` as a request."""
+        """Return ``unit`` as a request."""
         return request_of(unit, finish, self.catalog.metadata_changed)
 
     # Inside
 
     def _refusal(self, asked: object) -> CommitFailed:
-        """Why nothing comes into a topic that is fenced."""
+        """Return the reason why a fenced topic takes nothing in."""
         if self._committer.breakage.error is not None:
             return self._committer.breakage.refusal
         return TopicFenced(f"{asked!r:.200} is being deleted, or has gone")
 
     def _leadership_lost(self) -> None:
-        """Another node goes on from here: nothing more is delivered or taken in."""
+        """Deliver and take in nothing more: another node goes on from here."""
         for topic in self.catalog.topics.values():
             topic.fenced, topic.takes_along = True, False
             for subscription in list(topic.subscriptions.values()):
@@ -275,7 +274,7 @@ class Engine(Steps):
     def _append_behind(
         self, topic: LogTopic, entries: list[bytes], messages: int | None, done: Appended
     ) -> None:
-        """Append to a topic kept in memory behind what waits for a commit."""
+        """Append to a topic kept in memory, behind requests that wait for a commit."""
         placed: list[Position] = []
         request = Request(
             lambda error, firsts: done(error, placed[0] if placed else Position(0)),
@@ -286,12 +285,12 @@ class Engine(Steps):
         self._committer.add(request)
 
     async def broken(self) -> None:
-        """Wait until the engine cannot go on; see :mod:`.breakage`. It is about to be
-        closed then, by an :class:`EngineBroken` out of :func:`open_engine`."""
+        """Wait until the engine cannot go on; see :mod:`.breakage`. It is then about to be closed
+        by an :class:`EngineBroken` out of :func:`open_engine`."""
         await self._committer.breakage.wait()
 
     async def _begin(self, store: Store, counts: OpenCounts) -> StoreUnusable | None:
-        """Take in what ``store`` holds; why that cannot be."""
+        """Take in what ``store`` holds; return the reason if that is impossible."""
         if self._log.is_unsettled:
             with suppress(CommitFailed):  # on a full disk it stays in the log, and counts
                 await self.catalog.put(Changes())
@@ -301,17 +300,17 @@ class Engine(Steps):
             if await self.catalog.load(store, counts):
                 await self.catalog.put(Changes(deletes=[(Table.META, META_CLEAN)]))
         except Exception as error:
-            # Rows that are damaged can say anything, and so anything may come of them here.
-            # `arneb check` tells more than the first thing that went wrong.
+            # Damaged rows can say anything, so any exception may come of them here. `arneb check`
+            # reports more than the first thing that went wrong.
             refused = StoreUnusable(f"cannot use the store in {store.path}: {describe(error)}")
             refused.__cause__ = error
             return refused
         return None
 
     async def _stop(self) -> None:
-        """Write the cursors and say that all is well."""
+        """Write the cursors and mark the stop as clean."""
         if self._committer.breakage.error is not None:
-            return  # what is in memory may not be what is on disk
+            return  # memory may differ from disk
         self._committer.stop()
         for topic in self.catalog.topics.values():
             topic.fenced = True
@@ -345,15 +344,15 @@ async def open_engine(
     lease: Lease = WITHOUT_END,
     counts: OpenCounts | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine over the data directory ``path``, running while the block does.
+    """Open the engine over the data directory ``path``, and run it while the block runs.
 
-    Raises :class:`.StoreUnusable`, and out of the block :class:`.EngineBroken` when a commit could
-    not be carried through in memory, and :class:`.EngineFenced` when another node leads. Leaving
-    the block detaches all consumers, writes what is not written yet and marks the stop as clean; a
-    block left by an exception is closed the same way. ``retention`` is for topics that ask for none
-    of their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. What
-    makes commits durable is ``commit_log``, else LMDB and its journal; without ``lease`` nothing is
-    delivered. ``counts`` were made before. Tests pass ``store`` and a faulty ``committing``."""
+    Raises :class:`.StoreUnusable`; out of the block, :class:`.EngineBroken` when a commit could not
+    be carried through in memory, and :class:`.EngineFenced` when another node leads. Leaving the
+    block, by an exception too, detaches all consumers, writes what is not written yet and marks the
+    stop as clean. ``retention`` is for topics that set none of their own. Readers of the store that
+    take longer than ``reader_limit_s`` are told to begin anew. ``commit_log`` makes commits
+    durable, by default LMDB and its journal; while ``lease`` does not hold, nothing is delivered.
+    ``counts`` were made before. Tests pass ``store`` and a faulty ``committing``."""
     opened = await trio.to_thread.run_sync(Store.open, path) if store is None else store
     try:
         log = (commit_log or LocalCommitLog)(committing or opened, calls := LoopCalls())
@@ -369,7 +368,7 @@ async def open_engine(
                 nursery.start_soon(
                     supervise, "the dispatch pump", engine._pump.run, name="the dispatch pump"
                 )
-                # Not beside the pump, which has to tell everybody that nothing comes of it.
+                # Outside the pump's nursery: the pump has to tell everybody that requests fail.
                 outer.start_soon(engine._committer.breakage.end)
                 try:
                     lease.listen(engine._pump.wake)

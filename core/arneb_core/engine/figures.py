@@ -1,7 +1,7 @@
-"""Figures: what the engine says of itself.
+"""Figures: what the engine measures of itself.
 
-The rule: counted by the commit and by the read, never by the entry; and what takes a call is done
-for some commits only.
+The rule: count per commit and per read, never per entry; what costs a call is measured for some
+commits only.
 """
 
 from bisect import bisect_left
@@ -15,18 +15,18 @@ NS_PER_S: Final = 1_000_000_000
 LATENCY_BOUNDS_NS: Final = tuple(
     int(each * 1_000_000) for each in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 1000, 5000)
 )
-"""A flush takes 0.05 to 0.2 ms on a fast disk and 10 on a slow one."""
+"""Bounds of commit latency. A flush takes 0.05 to 0.2 ms on a fast disk and 10 ms on a slow one."""
 
 SIZE_BOUNDS: Final = (0, 1, 2, 5, 10, 50, 100, 500, 1000, 4000)
-"""A commit begins no more than some 4,000."""
+"""Bounds of entries begun in a commit: no more than some 4,000."""
 
 
 MEASURED: Final = 8
-"""One commit of so many is measured: a lone message's commit would be dearer by a hundredth."""
+"""One commit in 8 is measured: measuring all would make a lone message's commit 1 % dearer."""
 
 
 class Distribution:
-    """How often something was how large."""
+    """A histogram being filled."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -39,12 +39,12 @@ class Distribution:
         return f"<Distribution of {sum(self._counts)}>"
 
     def add(self, value: int) -> None:
-        """One more."""
+        """Count ``value``."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def frozen(self, unit: int = 1) -> Histogram:
-        """As it is now; ``unit``: how much of its values is 1."""
+        """Return the histogram as it is now, in units of ``unit`` values."""
         bounds = tuple(each / unit for each in self._bounds)
         return Histogram(bounds, tuple(self._counts), self._sum / unit)
 
@@ -62,6 +62,6 @@ class CommitFigures:
         return f"<CommitFigures {self.latencies!r}>"
 
     def stored(self, entries: int, begun_ns: int) -> None:
-        """A commit that was begun then is on disk."""
+        """Count a commit that began at ``begun_ns`` and is on disk now."""
         self.latencies.add(monotonic_ns() - begun_ns)
         self.entries.add(entries)

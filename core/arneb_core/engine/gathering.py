@@ -1,7 +1,7 @@
-"""Gathering: how much of what waits goes into one commit.
+"""Gathering: how many of the waiting requests go into one commit.
 
-The rule: in the order in which it came, and no more than keeps the commit, and the turn in which it
-is planned or told, short for everybody in it. What is left is the next commit.
+The rule: take them in arrival order, and only as many as keep the commit, and the turns that plan
+and report it, short for all of them. The rest is for the next commit.
 """
 
 from collections import deque
@@ -15,36 +15,36 @@ from arneb_core.engine.topic import LogTopic
 from arneb_core.store.commit.commit_log import SMALL_RUNS_MAX, CommitLog, is_for_one_write
 
 COMMIT_ENTRIES_MAX: Final = 4_000
-"""Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
+"""Entries in one commit. A larger one is no cheaper per entry, and everybody waits longer."""
 
 COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 COMMIT_APPENDS_MAX: Final = 256
-"""Requests and the appends that they make, counted together: 128 single publishes are planned and
-told in some 4 ms, and with a thousand connections each commit would be several times that."""
+"""Requests and their appends in one commit, counted together. 128 single publishes are planned and
+told in some 4 ms; with a thousand connections, each commit would take several times that."""
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What goes into one commit."""
+    """The requests of one commit."""
 
     requests: list[Request]
     size: int
     may_be_barred: bool
-    """Some of it may not come any more, where something goes."""
+    """Some requests may have to be refused, because what they concern is being removed."""
     removes: bool
-    """A topic or subscriptions."""
+    """Some request removes a topic or subscriptions."""
 
 
 def waits(log: CommitLog, under_way: Collection[PlannedCommit], waiting_bytes: int) -> bool:
-    """The next commit does, until one of those has ended. ``waiting_bytes``: with theirs."""
+    """Whether the next commit waits for one of these to end. ``waiting_bytes`` includes theirs."""
     if not under_way or len(under_way) >= log.depth:
         return bool(under_way)
     return waiting_bytes - sum(each.size for each in under_way) < log.beside_bytes_min
 
 
 def is_little(waiting: Collection[Request]) -> bool:
-    """What waits is runs, and few enough to be stored by one write, where that is done."""
+    """Whether only runs wait, few enough for one write where the commit log does that."""
     if not 0 < len(waiting) <= COMMIT_APPENDS_MAX // 2:
         return False
     entries = size = 0
@@ -59,7 +59,7 @@ def is_little(waiting: Collection[Request]) -> bool:
 
 
 def gather(waiting: deque[Request]) -> Gathered:
-    """Take out of ``waiting`` what fits."""
+    """Take out of ``waiting`` what fits into one commit."""
     taken: list[Request] = []
     entries = size = appends = 0
     may_be_barred = removes = False

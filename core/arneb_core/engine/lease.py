@@ -1,4 +1,4 @@
-"""The lease of an engine that shares its log with nobody: it holds for ever."""
+"""The lease of an engine that shares its log with no other: it holds for ever."""
 
 from collections.abc import Callable
 from typing import Final
@@ -16,15 +16,15 @@ class WithoutEnd:
         return "<WithoutEnd>"
 
     async def held(self) -> bool:
-        """It is."""
+        """Return True."""
         await trio.lowlevel.checkpoint()
         return True
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Nothing changes."""
+        """Do nothing: the lease never changes."""
 
     def leave(self, changed: Callable[[], None]) -> None:
-        """Nobody was to be called."""
+        """Do nothing: no listener is kept."""
 
 
 WITHOUT_END: Final = WithoutEnd()

@@ -1,7 +1,7 @@
-"""Listening: those subscriptions of a topic that are told what is appended.
+"""Listening: the subscriptions of a topic that are told of appends.
 
-The rule: whoever has consumers, or has to have something depart, is told. Thousands of others may
-be there, each of which finds what came when somebody comes to it; they cost an append nothing.
+The rule: subscriptions that have consumers, or entries that must depart, are told. There may be
+thousands of others: they find new entries when a consumer comes, and cost an append nothing.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from arneb_core.log.memory_log import Log
 from arneb_core.subscription.machine import SubscriptionMachine
 
 FEW: Final = 4
-"""So many are told in any case by their topic, which costs less than asking whom it concerns."""
+"""Up to this many subscriptions are told in any case: cheaper than asking which of them listen."""
 
 
 class Listener(Protocol):
@@ -27,7 +27,7 @@ class Listening(Generic[S]):
     """The listening subscriptions of one topic.
 
     Invariant: each of ``subscriptions`` that :attr:`.SubscriptionState.listens` is in ``_told``,
-    where some others may be until the next append.
+    where others may remain until the next append.
     """
 
     def __init__(self, log: Log, subscriptions: Mapping[str, S]) -> None:
@@ -39,21 +39,21 @@ class Listening(Generic[S]):
         return f"<Listening, {len(self._told)} of {len(self._subscriptions)}>"
 
     def begins(self, subscription: S) -> None:
-        """It is told from now on, until it listens no more."""
+        """Tell ``subscription`` of appends from now on, until it no longer listens."""
         self._told[subscription] = None
 
     def may_end(self, subscription: S) -> None:
-        """Its last consumer has left. Otherwise thousands that came once were asked at once when
-        something is appended."""
+        """Drop ``subscription`` if its last consumer has left and it no longer listens. Otherwise
+        the next append would ask thousands that came once."""
         if not subscription.machine.state.listens:
             self.forget(subscription)
 
     def forget(self, subscription: S) -> None:
-        """It is gone."""
+        """Drop a removed subscription."""
         self._told.pop(subscription, None)
 
     def now(self) -> list[S]:
-        """Whom something that is appended now concerns."""
+        """Return the subscriptions that an append made now concerns."""
         if self._log.has_expiring:
             return list(self._subscriptions.values())
         found = [each for each in self._told if each.machine.state.listens]

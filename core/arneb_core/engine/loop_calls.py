@@ -1,9 +1,9 @@
 """Loop calls: functions that other threads have called in the event loop.
 
-The rule: they are called soon, in the order in which threads asked for them, and never once the
-engine is closed. Every commit ends with one, so this is a pipe that one task reads, written to once
-for all that comes until the task looks. With trio's ``run_sync_soon``, which can do more (calls out
-of signal handlers, and when there is no task), the way from a thread into the loop costs 40 % more.
+The rule: calls are made soon, in the order in which threads asked for them, and never once the
+engine is closed. Every commit ends with one, so this is a pipe that one task reads and that is
+written to once for all calls until the task looks. Trio's ``run_sync_soon`` can do more (calls from
+signal handlers, and without a task), but costs 40 % more from a thread into the loop.
 """
 
 import os
@@ -16,21 +16,21 @@ import trio
 Args = TypeVarTuple("Args")
 
 RING_BYTES: Final = 64
-"""Read at once; there is rarely more than one."""
+"""Bytes read at once; there is rarely more than one."""
 
 
 class LoopCalls:
     """The calls that wait (:class:`arneb_core.store.commit.local.InLoop`).
 
     Invariant: while a call waits, ``_rung`` is set and a byte is in the pipe or just read, or
-    somebody is about to see to that.
+    a thread is about to see to that.
     """
 
     def __init__(self) -> None:
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._rung = False
         self.waits_for_others: Callable[[], bool] = lambda: False
-        """Whether others, who have less to do, have their turn before calls are made."""
+        """Whether tasks with less to do run before calls are made."""
         self._reader, self._bell = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._bell, False)
@@ -39,16 +39,16 @@ class LoopCalls:
         return f"<LoopCalls, {len(self._calls)} waiting>"
 
     def __call__(self, function: Callable[[*Args], object], *args: *Args) -> None:
-        """Have ``function`` called in the loop. From any thread."""
+        """Have ``function`` called in the loop. May be called from any thread."""
         self._calls.append((function, args))
-        # Two threads may both ring: that costs a byte. Neither may think that the other does.
+        # Two threads may both ring, which costs a byte. Neither may rely on the other to ring.
         if not self._rung:
             self._rung = True
             os.write(self._bell, b"\0")
 
     async def run(self) -> NoReturn:
-        """Make the calls until cancelled. What a call raises ends this, and the others wait until
-        it is run again."""
+        """Make the calls until cancelled. An exception in a call ends this, and the other calls
+        wait until it is run again."""
         while True:
             self._make()
             await trio.lowlevel.wait_readable(self._reader)
@@ -64,8 +64,8 @@ class LoopCalls:
         os.close(self._bell)
 
     def _make(self) -> None:
-        # Not in run(): its frame would hold the last call, and all that was committed, while it
-        # waits for the next.
+        # Not in run(): its frame would keep the last call, and all that it committed, alive while
+        # it waits for the next.
         calls = self._calls
         while calls:
             function, args = calls.popleft()

@@ -24,35 +24,35 @@ from arneb_core.store.data_file.readers import ReaderWatch
 from arneb_core.store.environment import Store
 
 CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
-"""Half the promise, so that the flush itself may take as long again."""
+"""Half of the promised time, so that the flush itself may take the other half."""
 
 SETTLE_S: Final = 0.05
-"""A reader has to look at what is in the journal twice as hard; but a takeover costs as much as
-three tiny commits, so it is worth waiting for some of them."""
+"""Reading from the journal is twice as much work; but a takeover costs as much as three tiny
+commits, so it is worth waiting for several of them."""
 
 STALE_LOOK_S: Final = 30.0
-"""Between looks for stale readers (Spark jobs that were killed), for retention by time, and
-for subscriptions that should have gone with a consumer that never came."""
+"""Between looks for stale readers (killed Spark jobs), for retention by time, and for subscriptions
+whose last consumer has left, or never came."""
 
 ALARM_WAIT_S_MAX: Final = 1.0
-"""While something is to happen at a time of day: so soon a clock that was set is noticed."""
+"""Longest wait for a time of day, so that a clock that was set is noticed this soon."""
 
 SHORT_OF_ROOM_S: Final = 1.0
-"""Between looks for what may go while room is short, or a commit failed for want of it."""
+"""Between trims while room is short, or after a commit failed because the store is full."""
 
 LOOKED_AT_PER_TURN: Final = 2_000
-"""Topics whose subscriptions are looked at before others have their turn: some 2 ms."""
+"""Topics whose subscriptions are looked at in one turn: some 2 ms."""
 
 ALARMS_PER_TURN: Final = 500
-"""Subscriptions woken before others have their turn: thousands of queues may have the same time."""
+"""Subscriptions woken in one turn: thousands of queues may have the same time."""
 
 TOPICS_AT_ONCE: Final = 500
 BETWEEN_TOPICS_S: Final = 0.05
-"""So many are looked at, and trimmed with one commit, before others have their turn so long."""
+"""So many topics are looked at, and trimmed with one commit, between pauses of this length."""
 
 READ_RETRY_S: Final = 5.0
-"""Until a read of the store that failed is tried again. A disk may come back; a damaged block
-does not, and must not cost more than this."""
+"""Until a failed read of the store is tried again. A disk may come back; a damaged block does not,
+and must not cost more than one read in that time."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Maintenance:
         self.read_failures_total = 0
         self.readers: ReaderWatch | None = None
         self.room_is_short = False
-        """Whatever may go is to go now, however small it is."""
+        """Ledgers go as soon as they may, however small."""
 
     def __repr__(self) -> str:
         return f"<Maintenance {len(self._unreadable)} unreadable>"
@@ -84,7 +84,7 @@ class Maintenance:
     def start(
         self, nursery: trio.Nursery, store: Store, topics: Callable[[], Iterable[LogTopic]]
     ) -> None:
-        """Do all of it in ``nursery``, until that is cancelled."""
+        """Run all loops in ``nursery``, until it is cancelled."""
         loops: dict[str, Callable[[], Awaitable[object]]] = {
             "the flush of cursors": self.flush_cursors,
             "the takeover of the journal": self.settle_journal,
@@ -99,7 +99,7 @@ class Maintenance:
             nursery.start_soon(supervise, name, loop, name=name)
 
     def cursor_changed(self) -> None:
-        """Some cursor differs from what is on disk, and nobody waits for it."""
+        """Note that some cursor differs from disk, and nobody waits for it."""
         self._dirty.set()
 
     def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
@@ -108,43 +108,43 @@ class Maintenance:
             self._earlier.set()
 
     def unreadable(self, subscription: LogSubscription) -> None:
-        """A read failed for ``subscription``; have it tried again."""
+        """Count a failed read for ``subscription``, and have it tried again."""
         self.read_failures_total += 1
         self.try_again(subscription)
 
     def try_again(self, subscription: LogSubscription) -> None:
-        """``subscription`` stands still; have it go on a little later."""
+        """Have ``subscription``, which is stuck, go on a little later."""
         self._unreadable[subscription] = None
         self._stuck.set()
 
     async def flush_cursors(self) -> NoReturn:
-        """Keep the promise that every ack is durable within a tenth of a second."""
+        """Keep the promise that every acknowledgement is durable within a tenth of a second."""
         while True:
             await self._dirty.wait()
             await trio.sleep(CURSOR_FLUSH_S)
-            # Not before: a run that ends in between leaves the next one something to do.
+            # Reset only now: if this task ends during the sleep, the next run still finds it set.
             self._dirty = trio.Event()
             if self._committer.has_dirty:
-                self._dirty.set()  # should this flush fail, the next one comes by itself
+                self._dirty.set()  # if this flush fails, the next one comes by itself
             if self._committer.flush_cursors():
                 self._flushed_at = trio.current_time()
                 self._wake()
 
     async def settle_journal(self) -> NoReturn:
-        """Have what is only in the store's journal put where other processes look first."""
+        """Have the journal's commits put where other processes look first."""
         while True:
             await self._committer.until_unsettled()
             since = trio.current_time()
             await trio.sleep_until(since + SETTLE_S)
             while self._flushed_at > since:
-                # A flush of cursors took along what the journal had: the rest came behind it.
+                # A flush of cursors took over the journal: what it holds now is younger.
                 since = self._flushed_at
                 await trio.sleep_until(since + SETTLE_S)
             self._committer.settle()
             self._wake()
 
     async def retry_reads(self) -> NoReturn:
-        """Let subscriptions that stand still read again."""
+        """Let stuck subscriptions read again."""
         while True:
             await self._stuck.wait()
             await trio.sleep(READ_RETRY_S)
@@ -152,13 +152,13 @@ class Maintenance:
             self._retry()
 
     def _retry(self) -> None:
-        # Not in the loop: its frame would hold them while it waits, though they are removed.
+        # Not in the loop: its frame would keep removed subscriptions alive while it waits.
         unreadable, self._unreadable = self._unreadable, {}
         for subscription in unreadable:
             call(subscription.machine.retry)
 
     async def watch_readers(self, readers: ReaderWatch) -> NoReturn:
-        """Notice whoever keeps the store's pages from being used again, and say who it is."""
+        """Log which readers keep the store's pages from being reused."""
         try:
             while True:
                 await trio.sleep(min(STALE_LOOK_S, max(0.1, readers.limit_s / 4)))
@@ -180,7 +180,7 @@ class Maintenance:
             readers.close()
 
     async def keep_time(self) -> NoReturn:
-        """Wake subscriptions at the times that they named."""
+        """Wake subscriptions at the times they asked for."""
         while True:
             self._earlier = trio.Event()
             now_ms = self._now_ms()
@@ -198,7 +198,7 @@ class Maintenance:
     async def look_for_stale(
         self, store: Store, topics: Callable[[], Iterable[LogTopic]]
     ) -> NoReturn:
-        """Look for what has become stale with time."""
+        """Clear dead readers, unused subscriptions and expired ledgers from time to time."""
         while True:
             await trio.sleep(STALE_LOOK_S)
             try:
@@ -209,7 +209,7 @@ class Maintenance:
             await self.trim(topics, at_once=False)
 
     async def make_room(self, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
-        """While room is short, let go what would otherwise wait for more or for a while."""
+        """While room is short, trim what would otherwise be kept for more entries or longer."""
         while True:
             await trio.sleep(SHORT_OF_ROOM_S)
             if self.is_short:
@@ -217,11 +217,11 @@ class Maintenance:
 
     @property
     def is_short(self) -> bool:
-        """Room is short by what is declared, or by the last commit."""
+        """Whether an alarm says that the disk is short, or the last commit found the store full."""
         return self.room_is_short or self._committer.full
 
     async def trim(self, topics: Callable[[], Iterable[LogTopic]], *, at_once: bool) -> None:
-        """Have the ledgers of all topics trimmed that may go by now, some topics at a time."""
+        """Have the ledgers trimmed that may go by now, some topics at a time."""
         now_ms = self._now_ms()
         for index, topic in enumerate(list(topics()), 1):
             ends = topic.trimming.last_ledger_ends(topic.retention, now_ms, at_once=at_once)
@@ -234,7 +234,7 @@ class Maintenance:
 
 
 async def forget_unused(topics: Iterable[LogTopic]) -> None:
-    """Have each topic let go of subscriptions that nobody has come to, some topics a turn."""
+    """Have each topic drop subscriptions that nobody has used, some topics per turn."""
     for number, topic in enumerate(list(topics), 1):
         call(topic.forget_unused)
         if number % LOOKED_AT_PER_TURN == 0:

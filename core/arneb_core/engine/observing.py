@@ -1,4 +1,4 @@
-"""Observing: the engine as a value, for whoever shows it.
+"""Observing: the engine's statistics as a value.
 
 The rule: read from the parts at this instant; nothing is counted here.
 """
@@ -20,7 +20,7 @@ def statistics_of(
     reader: Reader,
     budget: CacheBudget,
 ) -> EngineStatistics:
-    """The engine that these are parts of."""
+    """Return the statistics of the engine that has these parts."""
     figures = committer.figures
     return EngineStatistics(
         topics=topics,

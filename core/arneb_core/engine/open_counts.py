@@ -1,8 +1,8 @@
-"""Counts of open ledgers: what recovery would count block by block, counted beforehand.
+"""Counts of open ledgers, made beforehand, so that recovery need not count every block.
 
-The rule: what was counted is a beginning of the ledger, and what stands behind it is counted on;
-an open ledger only grows at its end, so a beginning stays true however old it is. Whoever waits
-for an engine that opens waits for what came since the last look, and not for all there is.
+The rule: a count covers the beginning of a ledger, and counting continues behind it. An open ledger
+grows only at its end, so the count of a beginning stays true however old it is. Opening an engine
+then takes as long as what came since the last count, not as long as everything.
 """
 
 from collections.abc import Callable
@@ -18,26 +18,26 @@ from arneb_core.store.format.schema import Table, TopicId, parse_ledger_key
 from arneb_core.store.reading.snapshot import Snapshot
 
 ASKED_BLOCKS: Final = 256
-"""Blocks between two looks whether the count is still wanted: a millisecond."""
+"""Blocks counted between two checks whether the count is still wanted: a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The beginning of a ledger: so many entries, with so much in them."""
+    """How much the beginning of a ledger holds."""
 
     entries: int = 0
     messages: int = 0
     bytes_total: int = 0
     latest_ms: int = 0
-    """When the last of them was published."""
+    """When the last of these entries was published."""
 
 
 NOTHING: Final = Counted()
 
 
 class OpenCounts:
-    """Of the open ledgers of one store. Any thread may count on; what one loses of another's work
-    is counted again."""
+    """The counts of one store's open ledgers. Any thread may add to them; what one thread
+    overwrites of another's is counted again."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[TopicId, LedgerId], Counted] = {}
@@ -48,14 +48,14 @@ class OpenCounts:
     def count(
         self, snapshot: Snapshot, topic_id: TopicId, ledger: LedgerId, wanted: Callable[[], bool]
     ) -> tuple[Counted, BlockCorrupt | None]:
-        """Count one on as long as that is ``wanted``; and what ended it early."""
+        """Count one ledger on while ``wanted``; return it and the damage that ended it."""
         counted = self._counted.get((topic_id, ledger), NOTHING)
         entries, messages, size = counted.entries, counted.messages, counted.bytes_total
         latest_ms, blocks, damage = counted.latest_ms, 0, None
         first, last = position(ledger, entries), Position(position(ledger + 1, 0) - 1)
         try:
             for place, run in snapshot.iter_blocks(topic_id, first, last):
-                # Where a run stands says what came before it, also if that is lost.
+                # A run's position says how many entries precede it, even if some of them are lost.
                 entries = entry_of(place) + len(run)
                 messages += sum(map(messages_in, run))
                 size += sum(map(len, run))
@@ -71,7 +71,7 @@ class OpenCounts:
         return counted, damage
 
     def count_all(self, snapshot: Snapshot, wanted: Callable[[], bool]) -> None:
-        """Count on whatever is open, as long as that is ``wanted``. In a thread."""
+        """Continue the counts of all open ledgers while ``wanted``. Runs in a thread."""
         still_open = set()
         for key, value in snapshot.scan(Table.LEDGERS):
             if LedgerRecord.unpack(value).closed_ms:
@@ -86,5 +86,5 @@ class OpenCounts:
 
 
 def always() -> bool:
-    """The whole of it is wanted."""
+    """Return True: the count is wanted to its end."""
     return True

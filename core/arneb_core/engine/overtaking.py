@@ -1,12 +1,12 @@
-"""Overtaking: small runs that are stored beside a large commit, and do not wait for it.
+"""Overtaking: small runs that are stored beside a large commit and do not wait for it.
 
-The rule: a run goes past the commits under way, and past what waits before it, only if none of
-these has to do with its topic: so every topic has its entries in the order in which they came. So
-do runs with rows of a frontend's (:attr:`.Request.is_entries_and_rows`), if nothing before them has
-rows. What is more than that (a declaration, a deletion, a unit that acknowledges) overtakes nothing
-and is overtaken by nothing. Whoever may not overtake stays where it is and comes with the next
-commit, so nobody starves; and what overtakes is little, so all that it costs those who wait is the
-loop's time for one write.
+The rule: a run overtakes the commits under way, and the requests waiting before it, only if none of
+them concerns its topic: so each topic keeps its entries in arrival order. Runs with rows of a
+frontend (:attr:`.Request.is_entries_and_rows`) overtake too, if nothing before them has rows.
+Anything more (a declaration, a deletion, a unit that acknowledges) overtakes nothing and is
+overtaken by nothing. A request that may not overtake keeps its place and goes with the next commit,
+so none starves; and what overtakes is small, so it costs the others only the loop's time for one
+write.
 """
 
 import logging
@@ -29,32 +29,32 @@ from arneb_core.store.format.changes import CommitReport
 from arneb_core.store.journal.overlay import can_be_laid_over
 
 CROWD: Final = 128
-"""So many requests that wait are a crowd: each is one of many then, and one commit for all of them
-is what serves them best. Fewer are looked at one by one, each once for each commit."""
+"""With more waiting requests than this, one commit for all of them serves them best. Fewer are
+looked at one by one, each once per commit."""
 
 BESIDE_BYTES_MAX: Final = 128 * 1024
-"""What one write beside others has at most: less than a small commit that is alone may have, for
-everybody waits for it."""
+"""Bytes of one write beside others: less than a small commit alone may have, for everybody waits
+for it."""
 
 REST: Final = 3
-"""So many times as long as a write took the loop rests from such writes: whatever the disk does,
-they have a quarter of its time at the most. A fast one takes 50 us."""
+"""After such a write the loop rests from them for three times as long as it took: however slow the
+disk, they take a quarter of the loop's time at most. A fast disk takes 50 us."""
 
 CREDIT_S: Final = 0.004
-"""So much of that rest it may have had before: who sends one message after the other, 500 a second,
-comes too soon behind the one before as often as not, and would wait for a pass of the others."""
+"""Rest that may have been saved up before a write: a publisher of 500 single messages a second
+often comes too soon after its last one, and would wait for a pass of the others."""
 
 LITTLE_BYTES_MAX: Final = 16 * 1024
-"""What is stored at the end of the turn that brings it, or by itself between two large commits: the
-bytes of no more cost less than the flush. Where many send more than that, what they send in a pass
-is better off together, as is the small rest that the publisher of the large commits sends."""
+"""Bytes that are stored at the end of the turn that brings them, or by themselves between two large
+commits: writing them takes less time than the flush. Larger amounts from many publishers are better
+committed together, as is the small rest that a publisher of large commits sends."""
 
 logger = logging.getLogger(__name__)
 
 
 class Rest:
-    """The rest from writes. Invariant: over any time, those that were made took no more than one
-    part of it and of ``CREDIT_S`` for ``REST`` others, but for the last of them."""
+    """The rest from writes. Invariant: over any time, writes took at most one part in ``1 + REST``
+    of it and of ``CREDIT_S``, not counting the last write."""
 
     def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
         self._seconds = seconds
@@ -68,16 +68,16 @@ class Rest:
         return self._seconds() < self._until
 
     def follows(self, write_s: float) -> None:
-        """A write took so long."""
+        """Rest after a write that took ``write_s``."""
         owed_until = max(self._until + write_s, self._seconds() - CREDIT_S)
         self._until = owed_until + REST * write_s
 
 
 class Overtaking:
-    """Chooses who overtakes, and has it stored.
+    """Chooses the requests that overtake, and has them stored.
 
-    Invariant: the first ``_seen`` of what waits may not overtake what is under way, and ``_taken``
-    are the topics of both; unless it is not ``_is_known`` what is under way.
+    Invariant: while ``_is_known``, the first ``_seen`` waiting requests may not overtake what is
+    under way, and ``_taken`` holds the topics of both.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Overtaking:
         self._rest = Rest(seconds)
         self._now_ms = now_ms
         self._was_large = False
-        """The last commit that began had more than a small one has."""
+        """The last commit that began was larger than a small one."""
         self._is_known = False
         self._is_barred = False
-        """Nothing overtakes."""
+        """Nothing may overtake."""
         self._taken: set[object] = set()
         self._seen = 0
 
@@ -108,9 +108,9 @@ class Overtaking:
         waiting_bytes: int,
         in_step: bool,
     ) -> bool:
-        """Whether what is little need not wait: for what is under way, for what waits with it, or,
-        where large commits are made, for the next; nor that for one of so little. Not ``in_step``,
-        so at the end of the turn that has brought the last request, only if that is little."""
+        """Whether small requests need not wait: for what is under way or waits with them, or, where
+        large commits are made, for the next one; nor that one for them. Without ``in_step``, at the
+        end of a turn that has brought the last request, only if that request is small."""
         if not waiting or not (in_step or waiting[-1].size <= LITTLE_BYTES_MAX):
             return False
         if under_way or waiting_bytes > SMALL_BYTES_MAX:
@@ -118,13 +118,13 @@ class Overtaking:
         return self._was_large and waiting_bytes <= LITTLE_BYTES_MAX
 
     def begun(self, size: int) -> None:
-        """A commit of so many bytes is under way now."""
+        """Note that a commit of ``size`` bytes is under way now."""
         self._was_large = size > SMALL_BYTES_MAX
         self._is_known = False
 
     def again(self) -> None:
-        """Other commits are under way than before, or other requests wait; or what could not be
-        stored may be now."""
+        """Look anew before the next choice: the commits under way or the waiting requests have
+        changed, or the log can store again."""
         self._is_known = False
 
     def commit(
@@ -133,9 +133,9 @@ class Overtaking:
         under_way: Collection[PlannedCommit],
         possible: Callable[[], None],
     ) -> tuple[PlannedCommit, CommitReport] | None:
-        """Take out of ``waiting`` what need not wait for the rest, and have it stored, beside the
-        commits ``under_way``. None: there is nothing of the kind, or not now; ``possible`` is
-        called when it is worth another try, if that is not with the next commit."""
+        """Take out of ``waiting`` what need not wait for the rest, and store it beside the commits
+        ``under_way``. None if there is nothing, or not now; ``possible`` is called when another try
+        is worth while before the next commit."""
         if self._rest.lasts:
             return None
         chosen = self.choose(waiting, under_way)
@@ -195,13 +195,13 @@ class Overtaking:
                         or len(topics) > SMALL_RUNS_MAX
                     ):
                         if not under_way:
-                            # Before a large commit, whose beginning that would be.
+                            # It begins the next, large commit: take only what is apart from it.
                             chosen = _apart(chosen, own)
                             self._is_known = False
-                        break  # for the next, which begins with it
+                        break  # left for the next write, which begins with it
                     chosen.append(request)
                     continue
-            if has_rows:  # what comes behind may have the same rows
+            if has_rows:  # a request behind it may have the same rows
                 self._is_barred = True
                 break
             self._seen += 1
@@ -220,13 +220,13 @@ class Overtaking:
             if not all(request.is_appends for request in commit.requests):
                 self._is_barred = True
             self._taken.update(commit.runs)
-            # Cursors that are written, and nothing goes or ends with that: those do not matter.
+            # Cursors that are written do not matter; topics whose ledgers go or end do.
             self._taken.update([topic for topic, _ in commit.trims])
 
 
 def _apart(chosen: Sequence[Request], topics: Collection[LogTopic]) -> list[Request]:
-    """Those that have to do with none of these topics, up to one with rows that has: it stays, and
-    what comes behind it may have its rows or its other topics."""
+    """Return the requests that concern none of ``topics``, up to the first one with rows that does:
+    requests behind that one may have its rows or its other topics."""
     apart: list[Request] = []
     for request in chosen:
         if not any(topic in topics for topic in request.topics):

@@ -1,8 +1,8 @@
-"""A planned commit: what goes into one commit together, and what that means in memory.
+"""A planned commit: the requests that go into one commit, and its effects in memory.
 
-The rule: it is planned as if all that is under way were on disk already, so it counts only if all
-of that does. Memory changes when it is stored; what had to change before is undone when it is not,
-the newest commit first, so that every step finds what it left.
+The rule: it is planned as if all commits under way were on disk, so it counts only if all of them
+do. Memory changes when it is stored; what had to change earlier is undone when it is not, the
+newest commit first, so that every step finds what it left.
 """
 
 from collections.abc import Collection, Iterable
@@ -51,14 +51,14 @@ class PlannedCommit:
     )
 
     def __init__(self, before: "PlannedCommit | None") -> None:
-        """``before``: the last one that is under way."""
+        """``before``: the last commit under way."""
         self.begun_ns = 0  # if it is measured
         self.requests: list[Request] = []
         self.size = 0
         self.going: Collection[LogTopic] = ()
-        """Topics that are removed by this commit or one before it that is under way."""
+        """Topics removed by this commit or by an earlier one that is under way."""
         self.leaving: Collection[LogSubscription] = ()
-        """Subscriptions, likewise."""
+        """Subscriptions removed likewise."""
         if before is not None and before.leaving:
             self.leaving = {each for each in before.leaving if not each.gone}
         if before is not None and before.going:
@@ -67,18 +67,18 @@ class PlannedCommit:
         self._now_ms = 0
         self.runs: dict[LogTopic, PlannedRun] = {}
         self.counted: list[tuple[LogTopic, PlannedRun]] = []
-        """Runs that requests bring ready made, behind those."""
+        """Runs that requests bring ready-made, appended behind ``runs``."""
         self.ahead: dict[LogTopic, None] = {}
-        """Those of them that have runs which were written ahead."""
+        """Topics of counted runs that were written ahead."""
         self.offsets: list[list[tuple[LogTopic, int]]] = []
         """Where each request's appends begin in the runs."""
         self.cursors: list[tuple[LogSubscription, CursorChanges]] = []
         self.unwritten: list[LogSubscription] = []
-        """Of these something is to be written should this fail."""
+        """Subscriptions whose cursors must be written if this commit fails."""
         self.taken: list[tuple[LogConsumer, Taken]] = []
-        """What units acknowledged."""
+        """Entries that units acknowledged."""
         self.receipts: list[tuple[LogSubscription, Done]] = []
-        """Who wait for the cursors."""
+        """Callbacks that wait for cursors."""
         self.trims: list[tuple[SubscribedTopic, PlannedTrim]] = []
         self.trim_due: dict[SubscribedTopic, bool] = {}
 
@@ -89,14 +89,14 @@ class PlannedCommit:
     # Planning
 
     def removes(self, request: Request) -> None:
-        """``request``, which is one of this commit, removes a topic or subscriptions."""
+        """Note that ``request``, which is in this commit, removes a topic or subscriptions."""
         if request.deletes_topic is not None:
             self.going = {*self.going, request.deletes_topic}
         self.leaving = {*self.leaving, *request.leaving}
 
     def bar(self) -> int:
-        """Take out what appends where nothing comes any more; those who asked are told so. How many
-        bytes that was."""
+        """Fail and take out requests that append to topics which take nothing in any more. Return
+        how many bytes that was."""
         going = {each.deletes_topic for each in self.requests if each.deletes_topic is not None}
         going.update(self.going)
         takes_along = all(each.takes_along for each in going)
@@ -115,7 +115,7 @@ class PlannedCommit:
         return barred
 
     def plan_appends(self, now_ms: int) -> None:
-        """Join the appends of all requests to one run a topic, and place those runs."""
+        """Join the appends of all requests to one run per topic, and place the runs."""
         self._now_ms = now_ms
         going = self.going
         joined: dict[LogTopic, list[bytes]] = {}
@@ -124,7 +124,7 @@ class PlannedCommit:
         requests = self.requests
         keep_order(requests)
         if len(requests) == 1 and len(requests[0].appends) == 1 and not requests[0].runs:
-            # A lone publisher's: the run that it brings is the run of the commit.
+            # A lone publisher's request: its run is the run of the commit.
             ((topic, entries, count),) = requests[0].appends
             self.offsets.append([(topic, 0)])
             if not (topic.gone or topic in going):
@@ -134,9 +134,9 @@ class PlannedCommit:
             offsets: list[tuple[LogTopic, int]] = []
             for topic, entries, count in request.appends:
                 if topic.gone or topic in going:
-                    # The topic goes with this commit or has gone: what was published to it
-                    # is gone with it, which is a success (RabbitMQ confirms it too). Who does
-                    # not want that was told before.
+                    # The topic goes with this commit or is gone, and what was published to it goes
+                    # with it, which is a success (RabbitMQ confirms it too). Requests that do not
+                    # want that were failed before.
                     offsets.append((topic, 0))
                     continue
                 run = joined.get(topic)
@@ -145,7 +145,7 @@ class PlannedCommit:
                     joined[topic], messages[topic] = entries, count
                     shared.add(topic)
                     continue
-                if topic in shared:  # still the list of the first request: do not change that
+                if topic in shared:  # still the first request's own list: leave it unchanged
                     run = joined[topic] = run.copy()
                     shared.discard(topic)
                 offsets.append((topic, len(run)))
@@ -166,7 +166,7 @@ class PlannedCommit:
                 self.counted.append((topic, planned))
 
     def _place(self, topic: LogTopic, entries: list[bytes], messages: int | None) -> None:
-        """``entries`` are what this commit appends to ``topic``, but for counted runs."""
+        """Place what this commit appends to ``topic``, apart from counted runs."""
         log = topic.log
         assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
         planned = log.plan(entries, messages, self._now_ms)
@@ -174,7 +174,7 @@ class PlannedCommit:
         self.runs[topic] = planned
 
     def _plan_counted(self, topic: LogTopic, log: DurableLog, run: CountedRun) -> PlannedRun:
-        """Place a run that came counted, or take it as it was written ahead."""
+        """Place a run that came counted, or keep the place where it was written ahead."""
         entries = run.entries
         if run.first is not None:
             self.changes.puts.append((Table.META, META_AHEAD, None))
@@ -183,7 +183,7 @@ class PlannedCommit:
                 self._placed(log, planned, is_there=True)
                 self.ahead[topic] = None
                 return planned
-            # The log has gone on behind it: write it again, as late as it is.
+            # The log has grown past it: write the run again, with stamps that follow.
             entries = stamped_from(entries, log.stamped_ms, {})
             self.changes.trims.append(
                 (log.topic_id, run.first, Position(run.first + len(entries) - 1))
@@ -193,11 +193,11 @@ class PlannedCommit:
         return planned
 
     def has_appends(self, topic: LogTopic) -> bool:
-        """Something of it goes into ``topic``. Not for hot paths."""
+        """Whether this commit appends to ``topic``. Not for hot paths."""
         return topic in self.runs or any(topic is each for each, _ in self.counted)
 
     def _placed(self, log: DurableLog, run: PlannedRun, *, is_there: bool = False) -> None:
-        """``run`` stands behind everything that is planned. ``is_there``: its blocks do already."""
+        """Add ``run`` behind all that is planned. ``is_there``: its blocks are stored already."""
         changes = self.changes
         if not is_there:
             changes.blocks.append((log.topic_id, run.first, run.entries))
@@ -206,7 +206,7 @@ class PlannedCommit:
         log.planned.append(run.ledger)
 
     def plan_more(self, request: Request) -> None:
-        """Put into the commit what ``request`` has beside appends."""
+        """Put into the commit what ``request`` has besides appends."""
         for consumer, positions, masks in request.acks:
             self.taken.append((consumer, consumer.take_for_unit(positions, masks)))
         changes = self.changes
@@ -225,7 +225,7 @@ class PlannedCommit:
             self._roll(request.rolls)
 
     def _give_up(self, topic: LogTopic, ahead: Ahead) -> None:
-        """Have what was written ahead removed, unless it is part of its log or about to be."""
+        """Remove what was written ahead, unless it is part of its log or about to be."""
         log = topic.log
         assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
         if ahead.state is AheadState.STORED or any(
@@ -236,7 +236,7 @@ class PlannedCommit:
             self.changes.trims.append(ahead.trim(log.topic_id))
 
     def _roll(self, topic: LogTopic) -> None:
-        """Have the last ledger of ``topic`` end, unless something comes that ends it."""
+        """End the last ledger of ``topic``, unless an append that is planned ends it."""
         log, now_ms = topic.log, self._now_ms
         assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
         last = log.ledgers.newest
@@ -249,7 +249,7 @@ class PlannedCommit:
     def plan_cursors(
         self, dirty: Iterable[LogSubscription], trim_due: dict[SubscribedTopic, bool], now_ms: int
     ) -> None:
-        """Put changed cursors into the commit, and the ledgers that this lets go."""
+        """Put changed cursors into the commit, and the ledgers that may go with them."""
         self.trim_due = trim_due
         changes = self.changes
         for subscription in dirty:
@@ -268,8 +268,8 @@ class PlannedCommit:
     # Ending
 
     def stored(self) -> int:
-        """It is on disk, and so is all before it: let everybody have it. How many entries it has,
-        in all."""
+        """Apply the commit in memory and tell its requests: it is on disk, with all before it.
+        Return how many entries it appended."""
         runs, entries = self.runs, 0
         for topic, run in runs.items():
             entries += len(run.entries)
@@ -292,8 +292,8 @@ class PlannedCommit:
         return entries
 
     def take_back(self) -> None:
-        """Nothing of it is on disk, nor of anything planned behind it, which was taken back
-        before: memory is as it was. Nobody is told yet."""
+        """Restore memory: nothing of this commit is on disk, nor of those planned behind it, which
+        were taken back before. Nobody is told yet."""
         for trimmed, plan in reversed(self.trims):
             trimmed.trimming.failed(plan)
         for topic in chain((each for each, _ in self.counted), reversed(self.runs)):
@@ -306,10 +306,10 @@ class PlannedCommit:
             consumer.back_from_unit(taken)
 
     def tell(self, error: CommitFailed) -> None:
-        """Say that nothing of it is on disk."""
+        """Fail the requests: nothing of this commit is on disk."""
         for request in self.requests:
             if request.is_held_up and not request.is_durable:
-                _succeed(request, [])  # it only waited for what stood before it
+                _succeed(request, [])  # it only waited for what was before it
             else:
                 request.fail(error)
         for _, done in self.receipts:
@@ -317,7 +317,7 @@ class PlannedCommit:
 
 
 def _succeed(request: Request, firsts: list[Position]) -> None:
-    """``request`` is on disk: have the rest of it take place, and say so."""
+    """Apply the rest of a stored ``request``, and say that it succeeded."""
     if request.on_commit is not None:
         request.on_commit()
     if request.in_memory:

@@ -1,8 +1,8 @@
-"""The pump: the one task that moves the core forward after anything has changed.
+"""The pump: the one task that moves the core forward after a change.
 
-The rule: a change only marks what needs work and wakes the pump; the work itself
-(starting a commit, calling back, dispatching) is done once for all changes of the
-same turn of the event loop. That is what makes runs out of single events.
+The rule: a change only marks what needs work and wakes the pump. The work (starting a commit,
+calling back, dispatching) is done once for all changes of the same turn of the event loop. That
+turns single events into runs.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import trio
 
 
 class Pump:
-    """Runs a step whenever somebody has woken it since the last one."""
+    """Runs a step whenever it has been woken since the last one."""
 
     def __init__(self, step: Callable[[], bool]) -> None:
         self._step = step
@@ -32,8 +32,8 @@ class Pump:
             trio.lowlevel.reschedule(task, outcome.Value(None))
 
     async def run(self) -> None:
-        """Run steps until cancelled. A step that returns True has more to do; other tasks get
-        their turn before that, and before what the step itself woke up for."""
+        """Run steps until cancelled. A step that returns True has more to do; other tasks run
+        before that, and before those that the step itself woke."""
         while True:
             if not self._woken:
                 self._parked = trio.lowlevel.current_task()

@@ -1,7 +1,7 @@
-"""Ranged sinks: what an exclusive consumer gets that asks for some of the keys only.
+"""Ranged sinks: deliver to an exclusive consumer that asks for only some of the keys.
 
-The rule: what has another key is passed over: it stays with the consumer, unacknowledged, unheard
-of and for none of its permits, so that whoever is the next one gets it. Source: Pulsar
+The rule: entries with other keys are passed over: they stay with the consumer, unacknowledged and
+undelivered, and use none of its permits, so that the next consumer gets them. Source: Pulsar
 ``PersistentDispatcherSingleActiveConsumer``, ``isKeyHashRangeFiltered``.
 """
 
@@ -16,8 +16,8 @@ from arneb_core.dispatch.selector import key_hashes, slots_of
 
 
 class RangedSink:
-    """Passes on what has its key in one of ``ranges``, of which there may be thousands and which
-    are apart. ``flow`` gives permits back."""
+    """Passes on entries whose key is in one of ``ranges``, which are disjoint and may be thousands.
+    ``flow`` gives permits back."""
 
     __slots__ = ("_firsts", "_flow", "_ranges", "_sink")
 

@@ -1,13 +1,12 @@
 """The reader: the thread that reads what is not in memory.
 
-The rule: it gets work through a queue, touches nothing but the store, and hands its result to a
-callback that runs in the event loop. A result that comes after the loop has ended is dropped;
-nobody is left to want it.
+The rule: it gets work through a queue, touches only the store, and hands its result to a callback
+that runs in the event loop. A result that comes after the loop has ended is dropped.
 
-Entries are made of blocks by whoever disturbs others less. While one read is asked for, that is the
-loop: thread and loop would only take the interpreter from each other, and a core that has just made
-entries sends them sooner (a drain takes a tenth less). Of several reads the thread makes them, so
-that the loop's turns do not grow with what waits.
+Blocks are decoded into entries where it disturbs others less. For a lone read that is the loop:
+thread and loop would only take the interpreter from each other, and a core that has just made
+entries sends them sooner (a drain takes a tenth less). With several reads open it is the thread, so
+that the loop's turns do not grow with their number.
 """
 
 import logging
@@ -54,8 +53,8 @@ class Reader:
     def read(
         self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
     ) -> None:
-        """Read from ``place`` to ``last``, about ``bytes_max`` bytes at most, at least one
-        block; ``then`` gets the runs in the event loop, or :class:`.StoreFailed`."""
+        """Read from ``place`` to ``last``: at most about ``bytes_max`` bytes, but at least one
+        block. ``then`` gets the runs, or :class:`.StoreFailed`, in the event loop."""
         where = f"topic {topic_id} from {render(place)} on"
 
         def job(snapshot: Snapshot) -> list[StoredBlock]:
@@ -69,8 +68,8 @@ class Reader:
     def read_places(
         self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
     ) -> None:
-        """Read single entries at ``places``, which ascend, about ``bytes_max`` bytes at most, at
-        least the first; ``then`` is called as in :meth:`read`."""
+        """Read single entries at ``places``, which ascend: at most about ``bytes_max`` bytes, but
+        at least the first. ``then`` is called as in :meth:`read`."""
         where = f"topic {topic_id} at {render(places[0])}"
 
         def job(snapshot: Snapshot) -> Runs:
@@ -79,17 +78,17 @@ class Reader:
         self._ask(where, job, None, self._counted(then))
 
     def ask(self, what: str, job: Job[T], then: Callable[[T | StoreFailed], None]) -> None:
-        """Do ``job`` with a snapshot; ``then`` gets what it returns in the event loop, or
-        :class:`.StoreFailed`, which says that ``what`` cannot be read."""
+        """Run ``job`` with a snapshot. ``then`` gets its result, or :class:`.StoreFailed` saying
+        that ``what`` cannot be read, in the event loop."""
         self._ask(what, job, None, then)
 
     def stop(self) -> None:
-        """Finish what was asked for and end the thread; blocks meanwhile."""
+        """Finish the reads asked for and end the thread; blocks meanwhile."""
         self._queue.put(None)
         self._thread.join()
 
     def _ask(self, what: str, job: Job[Any], make: Make | None, then: Then) -> None:
-        """As :meth:`ask`; ``then`` gets what ``make`` makes of what was read."""
+        """Do as :meth:`ask`, but ``then`` gets ``make`` of what was read."""
         self.requests_open += 1
         self._queue.put((what, job, make, then))
 
@@ -105,7 +104,7 @@ class Reader:
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
             self._read(*work)
-            del work  # or what was read, and who asked, would stay in memory until there is more
+            del work  # or the result and its callback would stay in memory until the next read
 
     def _read(self, what: str, job: Job[Any], make: Make | None, then: Then) -> None:
         found: object
@@ -114,7 +113,7 @@ class Reader:
                 found = job(snapshot)
         except Exception as error:
             found, make = _failed(what, error), None
-        # The loop may be asked for more at this moment. Then one answer more is made there.
+        # The loop may ask for more at this moment; then one more answer is made there.
         if make is not None and self.requests_open > 1:
             found, make = _made(what, make, found), None
         self._in_loop(self._answer, what, make, then, found)
@@ -123,14 +122,14 @@ class Reader:
         self.requests_open -= 1
         if make is not None:
             found = _made(what, make, found)
-        # Nothing on disk changes here. Who cannot make anything of what was read is told that it
-        # was not, and does what is to be done then: nothing is skipped, and it is read again.
+        # Nothing on disk changes here. A callback that fails on the result is told that the read
+        # failed, and acts accordingly: nothing is skipped, and it is read again.
         if not call(then, found):
             call(then, StoreFailed("unexpected error while processing entries"))
 
 
 def runs_of(blocks: Sequence[StoredBlock], first: Position, last: Position) -> Runs:
-    """What of [first, last] stands in ``blocks``, to the first that is damaged. Raises
+    """Return the runs of [first, last] in ``blocks``, up to the first damaged block. Raises
     :class:`.BlockCorrupt` when nothing comes before that."""
     runs: list[tuple[Position, list[bytes]]] = []
     for block in blocks:

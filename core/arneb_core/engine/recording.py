@@ -1,8 +1,8 @@
 """Recording: the histories of an engine's subscriptions, written to their topics.
 
-The rule: what is written of a history goes with the commit that makes its acknowledgements
-durable, or with one before or after it when that one has no room; never does anybody wait for it.
-Of each history one request is under way at a time, so its batches are in order.
+The rule: a history goes with the commit that makes its acknowledgements durable, or with one before
+or after it when that one has no room; nobody ever waits for it. Each history has at most one
+request under way, so its batches are in order.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class RecordingEngine(Protocol):
-    """What histories have the engine do."""
+    """What histories ask of the engine."""
 
     now_ms: Callable[[], int]
 
@@ -32,10 +32,10 @@ class RecordingEngine(Protocol):
         """The topic of that name."""
 
     async def create_topic(self, name: str, settings: TopicSettings | None = None) -> LogTopic:
-        """Make a topic."""
+        """Create a topic."""
 
     def history_due(self, recorder: "Recorder") -> None:
-        """Have what it has written with the next flush of cursors."""
+        """Have the recorder's history written with the next flush of cursors."""
 
 
 class Recorder:
@@ -63,7 +63,7 @@ class Recorder:
         return f"<Recorder of {self.history!r}, {len(self._under_way)} batches under way>"
 
     def request(self) -> Request | None:
-        """What is to be written, as a request; None when there is nothing now."""
+        """Return what is to be written, as a request; None when there is nothing now."""
         if self._under_way or not self.history:
             return None
         self._under_way = self.history.take(self._subscription.mark_delete)

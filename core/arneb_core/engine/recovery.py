@@ -1,8 +1,8 @@
-"""Recovery: what a store holds, as the values from which topics and cursors are made.
+"""Recovery: what a store holds, as values from which topics and cursors are made.
 
 The rule: it reads one snapshot and changes nothing, so a thread does it. The counts of closed
-ledgers are believed; an open ledger is counted block by block. A damaged block there stops nobody
-but the subscriptions that come to it.
+ledgers are believed; an open ledger is counted block by block. A damaged block there stops only the
+subscriptions that reach it.
 """
 
 import logging
@@ -74,13 +74,13 @@ class StoredTopic:
     ledgers: LedgerIndex
     cursors: list[StoredCursor]
     stamped_ms: int
-    """A time that no entry was published after."""
+    """No entry was published after this time."""
     gaps: Sequence[tuple[Position, Position]] = ()
-    """First and last of entries that were there and are lost."""
+    """First and last positions of lost entries."""
     expiring: bool = False
     delayed: bool = False
     used: LedgerId = NO_LEDGER
-    """Up to here blocks may be left that no ledger has: they were written ahead."""
+    """Up to this ledger, blocks that belong to no ledger may be left: they were written ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class Stored:
 
 
 def recover(snapshot: Snapshot, counts: OpenCounts | None = None) -> Stored:
-    """Read what ``snapshot`` holds, which takes as long as the open ledgers are many and large, but
-    for what was counted before. Raises :class:`ValueError` on a record that is none."""
+    """Read what ``snapshot`` holds. This takes time for open ledgers, block by block, except for
+    what ``counts`` has already. Raises :class:`ValueError` on a malformed record."""
     next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
     used = _used_ledgers(snapshot)
     counts = counts or OpenCounts()
@@ -114,7 +114,7 @@ def recover(snapshot: Snapshot, counts: OpenCounts | None = None) -> Stored:
 
 
 def _used_ledgers(snapshot: Snapshot) -> dict[TopicId, LedgerId]:
-    """The last ledger in which something of a topic is left that is to be trimmed."""
+    """Return for each topic the last ledger with blocks that are still to be trimmed."""
     found: dict[TopicId, LedgerId] = {}
     for key in (META_TRIMS, META_AHEAD):
         for topic_id, _, last in unpack_trims(snapshot.get(Table.META, key) or b""):
@@ -173,7 +173,7 @@ def _recover_ledger(
     gaps: Sequence[tuple[Position, Position]],
     counts: OpenCounts,
 ) -> tuple[LedgerInfo, int]:
-    """The ledger, and a time that no stamp in it is later than."""
+    """Return the ledger, and a time that no stamp in it exceeds."""
     _, ledger = parse_ledger_key(key)
     entries, messages, size = record.entries, record.messages, record.bytes_total
     latest_ms = record.closed_ms if entries else 0
@@ -186,13 +186,13 @@ def _recover_ledger(
         if error is not None:
             where = render(Position(first + entries))
             logger.error("topic %d is damaged from entry %s on: %s", topic_id, where, error)
-            # Keys tell how many entries there are. One message too many, so that whoever
-            # reads on looks for batches behind the damage.
+            # Keys tell how many entries there are. Count one message too many, so that readers look
+            # for batches behind the damage.
             end = snapshot.last_position(topic_id, last)
             assert end is not None, "there is the damaged block at least"
             entries = entry_of(end) + 1
             messages = max(messages, entries) + 1
-        # What is lost counts as one message each, so that offsets behind it do not move.
+        # A lost entry counts as one message, so that offsets behind it do not move.
         messages += sum(end - gap + 1 for gap, end in gaps if first <= gap <= last)
     info = LedgerInfo(
         ledger,

@@ -1,7 +1,7 @@
-"""A request: what goes into one commit together, and who is told how that went.
+"""A request: changes that go into one commit together, and who is told the outcome.
 
-The rule: it is told once, and what of it is not for the disk takes place between the commit and
-the telling, or never.
+The rule: its callback is called once; changes that are only in memory are made between the commit
+and that call, or never.
 """
 
 from collections import deque
@@ -23,71 +23,71 @@ from arneb_core.store.format.changes import Block, Trim
 from arneb_core.store.format.schema import FRONTEND_PREFIX, Table
 
 Append = tuple[LogTopic, list[bytes], int | None]
-"""A topic, the entries for it, and how many messages they are, if that is known."""
+"""A topic, its new entries, and the number of messages in them, if known."""
 
 Finish = Callable[[CommitFailed | None, list[Position]], None]
 """Gets the first position of each append of the request, in order (empty on failure)."""
 
 NOWHERE: Final = Position(0)
-"""What the first position of no entries is said to be."""
+"""The first position reported for an append without entries."""
 
 
 @dataclass(slots=True)
 class Request:
-    """Changes that go into one commit together. What it does not have costs it nothing: one is
-    made for every run of publishes."""
+    """Changes that go into one commit together. One is made for every run of publishes, so fields
+    that it does not use cost nothing."""
 
     told: Finish | None = None
     appends: Sequence[Append] = ()
     appended: Appended | None = None
-    """What is called instead, if all of it is one run."""
+    """Called instead of ``told`` if the request is a single run."""
     acks: Sequence[tuple[LogConsumer, Sequence[Position], Mapping[Position, int]]] = ()
     puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
     rows_of: LogTopic | None = None
-    """The topic that ``puts`` tell of: they are not written any more when it goes."""
+    """The topic that ``puts`` describe: if it goes, they are not written."""
     prefixes: Sequence[tuple[Table, bytes]] = ()
     trims: Sequence[Trim] = ()
     on_commit: Callable[[], None] | None = None
-    """Makes a catalog change visible, before anybody hears of it."""
+    """Makes a catalog change visible, before anybody is told of it."""
     deletes_topic: LogTopic | None = None
     leaving: tuple[LogSubscription, ...] = ()
     """Subscriptions that this removes: their cursors must not be written with it."""
     shared: Sequence[bytes] = ()
-    """Entries that are in several of ``appends``, to be kept once."""
+    """Entries that are in several of ``appends``, to be stored once."""
     runs: Sequence[CountedRun] = ()
-    """What is appended behind :attr:`appends`, each a run of its own."""
+    """Runs appended behind :attr:`appends`, each on its own."""
     ahead: Sequence[tuple[LogTopic, Block]] = ()
-    """Blocks that are written ahead: where no ledger is yet."""
+    """Blocks written ahead, at positions that no ledger has yet."""
     gives_up: Sequence[tuple[LogTopic, Ahead]] = ()
-    """What was written ahead and is to go, unless it was made part of its log."""
+    """Runs written ahead that are to be removed, unless they became part of their log."""
     rolls: LogTopic | None = None
-    """A topic whose last ledger is to end, if nothing of it is under way."""
+    """A topic whose last ledger is to end, if no append to it is under way."""
     in_memory: Sequence[LogTopic] = ()
-    """Topics kept in memory only that ``on_commit`` appends to."""
+    """Topics kept only in memory that ``on_commit`` appends to."""
     passes_over_gone: bool = False
-    """As :attr:`arneb_core.api.core.Unit.passes_over_gone`."""
+    """See :attr:`arneb_core.api.core.Unit.passes_over_gone`."""
     entries: int = 0
     size: int = 0
 
     @property
     def is_durable(self) -> bool:
-        """Some of it is for the disk."""
+        """Whether some of it goes to disk."""
         rows = self.puts or self.prefixes or self.trims
         return bool(self.appends or self.runs or self.acks or rows)
 
     @property
     def is_held_up(self) -> bool:
-        """Something else is to come into its topics first."""
+        """Whether an append to one of its topics in memory waits before it."""
         return any(topic.appends_held_up for topic in self.in_memory)
 
     @property
     def is_run(self) -> bool:
-        """It is a publisher's run and nothing else, to follow what that one sent before it."""
+        """Whether it is only a publisher's run, which must follow that publisher's earlier runs."""
         return self.appended is not None and not self.puts
 
     @property
     def is_appends(self) -> bool:
-        """It is runs of entries, and nothing else is changed by it."""
+        """Whether it is runs of entries and changes nothing else."""
         rows = self.puts or self.acks or self.prefixes or self.trims
         ready_made = self.runs or self.ahead or self.gives_up or self.in_memory
         topics = self.deletes_topic or self.leaving or self.rolls
@@ -95,8 +95,8 @@ class Request:
 
     @property
     def is_entries_and_rows(self) -> bool:
-        """It is runs of entries, and rows that a frontend keeps with them: what a transaction of
-        Pulsar's is, or a run whose duplicates are told."""
+        """Whether it is runs of entries with rows of a frontend: a Pulsar transaction, or a run
+        that records its producers' sequence numbers."""
         if not (self.puts and (self.appends or self.runs)):
             return False
         others = self.acks or self.prefixes or self.trims or self.ahead or self.gives_up
@@ -111,13 +111,13 @@ class Request:
 
     @property
     def topics(self) -> list[LogTopic]:
-        """Where it appends."""
+        """The topics that it appends to."""
         appends = [topic for topic, _, _ in self.appends]
         ahead = [topic for topic, _ in self.ahead]
         return [*appends, *map(topic_of, self.runs), *self.in_memory, *ahead]
 
     def barred_from(self, going: Collection[LogTopic]) -> LogTopic | None:
-        """One of its topics to which nothing comes any more, as it has gone or is one of those
+        """Return a topic of this request that takes nothing in any more, being gone or in
         ``going``."""
         for topic in self.topics:
             if (topic.gone or topic in going) and topic.refuses(self.passes_over_gone):
@@ -125,7 +125,7 @@ class Request:
         return None
 
     def share(self) -> None:
-        """Have large entries that are in several of the appends kept once, and count once."""
+        """Store large entries that are in several of the appends once, and count them once."""
         if len(self.appends) < 2 or self.size < 2 * SHARED_BYTES_MIN:
             return
         runs = [entries for _, entries, _ in self.appends]
@@ -134,7 +134,7 @@ class Request:
             self.size = sum(map(len, {id(each): each for run in runs for each in run}.values()))
 
     def fail(self, error: CommitFailed) -> None:
-        """Nothing of it is on disk."""
+        """Say that nothing of it is on disk."""
         self.let_others_come()
         if self.appended is not None:
             call(self.appended, error, NOWHERE)
@@ -142,7 +142,7 @@ class Request:
             call(self.told, error, [])
 
     def let_others_come(self) -> None:
-        """Nothing waits for it any more."""
+        """Let appends go past this request: they need not wait for it any more."""
         for topic in self.in_memory:
             topic.appends_held_up -= 1
 
@@ -150,9 +150,9 @@ class Request:
 def part(
     waiting: Iterable[Request], failed: Iterable[Request]
 ) -> tuple[list[Request], deque[Request]]:
-    """Those runs of ``waiting`` that stand behind a run which ``failed``, and everything else.
+    """Split ``waiting`` into the runs that follow a ``failed`` run in its topic, and the rest.
 
-    Stored by a later commit, such a run would stand before what its publisher sends again.
+    Stored by a later commit, such a run would precede what its publisher sends again.
     """
     topics = {topic for request in failed if request.is_run for topic in request.topics}
     behind: list[Request] = []
@@ -164,14 +164,13 @@ def part(
 
 
 def keep_order(requests: Iterable[Request]) -> None:
-    """What ``requests`` append is about to be placed in their order: have it follow what is in its
-    logs."""
+    """Stamp what ``requests`` append so that it follows, in this order, what is in its logs."""
     unpack = STAMP.unpack_from
     for request in requests:
         if request.runs:
             _keep_order_of_runs(request)
         appends = request.appends
-        if len(appends) == 1:  # as most are
+        if len(appends) == 1:  # the usual case
             ((topic, entries, _),) = appends
             if not entries:
                 continue
@@ -192,13 +191,13 @@ def keep_order(requests: Iterable[Request]) -> None:
 
 
 def topic_of(run: CountedRun) -> LogTopic:
-    """Where it is appended."""
+    """Return the topic of ``run``."""
     assert isinstance(run.topic, LogTopic), "topics come from this engine"
     return run.topic
 
 
 def _keep_order_of_runs(request: Request) -> None:
-    """Stamp those again that are behind their logs."""
+    """Stamp runs again that are older than the end of their log."""
     kept: list[CountedRun] = []
     for run in request.runs:
         log = topic_of(run).log
@@ -212,8 +211,8 @@ def _keep_order_of_runs(request: Request) -> None:
 
 
 def _stamp_again(request: Request) -> None:
-    """Stamp all of it with what may follow in each of its logs: what stands in several topics stays
-    one object."""
+    """Stamp all appends with a time that may follow in each of their logs: entries that are in
+    several topics stay one object."""
     floor_ms = max(topic.log.stamped_ms for topic, entries, _ in request.appends if entries)
     made: dict[int, bytes] = {}
     request.appends = [

@@ -1,7 +1,7 @@
-"""The slowest: how far the last of a topic's durable subscriptions is, without a look at each.
+"""The slowest: the mark-delete position of the last durable subscription, without asking each.
 
-The rule: none but one that was moved back since is behind what this says, so where it says that
-nothing may go nothing may. Whoever is about to let something go looks at all of them.
+The rule: no subscription is behind this bound except one that was moved back since. If the bound
+lets nothing be trimmed, nothing may be; before anything is trimmed, all subscriptions are asked.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from typing import Final, Protocol
 from arneb_core.api.position import Position
 
 FEW: Final = 4
-"""So many are looked at one by one: most topics have one, and need no heap."""
+"""Up to this many subscriptions are asked one by one: most topics have one and need no heap."""
 
 GONE_MIN: Final = 64
-"""So many that have gone are kept at least before all are put in order anew."""
+"""Removed subscriptions that may stay in the heap, at least, before it is rebuilt."""
 
 
 class Marked(Protocol):
@@ -33,8 +33,8 @@ class Marked(Protocol):
 class Slowest:
     """The durable ones of ``subscriptions``, by their mark-delete positions.
 
-    Each stands in a heap by the position that it had when it was looked at last. Positions go up,
-    so whoever is first by its old one and still there is behind all others.
+    Each is in a heap by the position it had when it was last looked at. Positions only rise, so one
+    that is first by its old position and has not moved is behind all others.
     """
 
     __slots__ = ("_heap", "_numbers", "_subscriptions")
@@ -49,7 +49,7 @@ class Slowest:
         return f"<Slowest of {len(self._subscriptions)}, {kept}>"
 
     def comes(self, subscription: Marked) -> None:
-        """``subscription`` is one of them now."""
+        """Add ``subscription``."""
         if self._heap is None:
             if len(self._subscriptions) > FEW:
                 self._put_in_order()
@@ -57,8 +57,8 @@ class Slowest:
             heappush(self._heap, self._entry(subscription))
 
     def goes(self) -> None:
-        """One is not among them any more. What is left of it goes when it is the first, or with
-        as many others that have gone as there are: until then it is kept in memory."""
+        """Note that a subscription was removed. Its heap entry is dropped when it comes first, or
+        with a rebuild once removed ones are the majority: until then it stays in memory."""
         if self._heap is not None and len(self._heap) > 2 * len(self._subscriptions) + GONE_MIN:
             self._put_in_order()
 

@@ -1,8 +1,8 @@
-"""Stored reading: what the store holds, as one who has only the store would see it.
+"""Stored reading: what the store holds, as a process that has only the store would see it.
 
-The rule: everything is read from a snapshot, in the reader's thread, so it says what a reader of
-the directory would be told: the same extents, the same blocks. But of a ledger that is open the
-store knows only about how many messages it holds, and the engine knows it.
+The rule: everything is read from a snapshot, in the reader's thread, so the answers are those that
+a reader of the directory gets: the same extents, the same blocks. One figure is better: the store
+knows only about how many messages an open ledger holds, and the engine knows it exactly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,15 @@ from arneb_core.store.reading.handing_out import HandedOut, hand_out
 from arneb_core.store.reading.snapshot import Snapshot
 
 COUNTED_PER_TURN: Final = 250
-"""Topics whose open ledgers are looked at before others have their turn: some 2 ms. Ten thousand
-may be asked for at once."""
+"""Topics whose open ledgers are looked at in one turn: some 2 ms. A request may name ten
+thousand."""
 
 
 class StoredReading:
-    """Reads for those who are not in this process. Raises :class:`.StoreFailed`."""
+    """Reads for other processes. Raises :class:`.StoreFailed`."""
 
     def __init__(self, reader: Reader, topics: Mapping[str, LogTopic] | None = None) -> None:
-        """``topics``: those of the engine, which know what their open ledgers hold."""
+        """``topics``: the engine's, which know how many messages their open ledgers hold."""
         self._reader = reader
         self._topics = {} if topics is None else topics
 
@@ -38,7 +38,7 @@ class StoredReading:
         return f"<StoredReading, {self._reader.requests_open} reads open>"
 
     async def extents(self, topics: Sequence[str]) -> list[Extent]:
-        """What those of ``topics`` that are stored hold, all as of one instant."""
+        """Return what the stored ones of ``topics`` hold, all at one instant."""
         found = await answered(
             partial(self._reader.ask, "what topics hold", lambda found: find_extents(found, topics))
         )
@@ -52,8 +52,8 @@ class StoredReading:
     async def blocks(
         self, topic_id: int, first: Position, last: Position, bytes_max: int
     ) -> HandedOut:
-        """The blocks that hold something of [first, last], about ``bytes_max`` bytes at most, at
-        least one."""
+        """Return the blocks that hold something of [first, last]: at most about ``bytes_max``
+        bytes, but at least one block."""
         what = f"blocks of topic {topic_id} from {render(first)} on"
 
         def job(snapshot: Snapshot) -> HandedOut:
@@ -62,7 +62,7 @@ class StoredReading:
         return await answered(partial(self._reader.ask, what, job))
 
     async def metadata(self, prefix: str) -> Mapping[str, bytes]:
-        """Frontend metadata whose key begins with ``prefix``, without it."""
+        """Return the frontend metadata whose keys begin with ``prefix``, by the rest of the key."""
         start = frontend_key(prefix)
 
         def job(snapshot: Snapshot) -> dict[str, bytes]:
@@ -77,7 +77,7 @@ class StoredReading:
             return extent
         *closed, newest = extent.ledgers
         ledger = topic.log.ledgers.at(ledger_of(newest.first))
-        # More may have come since the snapshot, and then the count is of something else.
+        # If more came since the snapshot, the engine's count covers more than the extent.
         if newest.closed_ms or ledger is None or ledger.last != newest.last:
             return extent
         if entry_of(newest.first):

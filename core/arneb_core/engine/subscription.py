@@ -1,7 +1,7 @@
-"""A subscription as frontends have it: its machine, on a topic, in an engine.
+"""A subscription as frontends see it: its machine, on a topic, in an engine.
 
-The rule: it carries out what the machine wants done, brings it what comes of that, and waits where
-there is something to wait for. It decides nothing about any entry.
+The rule: it carries out the machine's effects, brings it their results, and waits where waiting is
+needed. It decides nothing about any entry.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,21 +53,21 @@ from arneb_core.subscription.state import SubscriptionState
 P = ParamSpec("P")
 
 NOBODY: Final = trio.lowlevel.ParkingLot()
-"""Where nobody ever waits, for all subscriptions of which no pull has waited yet."""
+"""Never waited in: shared by all subscriptions of which no pull has waited yet."""
 
 
 class SubscriptionEngine(AdministeringEngine, Protocol):
-    """What a subscription has the engine do."""
+    """What a subscription asks of the engine."""
 
     now_ms: Callable[[], int]
     ahead: AheadBudget
     """What all subscriptions together have read ahead."""
 
     def has_work(self, subscription: "LogSubscription") -> None:
-        """Have it take its turn at the next step."""
+        """Have ``subscription`` take its turn in the next step."""
 
     def cursor_changed(self, subscription: "LogSubscription", done: Done | None) -> None:
-        """Have its cursor written: at once if somebody waits for it, else soon."""
+        """Have the cursor written: at once if somebody waits for it, else soon."""
 
     def tell(self, done: Done, error: CommitFailed | None) -> None:
         """Call ``done`` in the next step, for what needs no commit."""
@@ -76,28 +76,28 @@ class SubscriptionEngine(AdministeringEngine, Protocol):
         """Have ``back`` called in the next step."""
 
     def wake_at(self, subscription: "LogSubscription", when_ms: int) -> None:
-        """Tell it when that time has come."""
+        """Wake ``subscription`` at that time."""
 
     def unreadable(self, subscription: "LogSubscription") -> None:
-        """A read failed; have it tried again."""
+        """Have a failed read tried again."""
 
     def try_again(self, subscription: "LogSubscription") -> None:
-        """Something else failed; have it tried again a little later."""
+        """Have another failure tried again a little later."""
 
 
 class SubscribedTopic(AdministeredTopic, Protocol):
-    """What a subscription knows of its topic."""
+    """What a subscription asks of its topic."""
 
     id: TopicId
     name: str
     fenced: bool
-    """It is being deleted, or has gone."""
+    """The topic is being deleted or is gone."""
     gone: bool
     delayed: DelayedIndex | None
-    """What of the log is not due yet."""
+    """Entries of the log that are not due yet."""
     listening: "Listening[LogSubscription]"
     trimming: Trimming
-    """What goes from the front of its log."""
+    """Trims the front of the log."""
 
     @property
     def durable(self) -> bool: ...
@@ -106,13 +106,13 @@ class SubscribedTopic(AdministeredTopic, Protocol):
     def retention(self) -> Retention: ...
 
     def dispatched(self) -> None:
-        """Consumers moved on."""
+        """Drop from memory what all consumers have passed."""
 
     async def first_published(self, publish_time_ms: int) -> Position | None:
-        """The first entry published at or after that time."""
+        """Return the first entry published at or after that time."""
 
     def forget(self, subscription: "LogSubscription") -> None:
-        """It has no consumer left and was to go with its last one."""
+        """Remove a subscription that was to go with its last consumer."""
 
 
 class LogSubscription(SubscriptionAdmin):
@@ -142,9 +142,9 @@ class LogSubscription(SubscriptionAdmin):
         """It stays when its last consumer leaves."""
         self.properties: Mapping[str, str] = dict(properties or {})
         self.unused = False
-        """It had no consumer when this was last looked at."""
+        """It had no consumer at the last look."""
         self.target: DeadLetters | None = None
-        """Who gets its dead letters."""
+        """The dead-letter target."""
         self._parked = NOBODY
         """Pulls that wait for the next turn."""
         state = SubscriptionState(
@@ -173,7 +173,7 @@ class LogSubscription(SubscriptionAdmin):
 
     @property
     def gone(self) -> bool:
-        """It was removed: nothing of it is to be written or dispatched any more."""
+        """It was removed: nothing of it is written or dispatched any more."""
         return self.machine.state.gone
 
     @property
@@ -205,30 +205,30 @@ class LogSubscription(SubscriptionAdmin):
         return consumer
 
     def limit(self, limits: Limits, target: DeadLetters | None) -> None:
-        """What departs by itself, and who gets it; see the interface."""
-        self.target = target or self.target  # what has departed already still goes there
+        """Set what departs by itself, and its target; see the interface."""
+        self.target = target or self.target  # departures on their way still go there
         self.machine.limit(limits, has_target=target is not None)
         self.topic.listening.begins(self)
 
     def prioritise(self, highest: int) -> None:
-        """A higher priority goes first; see the interface."""
+        """Prefer higher priorities; see the interface."""
         self.machine.prioritise(highest)
 
     def expect_delays(self) -> None:
-        """Hold back from now on what is not due, if the topic has an index of that."""
+        """Hold back from now on what is not due, if the topic has a delayed index."""
         if self.topic.delayed is not None:
             self.machine.hold_back(self.topic.delayed)
 
     @property
     def index_reader(self) -> HeldBack | None:
-        """What of it reads the topic's index of delayed entries."""
+        """The part that reads the topic's delayed index."""
         held_back = self.machine.ready.held_back
         return held_back if isinstance(held_back, HeldBack) else None
 
     # What waits
 
     async def pull_for(self, consumer: LogConsumer) -> Deliveries | None:
-        """One message for ``consumer``, outside permits; None when nothing is ready."""
+        """Take one message for ``consumer``, outside permits; None when nothing is ready."""
         await trio.lowlevel.checkpoint()
         while True:
             answer = self.machine.pull(consumer)
@@ -272,29 +272,29 @@ class LogSubscription(SubscriptionAdmin):
     # What the engine and its topic tell it
 
     def turn(self) -> int:
-        """Hand out what can be handed out now; how many entries that were."""
+        """Hand out what can be handed out now; return how many entries."""
         if self._parked:
             self._parked.unpark_all()
         return self.machine.turn()
 
     def fence(self) -> None:
-        """The subscription is being removed."""
+        """Fence the machine, and wake the pulls: the subscription is being removed."""
         self.machine.fence()
         self._parked.unpark_all()
 
     def receipt(self, done: Done | None) -> None:
-        """The cursor may have changed; ``done`` is told when that is on disk."""
+        """Note that the cursor may have changed; ``done`` is told when it is on disk."""
         self.machine.state.cursor_changed(done)
 
     def take_changes(self) -> CursorChanges:
-        """What of the cursor has to be written now."""
+        """Take the changes of the cursor that have to be written now."""
         assert self.id is not None, f"{self!r} leaves no trace on disk"
         state = self.machine.state
         state.cursor_taken()
         return state.cursor.take_changes(self.topic.id, self.id, self.machine.furthest)
 
     def changes_failed(self, changes: CursorChanges) -> None:
-        """Those changes are not on disk after all."""
+        """Take back changes that did not reach the disk."""
         self.machine.state.cursor_kept()
         self.machine.state.cursor.changes_failed(changes)
 
@@ -330,7 +330,7 @@ class LogSubscription(SubscriptionAdmin):
         self.engine.tell(effect.done, effect.error)
 
     def _read(self, effect: Read) -> None:
-        # The answer comes in with the next step, as everything does that brings work along.
+        # The answer comes in the next step, like everything that brings work.
         complete, read_done, number = self.engine.complete, self.machine.read_done, effect.number
         self.topic.log.read_cold(
             effect.place, effect.bytes_max, lambda found: complete(read_done, number, found)
@@ -353,7 +353,7 @@ class LogSubscription(SubscriptionAdmin):
         self.topic.listening.may_end(self)
         if not (self.permanent or self.is_fenced):
             self.topic.forget(self)
-        self.engine.has_work(self)  # so that the topic sees that one reader less is there
+        self.engine.has_work(self)  # so that the topic notices that a reader is gone
 
     def _deliver(self, effect: Deliver) -> None:
         consumer = effect.consumer
@@ -379,7 +379,7 @@ class LogSubscription(SubscriptionAdmin):
     def _closed(self, effect: Closed) -> None:
         consumer = effect.consumer
         assert isinstance(consumer, LogConsumer), "attach() made it"
-        self._parked.unpark_all()  # it may have waited for a message
+        self._parked.unpark_all()  # the consumer may be waiting for a message
         call(consumer.sink.closed_by_core, effect.reason)
 
 
@@ -397,4 +397,4 @@ CARRY_OUT: Final[dict[type[Any], Callable[[LogSubscription, Any], None]]] = {
     ActiveChanged: LogSubscription._active_changed,
     Closed: LogSubscription._closed,
 }
-"""Every effect, and how it is carried out."""
+"""How each effect is carried out."""

@@ -1,8 +1,8 @@
 """A topic: one log and the subscriptions over it.
 
-The rule: the log goes on whether or not anybody reads it; a ledger goes when every durable
-subscription is past it and retention does not hold it, the last one too: an empty one then
-takes its place.
+The rule: the log grows whether or not anybody reads it. A ledger is trimmed when every durable
+subscription is past it and retention does not hold it. That includes the last one: an empty ledger
+then takes its place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ from arneb_core.store.format.schema import (
 
 
 class TopicCatalog(SubscriptionCatalog, Protocol):
-    """Where a topic has its changes made durable."""
+    """Makes a topic's changes durable."""
 
     async def change(
         self,
@@ -69,26 +69,26 @@ class TopicCatalog(SubscriptionCatalog, Protocol):
 
 
 class TopicEngine(SubscriptionEngine, Protocol):
-    """What a topic has the engine do."""
+    """What a topic asks of the engine."""
 
     @property
     def catalog(self) -> TopicCatalog: ...
 
     @property
     def retention(self) -> Retention:
-        """For topics that ask for none of their own."""
+        """For topics that set none of their own."""
 
     def has_appends(self, topic: "LogTopic") -> bool:
-        """Something is on its way into ``topic``."""
+        """Whether appends to ``topic`` wait or are under way."""
 
     def ledger_closed(self, topic: "LogTopic") -> None:
-        """A ledger may be ready to go though no cursor moved."""
+        """Check whether a ledger may go although no cursor moved."""
 
     def forget(self, subscription: LogSubscription) -> None:
-        """It is gone: nothing of it is to be written or dispatched any more."""
+        """Write and dispatch nothing more of a removed subscription."""
 
     def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
-        """A defect of ours showed; the subscription starts over a little later."""
+        """Rebuild the subscription a little later, after an error of ours."""
 
 
 class LogTopic(TopicAdmin):
@@ -103,17 +103,17 @@ class LogTopic(TopicAdmin):
         self.settings = settings
         self.log = log
         self.fenced = False
-        """It is being deleted, or has gone: no new consumers, and no entries."""
+        """It is being deleted or is gone: it takes no new consumers and no entries."""
         self.takes_along = True
-        """What still comes for it when it goes may go with it: its owner deletes it."""
+        """Entries still on their way when it is deleted may go with it: its owner deletes it."""
         self.gone = False
-        """It is deleted: what is still on its way to it never comes."""
+        """It is deleted: entries on their way to it never arrive."""
         self.appends_held_up = 0
-        """Appends that wait for a commit though the topic is kept in memory only: what comes now
-        goes behind them."""
+        """Appends that wait for a commit though the topic is kept only in memory: later appends go
+        behind them."""
         self.appended_messages_total = self.appended_bytes_total = self.appended_entries_total = 0
         self.delayed: DelayedIndex | None = None
-        """What of the log is not due yet; None until a delayed entry is expected."""
+        """Entries of the log that are not due yet; None until a delayed entry is expected."""
         self._subscriptions: dict[str, LogSubscription] = {}
         self._next_subscription_id = 1
         self.listening = Listening(log, self._subscriptions)
@@ -140,7 +140,7 @@ class LogTopic(TopicAdmin):
             await trio.lowlevel.checkpoint()
             return log.ledgers.next_append
         while (last := log.ledgers.newest) is not None and last.id <= newest.id and not self.gone:
-            # What is planned already goes into it; what comes behind that opens another one.
+            # Runs already planned go into the ending ledger; later ones open another.
             log.ended = max(log.ended, newest.id)
             await self.engine.catalog.change(rolls=self, on_commit=lambda: None)
         return position(newest.id + 1, 0)
@@ -160,7 +160,7 @@ class LogTopic(TopicAdmin):
         return self.log
 
     async def change_settings(self, settings: TopicSettings) -> None:
-        """Have other settings from now on and after a restart."""
+        """Replace the settings, now and across restarts."""
         await self.engine.catalog.change_settings(self, settings)
 
     @property
@@ -189,7 +189,7 @@ class LogTopic(TopicAdmin):
         start: Position | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> LogSubscription:
-        """The subscription of that name, made if it is not there."""
+        """Return the subscription of that name, creating it if needed."""
         own = self.name, name
         async with self.engine.catalog.locks.holding(own, shared=[self.name]):
             found = self._subscriptions.get(name)
@@ -218,7 +218,7 @@ class LogTopic(TopicAdmin):
         start: Position | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[LogSubscription, list[tuple[Table, bytes, bytes | None]]]:
-        """A subscription that is not here yet, and the rows that make it durable, if any."""
+        """Return a subscription not yet in the topic, and the rows that make it durable, if any."""
         cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
         cursor.skip_missing()
         if not (durable and self.durable):
@@ -266,7 +266,7 @@ class LogTopic(TopicAdmin):
                 raise
 
     def forget(self, subscription: LogSubscription) -> None:
-        """The subscription is gone."""
+        """Drop a removed subscription."""
         if self._subscriptions.get(subscription.name) is subscription:
             del self._subscriptions[subscription.name]
             self.departed_messages_total += subscription.delivered_messages_total
@@ -276,8 +276,8 @@ class LogTopic(TopicAdmin):
             self.engine.ledger_closed(self)
 
     def forget_unused(self) -> None:
-        """Let subscriptions go that were to go with their last consumer and have had none since
-        the last time: a seek put it out, or it never came."""
+        """Drop subscriptions that were to go with their last consumer and have had none since the
+        last look: a seek put it out, or it never came."""
         for each in list(self._subscriptions.values()):
             if each.permanent or each.is_fenced or each.consumers_attached:
                 continue
@@ -303,13 +303,13 @@ class LogTopic(TopicAdmin):
             subscriptions=tuple(each.statistics() for each in self._subscriptions.values()),
         )
 
-    def expect_groups(self) -> None:  # not kept: an opened log is looked at anyway
+    def expect_groups(self) -> None:  # not stored: an opened log is scanned anyway
         self.log.groups_through = AFTER_ALL
 
     # What the engine and the committer need
 
     def confirm(self, run: PlannedRun) -> None:
-        """``run`` is durable (or its topic is not): let the consumers have it."""
+        """Let the consumers have ``run``: it is durable, or its topic is not."""
         few = len(self._subscriptions) <= FEW
         subscriptions = list(self._subscriptions.values()) if few else self.listening.now()
         cache = bool(self.log.tail)
@@ -334,7 +334,7 @@ class LogTopic(TopicAdmin):
                 self.engine.turn_failed(subscription, error)
 
     def append_now(self, entries: list[bytes], messages: int | None) -> Position:
-        """Append to a log that is kept in memory only; where the first entry stands."""
+        """Append to a log kept only in memory; return the position of the first entry."""
         if self.gone:
             return Position(0)
         log = self.log
@@ -347,23 +347,23 @@ class LogTopic(TopicAdmin):
         return run.first
 
     def refuses(self, passes_over_gone: bool) -> bool:
-        """It is fenced; whether an append to it fails, or goes with it."""
+        """Whether an append to this fenced topic fails, rather than going with the topic."""
         return not (passes_over_gone and self.takes_along)
 
     def fence(self, *, takes_along: bool) -> None:
-        """The topic is being deleted: its consumers leave and nobody else comes."""
+        """Begin the deletion: consumers leave and no others come."""
         self.fenced, self.takes_along = True, takes_along
         for subscription in list(self._subscriptions.values()):
             subscription.fence()
 
     def unfence(self) -> None:
-        """The deletion failed."""
+        """Undo :meth:`fence` after a failed deletion."""
         self.fenced, self.takes_along = False, True
         for subscription in self._subscriptions.values():
             subscription.machine.unfence()
 
     def dispatched(self) -> None:
-        """Consumers moved on: what all of them have had need not stay in memory."""
+        """Drop from memory what all consumers have passed."""
         tail = self.log.tail
         if isinstance(self.log, DurableLog) and tail:
             readers = [each for each in self.listening.now() if each.consumers_attached]
@@ -373,26 +373,26 @@ class LogTopic(TopicAdmin):
                 tail.clear()
 
     def _trimmed(self) -> None:
-        """Ledgers were dropped from the front of the log."""
+        """Pass on that ledgers were dropped from the front of the log."""
         if self.delayed is not None:
             self.delayed.log_trimmed(self.log.ledgers.floor)
         for subscription in self._subscriptions.values():
             subscription.machine.log_trimmed()
 
     def come(self, subscription: LogSubscription) -> None:
-        """A subscription is durable; ledgers may have gone, and delayed entries come, while it
-        became so."""
+        """Add a subscription that is now durable. Ledgers may have gone, and delayed entries have
+        come, while it was being stored."""
         self.adopt(subscription)
         subscription.expect_delays()
         subscription.machine.log_trimmed()
 
     def index_readers(self) -> list[IndexReader]:
-        """What of its subscriptions reads the index of delayed entries."""
+        """Return the readers of the delayed index, one for each subscription that has one."""
         found = [each.index_reader for each in self._subscriptions.values()]
         return [each for each in found if each is not None]
 
     def _start(self, initial: InitialPosition, start: Position | None) -> Position:
-        """The mark-delete position of a new cursor."""
+        """Return the mark-delete position of a new cursor."""
         ledgers = self.log.ledgers
         found = ledgers.first if initial is InitialPosition.EARLIEST else None
         if start is not None:

@@ -1,7 +1,7 @@
-"""Trimming: what goes from the front of a topic's log, and when.
+"""Trimming: what is removed from the front of a topic's log, and when.
 
-The rule: what is on disk goes with a commit, and memory follows when that is stored. Nothing goes
-that a subscription still wants, whether its cursor is kept or not.
+The rule: ledgers on disk go with a commit, and memory follows when it is stored. Nothing goes that
+a subscription still wants, whether its cursor is stored or not.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from arneb_core.log.retention import droppable_through, last_ledger_ends
 from arneb_core.store.format.changes import Changes
 
 SWEEP_RUNS_MIN: Final = 64
-"""Runs of a memory log that are kept before it is looked which of them are done with."""
+"""Runs of a memory log that are kept before it is checked which are acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTrim:
-    """What happens to a topic's ledgers if its commit succeeds."""
+    """What happens to a topic's ledgers if the commit succeeds."""
 
     through: LedgerId | None
     """Ledgers up to this one go."""
@@ -33,7 +33,7 @@ class PlannedTrim:
 
 
 class Reading(Protocol):
-    """What trimming knows of a subscription."""
+    """What trimming asks of a subscription."""
 
     name: str
 
@@ -63,23 +63,23 @@ class Trimming:
         self._sweep_at = SWEEP_RUNS_MIN
         self._bound = Slowest(subscriptions)
         self.asked_through = LedgerId(0)
-        """Ledgers up to this one go when every durable subscription has passed them, whatever the
+        """Ledgers up to this one go once every durable subscription has passed them, whatever the
         retention."""
 
     def __repr__(self) -> str:
         return f"<Trimming of {self._log!r}>"
 
     def comes(self, subscription: Reading) -> None:
-        """``subscription`` is one of the topic's now."""
+        """Add ``subscription`` to those of the topic."""
         self._bound.comes(subscription)
 
     def goes(self) -> None:
-        """A subscription is not one of the topic's any more."""
+        """Note that a subscription was removed."""
         self._bound.goes()
 
     def sweep(self) -> None:
-        """Drop what every subscription of a memory log is done with. Without one, the log keeps
-        what a new one at the earliest entry would want: its last ledger."""
+        """Drop what every subscription of a memory log is done with. Without subscriptions, keep
+        what a new one at the earliest entry would want: the last ledger."""
         log = self._log
         if isinstance(log, DurableLog):
             return
@@ -98,19 +98,19 @@ class Trimming:
             self._sweep_at = 2 * len(log.tail) + SWEEP_RUNS_MIN
 
     def last_ledger_ends(self, retention: Retention, now_ms: int, *, at_once: bool = False) -> bool:
-        """Whether the last ledger is to end before anything more is published."""
+        """Whether the last ledger should end before anything more is published."""
         if not self._log.durable or not self._ends(self._bound.mark, retention, now_ms, at_once):
             return False
-        # Readers hold it as well: one that keeps up must not lose what it is about to get.
+        # Readers hold it as well: one that keeps up must not lose the entries it gets next.
         slowest = min(each.mark_delete for each in self._subscriptions.values())
         return self._ends(slowest, retention, now_ms, at_once)
 
     def plan(
         self, changes: Changes, retention: Retention, now_ms: int, *, at_once: bool
     ) -> PlannedTrim | None:
-        """Put the removal of ledgers that may go into a commit, and what takes their place.
+        """Put the removal of ledgers that may go into a commit, and a successor of the last one.
 
-        What is planned behind the last ledger, in this commit or in those under way, has it stay.
+        The last ledger stays if runs are planned behind it, in this commit or in those under way.
         ``at_once``: room is short.
         """
         log = self._log
@@ -118,13 +118,13 @@ class Trimming:
             return None
         ends = not log.planned and self.last_ledger_ends(retention, now_ms, at_once=at_once)
         through = self._through(self._bound.mark, retention, now_ms, ends=ends)
-        if through is not None:  # now it is worth while to look at all of them
+        if through is not None:  # only now are all subscriptions worth asking
             through = self._through(self._slowest, retention, now_ms, ends=ends)
         if through is not None and log.planned_drops and through <= log.planned_drops[-1]:
             through = None
         if through is None and not ends:
             return None
-        # No ledger is older than what stands in the one before it.
+        # No ledger is older than the entries of the one before it.
         ended_ms = max(now_ms, log.stamped_ms)
         if ends:
             changes.puts.extend(log.plan_successor(ended_ms))
@@ -133,7 +133,7 @@ class Trimming:
         return PlannedTrim(through, ends, ended_ms)
 
     def succeeded(self, plan: PlannedTrim) -> None:
-        """The commit of ``plan`` is on disk."""
+        """Apply ``plan``: its commit is on disk."""
         if plan.ends and isinstance(self._log, DurableLog):
             self._log.succeeded(plan.now_ms)
         if plan.through is not None:
@@ -141,7 +141,7 @@ class Trimming:
             self._trimmed()
 
     def failed(self, plan: PlannedTrim) -> None:
-        """Nothing of that commit is on disk, nor of any that was planned behind it."""
+        """Undo ``plan``: neither its commit nor any planned behind it is on disk."""
         assert isinstance(self._log, DurableLog), f"{self._log!r} keeps nothing on disk"
         if plan.ends:
             self._log.planned.pop()
@@ -158,7 +158,7 @@ class Trimming:
     def _through(
         self, slowest: Position | None, retention: Retention, now_ms: int, *, ends: bool
     ) -> LedgerId | None:
-        """The last ledger that may go when no durable subscription is behind ``slowest``."""
+        """Return the last ledger that may go when no durable subscription is behind ``slowest``."""
         through = droppable_through(
             self._log.ledgers, slowest, retention=retention, now_ms=now_ms, ends=ends
         )
@@ -168,7 +168,7 @@ class Trimming:
         return asked if through is None else max(asked, through)
 
     def _asked(self, slowest: Position | None, *, ends: bool) -> LedgerId | None:
-        """The last ledger that may go because somebody asked for it."""
+        """Return the last ledger that may go because somebody asked for it."""
         ledgers = self._log.ledgers
         if slowest is None or not ledgers or next(iter(ledgers)).id > self.asked_through:
             return None
@@ -185,14 +185,14 @@ class Trimming:
 
     @property
     def _is_held(self) -> bool:
-        """Somebody has not passed the first ledger, so nothing may go."""
+        """Nothing may go: some subscription has not passed the first ledger, or there is none."""
         first = next(iter(self._log.ledgers), None)
         if first is None:
-            return True  # nothing is there
+            return True
         mark = self._bound.mark
         return bool(first.entries) and mark is not None and mark < first.last
 
 
 def _has(acks: AckState, first: Position, last: Position) -> bool:
-    """All entries in [first, last] are acknowledged."""
+    """Whether all entries in [first, last] are acknowledged."""
     return acks.acknowledged_between(before(first), last) == last - first + 1

@@ -1,8 +1,8 @@
 """Units: what a frontend wants committed as one, made into a request for the committer.
 
-The rule: a unit takes place whole or not at all. What of it is kept in memory only takes place
-when the rest is on disk, entries and acknowledgements alike: nothing could take it back. What is
-appended to the same topics meanwhile goes behind it, so that publishers' messages keep their order.
+The rule: a unit takes effect whole or not at all. Its parts that are kept only in memory, entries
+and acknowledgements alike, take effect once the rest is on disk: nothing could take them back.
+Appends to the same topics meanwhile go behind it, so that publishers' messages keep their order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ MetadataChanged = Callable[[Sequence[tuple[str, bytes | None]]], None]
 
 
 def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) -> Request:
-    """``unit`` as a request."""
+    """Return ``unit`` as a request."""
     request = Request(finish, passes_over_gone=unit.passes_over_gone)
     appends: list[Append] = []
     in_memory: list[LogTopic] = []
@@ -31,7 +31,7 @@ def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) ->
     sized: list[bytes] = []
     for topic, entries in unit.appends:
         assert isinstance(topic, LogTopic), "topics come from this engine"
-        if entries is not sized:  # what goes into many topics is one list
+        if entries is not sized:  # an append to many topics shares one list
             sized, size = entries, sum(map(len, entries))
         messages = None if unit.has_batches else len(entries)
         if isinstance(topic.log, MemoryLog):
@@ -76,12 +76,12 @@ def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) ->
 def metadata_puts(
     metadata: Sequence[tuple[str, bytes | None]],
 ) -> list[tuple[Table, bytes, bytes | None]]:
-    """The rows of frontend metadata."""
+    """Return the rows of frontend metadata."""
     return [(Table.CATALOG, frontend_key(key), value) for key, value in metadata]
 
 
 def is_refused(unit: Unit) -> bool:
-    """Something of ``unit`` is for a topic to which nothing comes any more."""
+    """Whether ``unit`` appends to a topic that takes nothing in any more."""
     for topic in chain((topic for topic, _ in unit.appends), (run.topic for run in unit.runs)):
         if topic.fenced:
             assert isinstance(topic, LogTopic), "topics come from this engine"

@@ -1,7 +1,7 @@
 """Alarms: when subscriptions want to be woken, the earliest first.
 
-The rule: a subscription has one alarm at the most, the earliest that it asked for, and one that
-is gone has none and is not held; what alarms were set before costs no memory for long.
+The rule: a subscription has at most one alarm, the earliest it asked for. A removed subscription
+has none and is not kept alive. Alarms that were replaced do not take memory for long.
 """
 
 from heapq import heapify, heappop, heappush
@@ -11,13 +11,13 @@ from typing import Final
 from arneb_core.engine.subscription import LogSubscription
 
 STALE_MAX: Final = 64
-"""Alarms that are valid no more are thrown out when they are more than this and than the others."""
+"""Stale alarms are thrown out when they are more than this and more than the valid ones."""
 
 
 class Alarms:
     """The alarms of one engine.
 
-    Invariant: every alarm of ``_set`` is in ``_heap`` and ``_whose``; what else is in ``_heap`` is
+    Invariant: every alarm of ``_set`` is in ``_heap`` and ``_whose``; all others in ``_heap`` are
     stale.
     """
 
@@ -39,8 +39,8 @@ class Alarms:
         return self._heap[0][0] if self._heap else None
 
     def set(self, subscription: LogSubscription, when_ms: int) -> bool:
-        """Wake ``subscription`` then, if not before; True when nobody else is to be woken
-        earlier."""
+        """Wake ``subscription`` then, if not before; True when its alarm is now the earliest of
+        all."""
         known = self._set.get(subscription)
         if known is not None and known[0] <= when_ms:
             return False
@@ -51,7 +51,7 @@ class Alarms:
         return self._heap[0] == alarm
 
     def forget(self, subscription: LogSubscription) -> None:
-        """It is not to be woken."""
+        """Drop the alarm of ``subscription``."""
         known = self._set.pop(subscription, None)
         if known is None:
             return
@@ -61,7 +61,7 @@ class Alarms:
             heapify(self._heap)
 
     def ring(self, now_ms: int, most: int) -> list[LogSubscription]:
-        """Those whose time has come, ``most`` of them, the earliest; their alarms are off."""
+        """Return the ``most`` earliest subscriptions whose time has come, and drop their alarms."""
         due: list[LogSubscription] = []
         while self._heap and self._heap[0][0] <= now_ms and len(due) < most:
             _, number = heappop(self._heap)

@@ -1,6 +1,6 @@
-"""Withholding: what a transaction acknowledges is kept from everybody until it ends.
+"""Withholding: keeps what a transaction acknowledged from all consumers until it ends.
 
-The rule: nothing here is on the way of a message that is in no transaction.
+The rule: nothing here is on the path of a message that is in no transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from arneb_core.subscription.machine import SubscriptionMachine
 
 
 class SubscriptionWithholding:
-    """Fills :class:`arneb_core.api.subscriptions.WithholdingSubscription`."""
+    """Implements :class:`arneb_core.api.subscriptions.WithholdingSubscription`."""
 
     machine: SubscriptionMachine
 
@@ -32,7 +32,7 @@ class SubscriptionWithholding:
         if not anew and (place := withheld.conflict(positions, parts)) is not None:
             raise AlreadyAcknowledged(f"{render(place)} is acknowledged, or withheld, already")
         try:
-            # The machine has it made as all its consumers.
+            # The machine makes it with make_consumer, like all its consumers.
             return cast(LogConsumer, withheld.withhold(positions, parts))
         finally:
             machine.state.outbox.flush()

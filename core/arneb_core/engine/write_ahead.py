@@ -1,8 +1,8 @@
-"""Writing ahead: the runs of a large unit put on disk before the commit that makes them count.
+"""Writing ahead: storing the runs of a large unit before the commit that makes them count.
 
-The rule: whoever commits a hundred megabytes holds nobody up for longer than a slice of them
-takes. What is written ahead has a place that no ledger has yet (:mod:`arneb_core.log.ahead`), so
-it is seen by nobody; the store knows where it is, and removes it should the commit not come.
+The rule: a commit of a hundred megabytes delays others by no more than a slice of it takes. Runs
+written ahead are at positions that no ledger has yet (:mod:`arneb_core.log.ahead`), so nobody sees
+them; the store knows where they are and removes them if the commit does not come.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -26,13 +26,13 @@ from arneb_core.store.format.records import pack_trims
 from arneb_core.store.format.schema import META_AHEAD, Table
 
 UNIT_BYTES_MIN: Final = COMMIT_BYTES_MAX
-"""A smaller unit is no longer commit than others make."""
+"""Bytes of the smallest unit written ahead: a smaller one is committed like any other request."""
 
 TOPIC_BYTES_MIN: Final = 64 * 1024
-"""Less for one topic goes with the unit's commit: it is not worth a ledger of its own."""
+"""Fewer bytes for one topic go with the unit's commit: they are not worth a ledger of their own."""
 
 SLICE_BYTES: Final = 1024 * 1024
-"""Written in one commit, together with what others want: some 5 ms."""
+"""Bytes written in one commit, together with other requests: some 5 ms."""
 
 
 class WriteAhead:
@@ -42,7 +42,7 @@ class WriteAhead:
         self._submit = submit
         self._lock = trio.Lock()
         self._left: list[Trim] = []
-        """What could not be removed, and is to be with the next slice."""
+        """Runs that could not be removed, to be removed with the next slice."""
 
     def __repr__(self) -> str:
         return f"<WriteAhead {'at work' if self._lock.locked() else 'idle'}>"
@@ -77,7 +77,7 @@ class WriteAhead:
                     Request(
                         lambda error, _: done(error),
                         ahead=blocks,
-                        # With every slice: one without rows might be one for the journal.
+                        # With every slice: a commit without rows might go to the journal.
                         puts=[(Table.META, META_AHEAD, pack_trims(where))],
                         trims=self._left,
                         entries=len(entries),
@@ -89,7 +89,7 @@ class WriteAhead:
             self._left = []
 
     async def _end(self, held: dict[LogTopic, Ahead]) -> None:
-        """Remove what is no part of its log."""
+        """Remove what did not become part of its log."""
         if all(ahead.state is AheadState.STORED for ahead in held.values()):
             return
 
@@ -104,7 +104,7 @@ class WriteAhead:
             )
 
         try:
-            # Whatever became of the unit's commit is known when this has ended, which is behind it.
+            # This is behind the unit's commit: when it has ended, the fate of that one is known.
             await durable(submit)
         except CommitFailed:
             self._left += [
@@ -118,7 +118,7 @@ class WriteAhead:
 
 
 def _place(unit: Unit) -> dict[LogTopic, Ahead]:
-    """Give the runs of ``unit`` that are worth it their places."""
+    """Give the runs of ``unit`` that are large enough positions ahead of their logs."""
     by_topic: dict[LogTopic, list[CountedRun]] = {}
     for run in unit.runs:
         by_topic.setdefault(topic_of(run), []).append(run)
@@ -137,7 +137,7 @@ def _log_of(topic: LogTopic) -> DurableLog:
 
 
 def _slices(runs: Iterable[CountedRun]) -> Iterator[list[tuple[LogTopic, Block]]]:
-    """What is written together."""
+    """Yield the blocks that are written together."""
     blocks: list[tuple[LogTopic, Block]] = []
     size = 0
     for run in runs:
