@@ -1,8 +1,8 @@
-"""Inspection: what an administrator may look at and move besides what clients do.
+"""Inspection: what administrators may look at and move, beyond what clients do.
 
-The rule: nothing here is on the way of a message. The protocols are parts of
-:class:`arneb_core.api.topics.Topic` and ``Subscription``;
-:mod:`arneb_core.engine.admin` fills them.
+The rule: nothing here is on the path of a message. The protocols are parts of
+:class:`arneb_core.api.topics.Topic` and ``Subscription``; :mod:`arneb_core.engine.admin` implements
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from arneb_core.api.settings import Retention
 
 @dataclass(frozen=True, slots=True)
 class LedgerStatistics:
-    """One ledger at one instant; ``closed_ms`` 0 = entries may still come."""
+    """One ledger at one instant; ``closed_ms`` 0: it may still grow."""
 
     id: LedgerId
     entries: int
@@ -29,47 +29,47 @@ class LedgerStatistics:
 
 
 class InspectedTopic(Protocol):
-    """A topic's log, looked at from outside."""
+    """A topic's log, seen from outside."""
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the topic was made with."""
+        """The properties that the topic was created with."""
         ...
 
     @property
     def retention(self) -> Retention:
-        """How long it keeps acknowledged entries: its own, or else the broker's."""
+        """How long it keeps acknowledged entries: its own retention, or else the broker's."""
         ...
 
     async def retain(self, ms: int, size: int, ledger_bytes_max: int | None = None) -> None:
-        """Keep acknowledged entries so long, and so many bytes of them, from now on and after a
-        restart, and if that is given, have ledgers of that size; see
+        """Change how long, and how many bytes of, acknowledged entries are kept, now and across
+        restarts, and the size of ledgers if given; see
         :class:`arneb_core.api.settings.TopicSettings`. Raises :class:`CommitFailed`."""
         ...
 
     def ledgers(self) -> Sequence[LedgerStatistics]:
-        """The ledgers that the log has, in order."""
+        """Return the log's ledgers, in order."""
         ...
 
     async def read(
         self, place: Position, bytes_max: int
     ) -> Sequence[tuple[Position, Sequence[bytes]]]:
-        """Runs of entries from ``place`` on, each with the position of its first. Raises
+        """Return runs of entries from ``place`` on, each with the position of its first. Raises
         :class:`StoreFailed`."""
         ...
 
     async def entry_at(self, place: Position) -> bytes | None:
-        """The entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
+        """Return the entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
         ...
 
     @property
     def has_delays(self) -> bool:
-        """Delayed entries have come, or may at any moment."""
+        """Whether delayed entries have come, or may at any moment."""
         ...
 
     async def soonest(self, limit: int, after_ms: int) -> Sequence[tuple[int, Position]]:
-        """When the next ``limit`` entries after ``after_ms`` come due, in ms, and where they stand,
-        the first first; empty where nothing is delayed. Raises :class:`StoreFailed`."""
+        """Return the next ``limit`` entries that come due after ``after_ms``, in that order, each
+        as due time in ms and position; empty if nothing is delayed. Raises :class:`StoreFailed`."""
         ...
 
     @property
@@ -78,40 +78,40 @@ class InspectedTopic(Protocol):
         ...
 
     async def roll(self) -> Position:
-        """End the ledger that grows, if it holds anything: everything below the position returned
-        is in ledgers that are closed, durably. Raises :class:`CommitFailed`, and
-        :class:`NotAllowed` of a topic that is kept in memory."""
+        """End the open ledger, if it holds anything. Everything below the returned position is then
+        durably in closed ledgers. Raises :class:`CommitFailed`, and :class:`NotAllowed` for a topic
+        kept in memory."""
         ...
 
     async def trim(self, place: Position) -> None:
         """Remove the closed ledgers wholly below ``place`` that every durable subscription has
-        passed, of which there must be one, though retention would keep them. Raises as
+        passed, even if retention would keep them. There must be a durable subscription. Raises as
         :meth:`roll`."""
         ...
 
 
 class InspectedSubscription(Protocol):
-    """A subscription's cursor, looked at and moved from outside."""
+    """A subscription's cursor, seen and moved from outside."""
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the subscription was made with."""
+        """The subscription's properties."""
         ...
 
     async def describe(self, properties: Mapping[str, str]) -> None:
-        """Have other properties, durably if it is durable. Raises :class:`CommitFailed` and
-        :class:`SubscriptionFenced`."""
+        """Replace the properties, durably if the subscription is durable. Raises
+        :class:`CommitFailed` and :class:`SubscriptionFenced`."""
         ...
 
     @property
     def active_name(self) -> str | None:
-        """Of failover and exclusive consumers, the name of the one that gets everything."""
+        """The name of the active consumer of a failover or exclusive subscription."""
         ...
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """How many messages are ready, and how many are at consumers: both at once, and cheap
-        where there is none."""
+        """How many messages are ready, and how many are at consumers: both at one instant, and
+        cheap when there are none."""
         ...
 
     @property
@@ -121,57 +121,57 @@ class InspectedSubscription(Protocol):
 
     @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
-        """How many messages left without an acknowledgement since the broker started, by the
-        reason and by whether somebody took the dead letters."""
+        """Messages that left without an acknowledgement since the broker started, by reason and by
+        whether a dead-letter target took them."""
         ...
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes of the entries behind the mark-delete position, acknowledged ones among them
-        and of the first ledger by its average: what the subscription keeps in the log."""
+        """Bytes of the entries behind the mark-delete position, including acknowledged ones; the
+        first ledger counts by its average entry. It is what the subscription keeps in the log."""
         ...
 
     @property
     def replaying_entries(self) -> int:
-        """Entries that were given out or looked at before and wait for their turn: given back, or
+        """Entries that were delivered or looked at before and wait to be delivered: released, or
         held up by their keys."""
         ...
 
     @property
     def acknowledged_runs(self) -> int:
-        """How many unbroken runs of entries are acknowledged beyond mark-delete."""
+        """How many contiguous runs of entries are acknowledged beyond mark-delete."""
         ...
 
     @property
     def acknowledged_runs_bytes(self) -> int:
-        """About how many bytes these take on disk."""
+        """About how many bytes these runs take on disk."""
         ...
 
     def first_acknowledged_runs(self, limit: int) -> Sequence[tuple[Position, Position]]:
-        """The first and last entries of the first ``limit`` of these."""
+        """Return the first and last entries of the first ``limit`` of these runs."""
         ...
 
     def key_shares(self) -> Mapping[Consumer, KeyShare]:
-        """What each consumer of a Key_Shared subscription has of the keys; none otherwise."""
+        """Return each consumer's share of the keys of a Key_Shared subscription; else nothing."""
         ...
 
     @property
     def read_position(self) -> Position:
-        """Behind everything that consumers were given, or that was looked at for them."""
+        """The position behind everything delivered to consumers or looked at for them."""
         ...
 
     def limit_unacked(self, of_each: int, of_all: int) -> None:
-        """Have consumers that came with limits of unacknowledged messages keep to these, more than
-        0, from now on: each, and all together. Whoever comes later says its own."""
+        """Set the limits of unacknowledged messages, which are above 0, of each consumer and of all
+        together, for those that attached with such limits. Later ones bring their own."""
         ...
 
     def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
-        """The first ``limit`` entries (behind ``after``) that are not acknowledged, in flight or
-        not."""
+        """Return the first ``limit`` entries (behind ``after``) that are not acknowledged, in
+        flight or not."""
         ...
 
     def acknowledged_between(self, low: Position, high: Position) -> int:
-        """How many entries in (low, high] are acknowledged and still in the log."""
+        """Return how many entries in (low, high] are acknowledged and still in the log."""
         ...
 
     @property
@@ -181,20 +181,20 @@ class InspectedSubscription(Protocol):
 
     @property
     def masks(self) -> Mapping[Position, int]:
-        """The half-acknowledged batches, each with its messages that are left."""
+        """The partly acknowledged batches, each with the mask of its unacknowledged messages."""
         ...
 
     def forget_counts(self) -> None:
-        """Count redeliveries anew; what was delivered before still says so."""
+        """Count redeliveries anew; entries delivered before are still marked as redelivered."""
         ...
 
     async def overlook(self, other: "InspectedSubscription") -> None:
-        """Take what ``other``, of the same topic, has acknowledged as acknowledged here too. Only
-        while there are no consumers. Raises :class:`StoreFailed`."""
+        """Acknowledge here what ``other``, of the same topic, has acknowledged. Only while there
+        are no consumers. Raises :class:`StoreFailed`."""
         ...
 
     async def skip_through(self, place: Position, reason: Departure | None = None) -> None:
-        """Acknowledge everything up to ``place``, in flight or not; durable when it returns. With
-        a ``reason`` it counts among :attr:`departed`. Raises :class:`SubscriptionFenced` and
-        :class:`CommitFailed`."""
+        """Acknowledge everything up to ``place``, in flight or not; durable when this returns. With
+        a ``reason`` the messages count among :attr:`departed`. Raises :class:`SubscriptionFenced`
+        and :class:`CommitFailed`."""
         ...

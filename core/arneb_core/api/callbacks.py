@@ -1,8 +1,8 @@
-"""Call-backs: how the core tells others, and calls that may fail without harm to whoever calls.
+"""Call-backs: how the core reports outcomes, and calls whose failure does not harm the caller.
 
-The rule: what a frontend's call-back raises is that frontend's mistake, and may cost neither
-another connection nor the commit that it was told about. It is logged and goes no further. The
-same for what is done for one topic or subscription after the other.
+The rule: an exception from a frontend's call-back is that frontend's mistake. It may cost neither
+another connection nor the commit that is reported, so it is logged and goes no further. The same
+holds for work done for one topic or subscription after another.
 """
 
 import logging
@@ -15,19 +15,19 @@ from arneb_core.api.position import Position
 P = ParamSpec("P")
 
 Done = Callable[[CommitFailed | None], None]
-"""Called once in the event loop, in the order of the commits, never before the call that it
-was given to returns. None = durable; else nothing of the unit is, nor will be. It must not
-raise; what it raises all the same is logged and changes nothing."""
+"""Called once in the event loop, in the order of the commits, never before the call that it was
+given to has returned. None: durable; otherwise nothing of the unit is, or will be. It must not
+raise; if it does, that is logged and changes nothing."""
 
 Appended = Callable[[CommitFailed | None, Position], None]
-"""As :data:`Done`, with the position of the run's first entry; a run is contiguous inside a
-ledger, so entry *i* stands at ``first + i``."""
+"""As :data:`Done`, with the position of the run's first entry. A run is contiguous inside a ledger,
+so entry *i* is at ``first + i``."""
 
 logger = logging.getLogger(__name__)
 
 
 def call(back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
-    """Call ``back``; False when it raised."""
+    """Call ``back``; return False if it raised."""
     try:
         back(*args, **kwargs)
     except Exception as error:

@@ -1,8 +1,8 @@
-"""CRC-32C: the checksum of blocks, records and Pulsar's frames, the same for every folder.
+"""CRC-32C: the checksum of blocks, records and Pulsar's frames, shared by all folders.
 
-The rule: of the package ``crc32c`` only the extension is loaded. The package itself has a command
-line and asks :mod:`importlib.metadata` for its version, which brings :mod:`argparse`,
-:mod:`zipfile` and :mod:`email` into every broker: 2.3 of its MiB.
+The rule: only the extension of the package ``crc32c`` is loaded. The package itself has a command
+line and asks :mod:`importlib.metadata` for its version, which loads :mod:`argparse`, :mod:`zipfile`
+and :mod:`email` into every broker: 2.3 MiB of it.
 """
 
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
 
     def _extension():
-        """Known under its own name, so that whoever imports the package has the same."""
+        """Load it under its own name, so that importing the package finds the same module."""
         if (known := sys.modules.get(EXTENSION)) is not None:
             return known
         package = find_spec("crc32c")  # found, not imported

@@ -1,8 +1,8 @@
 """The clock: the time of day, which people and programs set forward and back.
 
-The rule: what is to happen at a time of day is compared with this clock when it comes to that, and
-not earlier; how long something has lasted is measured with the monotonic clock. How the parts take
-a clock that is set is told in docs/internals/clock.md.
+The rule: a time of day is compared with this clock when it matters, not earlier; durations are
+measured with the monotonic clock. docs/internals/clock.md tells how each part takes a clock that is
+set.
 """
 
 import time
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Final
 
 EARLIEST_MS: Final = 1
-"""Times of day are unsigned on disk and in both protocols, and 0 stands for none."""
+"""The earliest time: times are unsigned on disk and in both protocols, and 0 means none."""
 
 
 class WallClock:
     """The time of day of one machine.
 
-    Before 1970 (a machine without a battery that has not heard of the time yet) it starts at
-    :data:`EARLIEST_MS` and goes on from there, so that delays and expiries still pass.
+    Before 1970 (on a machine without a battery that has not been told the time yet) it starts at
+    :data:`EARLIEST_MS` and runs from there, so that delays and expiries still pass.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class WallClock:
         return f"<WallClock at {self.now_ms()}>"
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, :data:`EARLIEST_MS` at least."""
+        """Return the milliseconds since 1970, at least :data:`EARLIEST_MS`."""
         now_ms = self._read_ns() // 1_000_000
         if now_ms < EARLIEST_MS:
             return EARLIEST_MS + (self._monotonic_ns() - self._started_ns) // 1_000_000
@@ -45,6 +45,6 @@ wall_clock_ms: Final = WallClock().now_ms
 
 
 def monotonic_ms() -> int:
-    """Milliseconds since some instant, for what lasts and must not be cut short by a clock that is
-    set."""
+    """Return milliseconds since some instant, for durations that setting the clock must not
+    change."""
     return time.monotonic_ns() // 1_000_000

@@ -1,11 +1,10 @@
 """The neutral message, and the codecs that turn any origin's entries into it.
 
-The rule: only an origin's own frontend knows its wire form, and frontends never
-import one another. So each frontend publishes one :class:`Codec` under the entry
-point group ``arneb.codecs``, and whoever meets a foreign entry (the other
-frontend, Spark) finds the codec by the origin in the entry's header. A broker
-names its frontends' codecs by itself, for it must not read files when the first such
-entry comes.
+The rule: only an origin's own frontend knows its wire form, and frontends never import one another.
+So each frontend publishes one :class:`Codec` under the entry point group ``arneb.codecs``, and
+readers of a foreign entry (the other frontend, Spark) find its codec by the origin in the header. A
+broker names its frontends' codecs itself, since it must not read files when the first such entry
+comes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +21,11 @@ CODEC_GROUP: Final = "arneb.codecs"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as every door understands it.
+    """One message as every frontend understands it.
 
-    ``key`` is AMQP's routing key and Pulsar's partition key (raw bytes).
-    ``properties`` are strings both ways; AMQP properties and typed headers that have no
-    Pulsar field travel as the reserved names of ``docs/internals/translation.md``.
-    Times are ms since the epoch; 0 means not set.
+    ``key`` is AMQP's routing key and Pulsar's partition key (raw bytes). ``properties`` are strings
+    both ways; AMQP properties and typed headers that have no Pulsar field travel under the reserved
+    names of ``docs/internals/translation.md``. Times are ms since the epoch; 0 means not set.
     """
 
     value: bytes
@@ -41,21 +39,21 @@ class Message:
     batch_index: int = -1
     """Index inside the entry's batch; -1 when the entry is no batch."""
     is_null: bool = False
-    """There is no value at all (a tombstone), as against an empty one; ``value`` is empty then."""
+    """There is no value (a tombstone), as opposed to an empty one; ``value`` is empty then."""
     schema_version: bytes | None = None
-    """The version of the topic's schema with which the value was written, as its producer said."""
+    """The version of the topic's schema that the producer says it wrote the value with."""
 
 
 @dataclass(slots=True)
 class MessageColumns:
-    """The messages of many entries field by field: each list has one item a message, in order."""
+    """The messages of many entries, field by field: each list has one item per message."""
 
     values: list[bytes | None] = field(default_factory=list)
-    """None = null, or raw."""
+    """None: null, or a further message of a raw entry."""
     keys: list[bytes | None] = field(default_factory=list)
     ordering_keys: list[bytes | None] = field(default_factory=list)
     properties: list[Mapping[str, str]] = field(default_factory=list)
-    """Empty when nobody asked for them."""
+    """Empty if nobody asked for them."""
     publish_times_ms: list[int] = field(default_factory=list)
     event_times_ms: list[int] = field(default_factory=list)
     producer_names: list[str] = field(default_factory=list)
@@ -63,13 +61,13 @@ class MessageColumns:
     schema_versions: list[bytes | None] = field(default_factory=list)
     batch_indexes: list[int] = field(default_factory=list)
     raw: list[int] = field(default_factory=list)
-    """The indexes of the entries that cannot be read. Each has as many items as its header counts
-    messages, the first with the body as its value, the others with none."""
+    """Indexes of the entries that cannot be read. Each has as many items as its header counts
+    messages; the first has the body as its value, the others have none."""
     entries: int = 0
-    """How many entries they are of."""
+    """How many entries the messages come from."""
 
     def add(self, message: Message) -> None:
-        """One message more."""
+        """Add one message."""
         self.values.append(None if message.is_null else message.value)
         self.keys.append(message.key)
         self.ordering_keys.append(message.ordering_key)
@@ -84,7 +82,7 @@ class MessageColumns:
     def add_raw(
         self, body: bytes, publish_time_ms: int, batch_indexes: Sequence[int] = (-1,)
     ) -> None:
-        """One more entry that cannot be read."""
+        """Add an entry that cannot be read."""
         count = len(batch_indexes)
         self.raw.append(self.entries)
         self.values += [body, *repeat(None, count - 1)]
@@ -99,7 +97,7 @@ class MessageColumns:
         self.batch_indexes += batch_indexes
 
     def cut(self, messages: int) -> None:
-        """Take back everything behind so many messages."""
+        """Drop everything behind the first ``messages`` messages."""
         for items in (
             self.values, self.keys, self.ordering_keys, self.properties, self.publish_times_ms,
             self.event_times_ms, self.producer_names, self.sequence_ids, self.schema_versions,
@@ -110,14 +108,14 @@ class MessageColumns:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What an entry that is one part of a larger message says of itself."""
+    """What an entry that is one part of a larger message says about itself."""
 
     message: str
     """Names the message inside its topic."""
     index: int
-    """Of this part, from 0."""
+    """The index of this part, from 0."""
     count: int
-    """Of all parts."""
+    """The number of parts."""
 
 
 class Codec(Protocol):
@@ -126,10 +124,10 @@ class Codec(Protocol):
     origin: Origin
 
     def decode(self, entry: bytes) -> Sequence[Message]:
-        """Every message of ``entry`` (header included in the bytes), in batch order.
+        """Return every message of ``entry`` (whose bytes include the header), in batch order.
 
-        Raises :class:`ValueError` when the body is not in the origin's wire form, or is
-        kept encrypted and so cannot be read by a broker.
+        Raises :class:`ValueError` when the body is not in the origin's wire form, or is encrypted,
+        so that a broker cannot read it.
         """
         ...
 
@@ -141,14 +139,14 @@ class ColumnCodec(Codec, Protocol):
     def decode_columns(
         self, entries: Sequence[bytes], *, properties: bool, bytes_max: int
     ) -> MessageColumns:
-        """What :meth:`decode` says of each, up to the entry with which the values reach
-        ``bytes_max``; never raises for what an entry holds. Without ``properties`` these may be
-        left out altogether."""
+        """Return what :meth:`decode` returns for each, up to the entry with which the values reach
+        ``bytes_max``. Never raises for the content of an entry. Without ``properties``, these may
+        be left out."""
         ...
 
     def are_batches(self, entries: Sequence[bytes]) -> list[bool]:
-        """Of each, whether its messages have batch indexes, be it one; False if it is damaged. Does
-        not look at the messages."""
+        """Return for each entry whether its messages have batch indexes, even if it is a single
+        one; False if it is damaged. Does not look at the messages."""
         ...
 
 
@@ -158,22 +156,22 @@ class PartCodec(Codec, Protocol):
     (:attr:`.EntryFlag.GROUPED`)."""
 
     def part_of(self, entry: bytes) -> Part | None:
-        """What part the entry is; None if it is a whole message, or damaged."""
+        """Return which part the entry is; None if it is a whole message, or damaged."""
         ...
 
     def join(self, parts: Sequence[bytes]) -> bytes:
-        """The entry that the parts, in order, would have been in one piece. Raises
-        :class:`ValueError` when they do not fit."""
+        """Return the entry that the parts, in order, would have been in one piece. Raises
+        :class:`ValueError` when they do not fit together."""
         ...
 
 
 class BrokerCodec:
-    """Reads what the broker wrote itself."""
+    """Reads what the broker itself wrote."""
 
     origin: Origin = Origin.BROKER
 
     def decode(self, entry: bytes) -> Sequence[Message]:
-        """The one message of ``entry``."""
+        """Return the one message of ``entry``."""
         header = read_header(entry)
         return [Message(entry[HEADER_BYTES:], publish_time_ms=header.publish_time_ms)]
 
@@ -182,12 +180,12 @@ _named: list[str] = []
 
 
 def name_codecs(*modules: str) -> None:
-    """Have :func:`codecs` load these modules' ``CODEC`` instead of what is installed.
+    """Have :func:`codecs` load these modules' ``CODEC`` instead of looking for installed ones.
 
-    To look for that imports :mod:`importlib.metadata` and reads a file of every installed package:
-    tens of milliseconds in which an event loop serves nobody. A broker's modules are hardly ever
-    not imported yet when they are asked for; where one frontend alone is served they are not, and
-    their two MiB are not spent.
+    The search imports :mod:`importlib.metadata` and reads a file of every installed package: tens
+    of milliseconds in which an event loop serves nobody. A broker has nearly always imported its
+    modules by then; where it serves only one frontend, the others are not loaded, which saves two
+    MiB.
     """
     _named[:] = modules
     codecs.cache_clear()
@@ -195,7 +193,7 @@ def name_codecs(*modules: str) -> None:
 
 @cache
 def codecs() -> Mapping[Origin, Codec]:
-    """Every codec by origin, loaded once a process."""
+    """Return every codec by origin, loaded once per process."""
     found: dict[Origin, Codec] = {Origin.BROKER: BrokerCodec()}
     for codec in map(_codec_of, _named) if _named else _installed():
         found[codec.origin] = codec

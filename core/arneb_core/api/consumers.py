@@ -1,7 +1,7 @@
 """A consumer as a frontend sees it: what it asks for, what it is told, what it may do.
 
-The rule: everything here belongs to the event loop. A consumer's deliveries come in the order in
-which they were handed out, and none after it was detached.
+The rule: everything here belongs to the event loop. Deliveries reach a consumer in the order in
+which they were assigned, and none after it was detached.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,28 +16,28 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.windows import Window
 
 ACK_DURABLE_WITHIN_MS: Final = 100
-"""An acknowledgement that nobody waits for is on disk after this long."""
+"""An acknowledgement that nobody waits for is on disk within this time."""
 
 
 class Sink(Protocol):
     """Where a consumer's deliveries go; the frontend implements it."""
 
     def deliver(self, run: Deliveries) -> None:
-        """Take the run. Called in the event loop; must not block, raise or call back into
-        the subscription. The run is the sink's to keep, but others may share its lists: they
-        are not to be changed. A sink that raises all the same loses its consumer: the error
-        is logged and :meth:`closed_by_core` called with ``"failed"``."""
+        """Take the run. Called in the event loop; must not block, raise or call back into the
+        subscription. The sink may keep the run, but others may share its lists, so it must not
+        change them. A sink that does raise loses its consumer: the error is logged and
+        :meth:`closed_by_core` called with ``"failed"``."""
         ...
 
     def active_changed(self, active: bool) -> None:
-        """A failover consumer has become the active one, or is not (any more). Called once for
-        each change, and when the consumer comes."""
+        """Note whether a failover consumer is the active one. Called when it attaches and at each
+        change."""
         ...
 
     def closed_by_core(self, reason: str) -> None:
-        """The core detached the consumer: the topic or subscription went away (``"removed"``),
-        a seek asks it to attach again (``"seek"``), the core stops (``"shutdown"``), or
-        :meth:`deliver` raised (``"failed"``). Everything in flight is the core's again."""
+        """Note that the core detached the consumer: the topic or subscription is removed
+        (``"removed"``), a seek asks it to attach again (``"seek"``), the core stops
+        (``"shutdown"``), or :meth:`deliver` raised (``"failed"``). It has nothing in flight."""
         ...
 
 
@@ -51,19 +51,19 @@ class ConsumerSpec:
     consumer starts with 0 permits and gets them by :meth:`Consumer.flow`.
     ``priority``: lower goes first, as in Pulsar; the AMQP frontend negates ``x-priority``.
     ``entries_per_turn_max``: entries that one consumer may get before the next one's turn.
-    ``first_come``: of failover consumers the first stays active until it leaves (AMQP); else who
-    is active follows from names and, when the topic is one, the ``partition`` (Pulsar), and
-    what the one before had in flight goes to the next.
+    ``first_come``: the first failover consumer stays active until it leaves (AMQP); otherwise names
+    and, for partitions of a topic, ``partition`` decide who is active (Pulsar), and entries in
+    flight at the previous one go to the next.
     ``pulls``: it is assigned nothing and is never active; it only pulls (AMQP's basic.get).
-    ``line``: consumers that name the same one get what is handed out to them in the order of the
-    log, not only each in its own (AMQP's channel, on which deliveries are numbered).
+    ``line``: consumers that name the same line get deliveries in log order across all of them, not
+    only each for itself (AMQP's channel, on which deliveries are numbered).
     ``by_time``: of entries that came due, the sooner goes first; otherwise those that came due
     together go in log order, which is less work. The first consumer decides.
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
-    ``unacked_max``: so many messages in flight shut the consumer off until half of them are
-    answered; ``subscription_unacked_max``: likewise all consumers of the subscription, as the first
-    of them says. 0 = no limit.
-    ``sharing``: how a Key_Shared subscription shares its keys out.
+    ``unacked_max``: with this many messages in flight the consumer is shut off until half of them
+    are answered; ``subscription_unacked_max``: likewise for all consumers of the subscription, as
+    set by the first of them. 0 = no limit.
+    ``sharing``: how a Key_Shared subscription shares out its keys.
     """
 
     name: str
@@ -93,49 +93,49 @@ class Consumer(Protocol):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What it says of itself."""
+        """The properties it attached with."""
         ...
 
     @property
     def attached(self) -> bool:
-        """It has not left, and was not put out."""
+        """Whether it has neither left nor been put out."""
         ...
 
     @property
     def writable(self) -> bool:
-        """The frontend clears it while the peer's socket is full and calls :meth:`wake` when
-        it sets it again; a consumer that is not writable is assigned nothing."""
+        """Whether it may be assigned entries. The frontend clears this while the client's socket is
+        full, and calls :meth:`wake` after setting it again."""
         ...
 
     @writable.setter
     def writable(self, value: bool) -> None: ...
 
     def flow(self, permits: int) -> None:
-        """Add permits (messages)."""
+        """Add permits, counted in messages."""
         ...
 
     def wake(self) -> None:
-        """Something outside the core's sight changed (writable, a window's limit)."""
+        """Note a change that the core does not see (writable, a window's limit)."""
         ...
 
     def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
         """Acknowledge whole entries, in any order, delivered to this consumer or not.
 
-        ``done`` is called once when this is on disk (or could not be put there); without it
-        the ack is durable within :data:`ACK_DURABLE_WITHIN_MS`. What is acknowledged
-        already is skipped in silence.
+        ``done`` is called once, when this is on disk (or could not be stored); without it, the
+        acknowledgement is durable within :data:`ACK_DURABLE_WITHIN_MS`. Entries already
+        acknowledged are skipped silently.
         """
         ...
 
     def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
-        """Acknowledge single messages of a batch: bit *i* of ``mask`` = message *i* is done."""
+        """Acknowledge single messages of a batch: bit *i* of ``mask`` stands for message *i*."""
         ...
 
     def acknowledge_until(
         self, place: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
-        """Acknowledge everything up to ``place``; with ``mask`` only those messages of the
-        last entry. Raises :class:`NotAllowed` on Shared and Key_Shared."""
+        """Acknowledge everything up to ``place``; with ``mask``, only those messages of the last
+        entry. Raises :class:`NotAllowed` on Shared and Key_Shared."""
         ...
 
     def release(
@@ -147,21 +147,21 @@ class Consumer(Protocol):
     ) -> None:
         """Give entries in flight at this consumer back, to their original places.
 
-        ``count`` raises their redelivery count (Pulsar's negative ack, AMQP's requeue).
-        ``masks``: for batches, only those messages. Positions not in flight here are ignored.
+        ``count`` raises their redelivery count (Pulsar's negative ack, AMQP's requeue). ``masks``:
+        of these batches, only those messages. Positions not in flight here are ignored.
         """
         ...
 
     def reject(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
     ) -> None:
-        """Have entries in flight here depart (:attr:`Departure.REJECTED`), of the batches in
-        ``masks`` these messages. Without a dead-letter target that is an acknowledgement."""
+        """Have entries in flight here depart (:attr:`Departure.REJECTED`); of the batches in
+        ``masks``, these messages. Without a dead-letter target this acknowledges them."""
         ...
 
     async def give_back(self, *, count: bool) -> None:
-        """Give what is in flight back in turns, the first first, if that is very much; nothing new
-        comes meanwhile. Whoever leaves calls this before :meth:`detach`."""
+        """Give a large number of entries in flight back in turns, the first first; nothing new
+        comes meanwhile. To be called before :meth:`detach`."""
         ...
 
     def release_all(self, *, count: bool) -> None:
@@ -169,14 +169,14 @@ class Consumer(Protocol):
         ...
 
     async def pull(self) -> Deliveries | None:
-        """One message outside permits and windows (AMQP's ``basic.get``): a run of length one,
-        in flight here until acknowledged unless ``acks`` is off; None when nothing is ready or
-        the consumer has left. Cancelled, it has taken nothing. Raises
-        :class:`SubscriptionFenced`, and :class:`StoreFailed` when the message cannot be read."""
+        """Take one message outside permits and windows (AMQP's ``basic.get``): a run of length one,
+        in flight here until acknowledged unless ``acks`` is off; None when nothing is ready or the
+        consumer has left. If cancelled, it has taken nothing. Raises :class:`SubscriptionFenced`,
+        and :class:`StoreFailed` when the message cannot be read."""
         ...
 
     def retire(self) -> None:
-        """Get nothing any more, but keep what is in flight, to be answered. Idempotent."""
+        """Get nothing more, but keep what is in flight, to be answered. Idempotent."""
         ...
 
     def detach(self) -> None:
@@ -190,21 +190,21 @@ class Consumer(Protocol):
 
     @property
     def delivered_messages_total(self) -> int:
-        """Messages that it was given since it came."""
+        """Messages delivered to it since it attached."""
         ...
 
     @property
     def permits(self) -> int:
-        """Messages that it granted and was not given yet; below 0 after a batch that was larger."""
+        """Messages granted and not delivered yet; below 0 after a batch that was larger."""
         ...
 
     @property
     def is_shut_off(self) -> bool:
-        """It has as many messages unanswered as ``unacked_max``, or had them and has answered
-        less than half since."""
+        """Whether it has reached ``unacked_max`` unanswered messages and has not answered half of
+        them since."""
         ...
 
     @property
     def subscription_is_shut_off(self) -> bool:
-        """The same of all consumers of its subscription together."""
+        """The same for all consumers of its subscription together."""
         ...

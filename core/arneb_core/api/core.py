@@ -1,11 +1,11 @@
 """The core as a frontend sees it: topics by name, and units that are committed as one.
 
 The rule: no store type and no transaction handle crosses this border. Everything belongs to the
-event loop: call it from the trio thread only. Plain ``def`` never blocks and never yields;
-``async def`` may.
+event loop: call it from the trio thread only. Plain ``def`` never blocks and never yields; ``async
+def`` may.
 
-A frontend does four things with it: commits units (:meth:`Core.commit`), attaches
-consumers with permits (:meth:`.Subscription.attach`), acknowledges, and redelivers.
+A frontend does four things with it: commits units (:meth:`Core.commit`), attaches consumers with
+permits (:meth:`.Subscription.attach`), acknowledges, and releases entries for redelivery.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,53 +23,53 @@ from arneb_core.api.topics import Topic
 
 @dataclass(frozen=True, slots=True)
 class CountedRun:
-    """Entries for one topic, already counted: so a unit of a million entries costs the event loop a
-    few milliseconds. Not more than a ledger should hold, some ten thousand."""
+    """Entries for one topic, already counted, so that a unit of a million entries costs the event
+    loop a few milliseconds. At most what a ledger should hold, some ten thousand."""
 
     topic: Topic
     entries: list[bytes]
     messages: int
     bytes: int
-    """Of all entries."""
+    """Of all entries together."""
     first: Position | None = None
-    """The core's own: where it is written already; see :meth:`Core.written_ahead`."""
+    """Set by the core: where the run is written already; see :meth:`Core.written_ahead`."""
 
 
 @dataclass(slots=True)
 class Unit:
     """Changes that become durable together or not at all.
 
-    Filled by a frontend and handed to :meth:`Core.commit`; not to be touched afterwards.
+    Filled by a frontend and handed to :meth:`Core.commit`; not to be changed afterwards.
     """
 
     appends: list[tuple[Topic, list[bytes]]] = field(default_factory=list)
-    """Runs of entries by topic; a topic may occur more than once and keeps that order. Topics
-    that are not durable get theirs when the rest of the unit is on disk; what is appended to
-    them behind it waits with it."""
+    """Runs of entries by topic; a topic may occur more than once, and its runs keep that order.
+    Topics that are not durable get theirs when the rest of the unit is on disk; later appends to
+    them wait behind."""
     acks: list[tuple[Consumer, Sequence[Position]]] = field(default_factory=list)
-    """Taken out of the subscription with the commit; back in flight should it fail. Those on a
-    topic that is not durable are taken out when it has succeeded."""
+    """Acknowledged with the commit; back in flight if it fails. On a topic that is not durable they
+    are acknowledged once it has succeeded."""
     metadata: list[tuple[str, bytes | None]] = field(default_factory=list)
-    """Frontend metadata by key (``"amqp/exchange/%2F/orders"``); None removes it."""
+    """Frontend metadata by key (``"amqp/exchange/%2F/orders"``); None removes the key."""
     parts: list[tuple[Consumer, Mapping[Position, int]]] = field(default_factory=list)
-    """As :attr:`acks`, for single messages of divided batches: of those that the consumer has in
-    flight, the ones in the mask."""
+    """As :attr:`acks`, for single messages of divided batches: those in the mask that are in flight
+    at the consumer."""
     passes_over_gone: bool = False
-    """What is appended to a topic whose owner deletes it meanwhile goes with it, which is a
-    success, as AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
+    """An append to a topic that its owner deletes meanwhile goes with the topic and succeeds, as in
+    AMQP. Otherwise the unit fails with :class:`TopicFenced`."""
     has_batches: bool = True
-    """Some entry may hold more than one message, or none; else nobody has to look."""
+    """Some entry may hold several messages; otherwise the headers are not read."""
     runs: list[CountedRun] = field(default_factory=list)
-    """As :attr:`appends`, behind those, in that order, and for durable topics only. Their publish
-    times should not be below what the topics have: then each entry would be made anew."""
+    """As :attr:`appends`, and behind them, in that order; for durable topics only. Publish times
+    should not precede those already in the topics, or each entry has to be made anew."""
 
 
 TopicWatcher = Callable[[str, bool], None]
 """Called with a topic's name, and whether it came or went; it must not block or raise."""
 
 Companion = Callable[[str, Unit], AbstractAsyncContextManager[None]]
-"""Entered with the name of a topic that somebody is about to delete, and the unit that does so:
-adds what goes with the topic, and takes back in memory what it did if the block raises."""
+"""Entered with the name of a topic about to be deleted and the unit that deletes it. It adds to the
+unit what goes with the topic, and undoes its changes in memory if the block raises."""
 
 
 class Core(Protocol):
@@ -77,7 +77,7 @@ class Core(Protocol):
 
     @property
     def lease(self) -> Lease:
-        """Until when clients may be answered what tells how things are."""
+        """While it holds, clients may be told how things stand."""
         ...
 
     def append(
@@ -91,72 +91,71 @@ class Core(Protocol):
         passes_over_gone: bool = False,
         size: int | None = None,
     ) -> None:
-        """The hot path of :meth:`commit`: one run into one topic.
+        """Append one run to one topic: the hot path of :meth:`commit`.
 
         ``messages`` is the number of messages in the run if the caller knows it (AMQP:
-        ``len(entries)``); None lets the core read it out of every header. ``metadata``, as of
-        :class:`Unit`, becomes durable with the run, if the topic is. ``passes_over_gone``: as
-        :attr:`.Unit.passes_over_gone`; the position means nothing then. ``size``: the bytes of
-        ``entries`` if the caller knows them.
+        ``len(entries)``); None lets the core read it out of every header. ``metadata``, as in
+        :class:`Unit`, becomes durable with the run, if the topic is durable. ``passes_over_gone``:
+        as :attr:`.Unit.passes_over_gone`; if it applies, the position means nothing. ``size``: the
+        bytes of ``entries`` if the caller knows them.
         """
         ...
 
     def expect_expiry(self, topic: Topic) -> None:
-        """Say this before appending the first entry with an expiry of its own to ``topic``; saying
-        it again costs nothing. Other topics are spared the look at every entry."""
+        """Announce entries with an expiry of their own, before the first is appended to ``topic``;
+        repeating it costs nothing. The core looks for expiries only in announced topics."""
         ...
 
     def expect_delays(self, topic: Topic) -> None:
-        """Say this before appending the first entry with a deliver-at time to ``topic``; saying it
-        again costs nothing. Shared and Key_Shared subscriptions then hold such entries back until
-        they are due; without it everybody gets them at once."""
+        """Announce entries with a deliver-at time, before the first is appended to ``topic``;
+        repeating it costs nothing. Shared and Key_Shared subscriptions then hold such entries back
+        until they are due; unannounced, they are delivered at once."""
         ...
 
     def commit(self, unit: Unit, done: Done) -> bool:
-        """Commit a unit atomically, across topics. Order of calls is order in the log. True when
-        it has taken place already, because it waits for nothing that is durable."""
+        """Commit a unit atomically, across topics. The order of calls is the order in the log. True
+        if it is complete already, because it waits for nothing that is durable."""
         ...
 
     async def committed(self, unit: Unit) -> None:
-        """:meth:`commit`, waited for. Raises :class:`CommitFailed`. Cancelled while waiting,
+        """Commit a unit and wait for it. Raises :class:`CommitFailed`. If cancelled while waiting,
         the unit is committed all the same."""
         ...
 
     def written_ahead(self, unit: Unit) -> AbstractAsyncContextManager[None]:
-        """Put the runs of a large unit on disk, in slices between which others are committed, so
-        that the commit of ``unit`` inside the block is a small one. Nobody sees them before that;
-        if it does not come, or fails, they are removed. A small unit is left as it is. Raises
+        """Write the runs of a large unit to disk, in slices between which others are committed, so
+        that the commit of ``unit`` inside the block is small. Nobody sees the runs before it; if it
+        does not come, or fails, they are removed. A small unit is left as it is. Raises
         :class:`CommitFailed`."""
         ...
 
     def after_dispatch(self, back: Callable[[], None]) -> bool:
-        """Have ``back`` called, once, when what is ready now has been handed to its consumers;
-        False, and it never is, when nothing is. It must not raise."""
+        """Have ``back`` called once, when what is ready now has been handed to its consumers. False
+        when nothing is ready: then it is never called. It must not raise."""
         ...
 
     def turn_begins(self, whose: int) -> None:
-        """A turn of the loop begins in which one connection, of that number, may append, and which
-        :meth:`turn_ends` ends, without a checkpoint in between. To say so is an offer: if there has
-        been nobody else for a while, or others send much and it little, its appends need not wait
-        for another pass."""
+        """Begin a turn of the loop in which the connection ``whose`` may append; :meth:`turn_ends`
+        ends it, without a checkpoint in between. This is an offer: if no other connection has had a
+        turn for a while, or others send much and this one little, its appends need not wait for
+        another pass."""
         ...
 
     def turn_ends(self, *, may_be_called: bool) -> bool:
-        """The turn is over but for this call, in which the connection may be told of what is
-        committed, and have deliveries, if it ``may_be_called``. True: there has been nobody else
-        for a while, all that the turn brought about is done, and neither that nor what was done
-        since the last turn is anything that another connection may have to write in one of its
-        own."""
+        """End the turn. If the connection ``may_be_called``, it may now be told of commits and get
+        deliveries. True: no other connection has had a turn for a while, all that the turn caused
+        is done, and neither that nor anything done since the last turn makes another connection
+        write in a turn of its own."""
         ...
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of entries that wait to be committed or are being committed, of all publishers."""
+        """Bytes of all publishers' entries that wait to be committed or are being committed."""
         ...
 
     @property
     def crowded(self) -> bool:
-        """More is waiting to be committed than should be; publishers must pause."""
+        """Whether more waits to be committed than should; publishers must pause."""
         ...
 
     async def room(self) -> None:
@@ -164,7 +163,7 @@ class Core(Protocol):
         ...
 
     def topic(self, name: str) -> Topic:
-        """Raises :class:`TopicNotFound`."""
+        """Return the topic of that name. Raises :class:`TopicNotFound`."""
         ...
 
     @property
@@ -178,8 +177,8 @@ class Core(Protocol):
         unit: Unit | None = None,
         subscriptions: Sequence[str] = (),
     ) -> Topic:
-        """Make a topic, durably if its settings say so, together with ``unit`` and with
-        subscriptions of these names, which are as durable as it is. Raises :class:`TopicExists`."""
+        """Create a topic, durably if its settings say so, together with ``unit`` and with
+        subscriptions of these names, as durable as the topic. Raises :class:`TopicExists`."""
         ...
 
     async def delete_topic(
@@ -190,30 +189,29 @@ class Core(Protocol):
         only_if: Callable[[Topic], bool] | None = None,
         as_owner: bool = False,
     ) -> None:
-        """Detach its consumers and remove it with all entries, together with ``unit`` and, unless
-        it is the owner who deletes it, with what companions have that goes with it.
+        """Detach the topic's consumers and remove it with all its entries, together with ``unit``
+        and, unless ``as_owner``, with what companions add.
 
-        With ``only_if`` it is removed only if that says so at the very moment from which on nobody
-        can append or attach; else :class:`TopicBusy` is raised, or what ``only_if`` raises.
-        Raises :class:`TopicNotFound`."""
+        ``only_if`` is asked at the moment from which nobody can append or attach: unless it agrees,
+        :class:`TopicBusy` is raised, or what ``only_if`` raises. Raises :class:`TopicNotFound`."""
         ...
 
     async def keep_history(self, topic: Topic, subscription: str) -> None:
-        """From now on note what happens to a subscription's entries, in the topic of
-        :func:`.history_topic`, which is made if it is not there. Consumers that are attached
-        already are not noted. Not kept: whoever wants it says so again after a start; saying it
-        again costs nothing. Raises :class:`SubscriptionNotFound` and :class:`CommitFailed`."""
+        """Record what happens to a subscription's entries from now on, in the topic of
+        :func:`.history_topic`, which is created if needed. Consumers already attached are not
+        recorded. This is not stored: repeat it after a start; repeating it costs nothing. Raises
+        :class:`SubscriptionNotFound` and :class:`CommitFailed`."""
         ...
 
     def accompany_deletions(self, companion: "Companion") -> None:
-        """Have ``companion`` take part whenever somebody else deletes a topic from now on, so that
-        what goes with it goes in the same commit."""
+        """Have ``companion`` take part whenever a topic is deleted by anyone but its owner, so that
+        what goes with the topic goes in the same commit."""
         ...
 
     def watch_topics(self, watcher: "TopicWatcher") -> None:
-        """Have ``watcher`` told of every topic that comes or goes from now on."""
+        """Tell ``watcher`` of every topic that comes or goes from now on."""
         ...
 
     def metadata(self, prefix: str) -> Mapping[str, bytes]:
-        """Frontend metadata whose key begins with ``prefix``, in key order, as committed."""
+        """Return the committed frontend metadata whose keys begin with ``prefix``, in key order."""
         ...

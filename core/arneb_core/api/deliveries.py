@@ -1,6 +1,6 @@
-"""Deliveries: a run of entries on its way to somebody.
+"""Deliveries: a run of entries on its way to a consumer.
 
-The rule: what is handed over is shared, so nobody changes the lists of a run.
+The rule: the lists of a run are shared, so nobody changes them.
 """
 
 from collections.abc import Mapping
@@ -14,24 +14,24 @@ from arneb_core.api.position import Position
 class Deliveries:
     """A run of entries for one consumer, in delivery order, as parallel lists.
 
-    A plain mutable container of lists, not a list of values: this is the hot path, and
-    the frontends work through it with ``zip`` and slices.
+    A plain mutable container of lists, not a list of values: this is the hot path, and the
+    frontends work through it with ``zip`` and slices.
     """
 
     positions: list[Position]
     entries: list[bytes]
     redelivered: set[Position] | None = None
-    """Those of ``positions`` that some consumer may have seen before; None = none of them."""
+    """Those of ``positions`` that some consumer may have seen before; None: none of them."""
     redelivery_counts: Mapping[Position, int] | None = None
     """Counts above 0 by position; only negative acks and time-outs raise them."""
     masks: dict[Position, int] | None = None
-    """For batches: bit *i* set = message *i* is delivered now (bit set = still unacked, for an
-    entry-level consumer). A position that is absent is delivered whole."""
+    """For batches: bit *i* set: message *i* is delivered now (or is still unacknowledged, for an
+    entry-level consumer). A position without a mask is delivered whole."""
     offsets: list[int] | None = None
-    """The offset of each entry's first message, where a frontend's sink put it."""
+    """The offset of each entry's first message, if a frontend's sink has set it."""
 
     def sizes(self) -> list[int]:
-        """How many messages of each entry are delivered, which is what it costs of the permits."""
+        """Return how many messages of each entry are delivered, which is its cost in permits."""
         masks = self.masks or {}
         return [
             masks[position].bit_count() if position in masks else messages_in(entry)

@@ -1,8 +1,7 @@
-"""A due key: when an entry comes due, and where it stands.
+"""A due key: when an entry comes due, and its position.
 
-The rule: one plain ``int``, the time in the high bits and the position in the low 64, so that
-keys compare and sort as moments do, entries of one moment in log order, and lists of them are
-sorted in C.
+The rule: one plain ``int`` with the time in the high bits and the position in the low 64, so that
+keys sort by time, and in log order at equal times, and lists of them are sorted in C.
 """
 
 from array import array
@@ -33,33 +32,33 @@ AFTER_ALL_TIME: Final = DueKey(1 << 2 * PLACE_BITS)
 
 
 def due_key(at_ms: int, place: Position) -> DueKey:
-    """The key of the entry at ``place`` that comes due at ``at_ms``."""
+    """Return the key of the entry at ``place`` that comes due at ``at_ms``."""
     return DueKey(at_ms << PLACE_BITS | place)
 
 
 def end_of(at_ms: int) -> DueKey:
-    """Sorts after every key of ``at_ms`` and before all later ones."""
+    """Return a bound that sorts after every key of ``at_ms`` and before all later ones."""
     return DueKey(at_ms + 1 << PLACE_BITS)
 
 
 def time_of(key: int) -> int:
-    """When it comes due, in ms."""
+    """Return when the entry comes due, in ms."""
     return key >> PLACE_BITS
 
 
 def place_of(key: int) -> Position:
-    """Where it stands."""
+    """Return the entry's position."""
     return Position(key & PLACE_MASK)
 
 
 def places_in(keys: Iterable[DueKey]) -> list[Position]:
-    """Where their entries stand, in log order."""
+    """Return the positions of the entries, in log order."""
     places: list[int] = sorted([key & PLACE_MASK for key in keys])
     return cast(list[Position], places)
 
 
 def ticks_in(keys: Sequence[DueKey], tick_ms: int) -> Iterator[Sequence[DueKey]]:
-    """``keys``, which ascend, in parts that come due in one tick each."""
+    """Split ``keys``, which ascend, into parts that each come due within one tick."""
     at = 0
     while at < len(keys):
         end_ms = (time_of(keys[at]) // tick_ms + 1) * tick_ms
@@ -69,46 +68,46 @@ def ticks_in(keys: Sequence[DueKey], tick_ms: int) -> Iterator[Sequence[DueKey]]
 
 
 class TimedRun(NamedTuple):
-    """Entries that stand one behind the other, each of them delayed. Nothing is made for each: of
-    most of them nobody ever asks before their keys are sorted and on disk."""
+    """Contiguous entries, all of them delayed. No object is made per entry: most are not needed
+    singly before their keys are sorted and on disk."""
 
     first: Position
-    """Where they begin."""
+    """The position of the first entry."""
     stamps: bytes
-    """Their deliver-at times, as they stand in their headers."""
+    """Their deliver-at times, as in their headers."""
     low: DueKey
-    """None of their keys is less, and the least is of the same ms."""
+    """No key is less than this, and the least has the same ms."""
 
     @property
     def entries(self) -> int:
-        """How many they are."""
+        """How many entries these are."""
         return len(self.stamps) // STAMP_BYTES
 
     @property
     def last(self) -> Position:
-        """Where the last of them stands."""
+        """The position of the last entry."""
         return Position(self.first + self.entries - 1)
 
     def all_keys(self) -> list[DueKey]:
-        """The keys, in log order."""
+        """Return the keys, in log order."""
         return keys_at(self.first, self.stamps)
 
 
 def stamps_in(entries: Iterable[bytes]) -> bytes:
-    """The deliver-at times of ``entries`` as they stand in their headers.
+    """Return the deliver-at times of ``entries`` as in their headers.
 
-    Hot path: they are cut out by C code."""
+    Hot path: C code cuts them out."""
     return b"".join(map(DELIVER_AT, entries))
 
 
 def timed_run(first: Position, stamps: bytes, after_ms: int) -> TimedRun | None:
-    """The run that stands from ``first`` on, if each of it is delayed, until after ``after_ms``."""
+    """Return the run that begins at ``first``, if all of it is delayed beyond ``after_ms``."""
     low_ms = min(_times(stamps))
     return TimedRun(first, stamps, due_key(low_ms, first)) if low_ms > after_ms else None
 
 
 def keys_at(first: Position, stamps: bytes) -> list[DueKey]:
-    """The keys of those entries that are delayed, of a run that stands from ``first`` on."""
+    """Return the keys of the delayed entries of a run that begins at ``first``."""
     times = _times(stamps)
     places = range(first, first + len(times))
     keys: list[int] = [
@@ -118,7 +117,7 @@ def keys_at(first: Position, stamps: bytes) -> list[DueKey]:
 
 
 def keys_in(first: Position, entries: Sequence[bytes]) -> list[DueKey]:
-    """The keys of those of ``entries``, which stand from ``first`` on, that are delayed."""
+    """Return the keys of the delayed ones of ``entries``, which begin at ``first``."""
     stamps = stamps_in(entries)
     return keys_at(first, stamps) if any(stamps) else []
 

@@ -40,8 +40,8 @@ assert HEADER_BYTES == 40
 
 HEADER_START: Final = Struct(">BBHIQ")
 HEADER_REST: Final = Struct(">QQIHH")
-"""A header in two pieces, cut behind the time of publishing: of many entries that are made at once
-the first is the same, and of all that go one way the second."""
+"""A header in two pieces, cut behind the publish time: the first is the same for many entries made
+at once, the second for all that take the same route."""
 assert HEADER_START.size + HEADER_REST.size == HEADER_BYTES
 
 ORIGIN_OFFSET: Final = 1
@@ -65,12 +65,12 @@ HINT_OFFSET: Final = 36
 
 
 class Origin(IntEnum):
-    """The protocol in whose wire form the body is kept."""
+    """The protocol in whose wire form the body is stored."""
 
     AMQP = 1
     PULSAR = 2
     BROKER = 3
-    """None: the broker wrote it itself, and the body is the message's value."""
+    """No protocol: the broker wrote it itself, and the body is the message's value."""
 
 
 class EntryFlag(IntFlag):
@@ -80,7 +80,7 @@ class EntryFlag(IntFlag):
     TRANSIENT = 1
     """The publisher did not ask for durability (AMQP delivery-mode 1)."""
     DEAD_LETTERED = 2
-    """It departed from another topic; what its headers say of that is ours."""
+    """It departed from another topic; headers that say so are the broker's own."""
     GROUPED = 4
     """It means nothing without others (a chunk of a large message): all of them go to one consumer.
     The hint tells the groups of a topic apart."""
@@ -101,7 +101,7 @@ class EntryHeader:
     priority: int = 0
 
     def pack(self) -> bytes:
-        """The header as the first :data:`HEADER_BYTES` bytes of an entry."""
+        """Return the header as the first :data:`HEADER_BYTES` bytes of an entry."""
         return HEADER.pack(
             ENTRY_FORMAT, self.origin, self.priority << PRIORITY_SHIFT | self.flags, self.messages,
             self.publish_time_ms, self.deliver_at_ms, self.expires_at_ms, self.key_hash, self.hint,
@@ -110,7 +110,7 @@ class EntryHeader:
 
 
 def read_header(entry: bytes) -> EntryHeader:
-    """The header of ``entry``.
+    """Return the header of ``entry``.
 
     Raises :class:`ValueError` when the bytes are no entry of a known format.
     """
@@ -130,9 +130,9 @@ def read_header(entry: bytes) -> EntryHeader:
 
 
 def published_and_hint(entry: bytes) -> tuple[int, int]:
-    """The publish time and the hint in the header of ``entry``, for hot paths.
+    """Return the publish time and the hint in the header of ``entry``, for hot paths.
 
-    Raises :class:`ValueError` as :func:`read_header`.
+    Raises :class:`ValueError` as :func:`read_header` does.
     """
     if len(entry) < HEADER_BYTES:
         read_header(entry)
@@ -143,19 +143,19 @@ def published_and_hint(entry: bytes) -> tuple[int, int]:
 
 
 def messages_in(entry: bytes) -> int:
-    """How many messages ``entry`` holds; reads only that field."""
+    """Return how many messages ``entry`` holds; reads only that field."""
     count: int = MESSAGES.unpack_from(entry, MESSAGES_OFFSET)[0]
     return count
 
 
 def published_at(entry: bytes, now_ms: int) -> bytes:
-    """``entry`` as if it had been published at ``now_ms``: it is held back for as long, and lives
-    for as long, as it would have been."""
+    """Return ``entry`` as if published at ``now_ms``, with its delay and its time to live
+    unchanged."""
     published, deliver, expires = TIMES.unpack_from(entry, TIMES_OFFSET)
     if published == now_ms:
         return entry
     if deliver:
-        # Below zero when the clock was put back and it was due long ago: then it is due.
+        # Below zero if the clock was set back and the entry was due long ago: then it is due.
         deliver = min(max(deliver + now_ms - published, 0), TIME_MS_MAX)
     if expires:
         expires += now_ms - published

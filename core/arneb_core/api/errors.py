@@ -49,11 +49,11 @@ class SubscriptionTypeMismatch(CoreError):
 
 
 class ConsumerBusy(CoreError):
-    """The subscription takes one consumer only, and it has one."""
+    """The subscription takes only one consumer, and has one."""
 
 
 class KeyRangesRefused(CoreError):
-    """The ranges of key hashes that a consumer names are no ranges, or overlap."""
+    """The ranges of key hashes that a consumer names are invalid, or overlap."""
 
 
 class SubscriptionBusy(CoreError):
@@ -65,12 +65,12 @@ class SubscriptionFenced(CoreError):
 
 
 class TopicBusy(CoreError):
-    """The topic is in use, and was to be removed only if it is not."""
+    """The topic is in use, and was to be removed only if it was not."""
 
 
 class AlreadyAcknowledged(CoreError):
-    """An entry that a transaction was to acknowledge is acknowledged already, or withheld by one
-    that has not ended."""
+    """An entry that a transaction wants to acknowledge is acknowledged already, or withheld by
+    another transaction."""
 
 
 class NotAllowed(CoreError):
@@ -82,11 +82,11 @@ class CommitFailed(CoreError):
 
 
 class TopicFenced(CommitFailed):
-    """The topic is being deleted, or has gone: nothing comes into it any more."""
+    """The topic is being deleted or is gone: it takes nothing in any more."""
 
 
 class StoreFull(CommitFailed):
-    """No room on the disk: appends are refused until there is room again."""
+    """The disk is full: appends are refused until there is room again."""
 
 
 class StoreFailed(CommitFailed):
@@ -94,12 +94,12 @@ class StoreFailed(CommitFailed):
 
 
 class LeadershipLost(CommitFailed):
-    """Another node writes the commit log now: here nothing becomes durable any more, and what was
-    not stored never will be."""
+    """Another node writes the commit log now: nothing more becomes durable here, and what was not
+    stored never will be."""
 
 
 class CommitInDoubt(Exception):
-    """Nobody can tell whether the unit is durable, until the disk can be used again."""
+    """Whether the unit is durable is unknown until the disk can be used again."""
 
 
 class StoreUnusable(Exception):
@@ -119,8 +119,8 @@ class ForeignDirectory(StoreUnusable):
 
 
 class EngineBroken(Exception):
-    """An error in the commit path may have left memory other than the disk; nothing more is
-    confirmed or delivered, and the next start reads what is on disk."""
+    """An error in the commit path may have left memory different from the disk; nothing more is
+    confirmed or delivered, and the next start reads the disk."""
 
 
 class EngineFenced(Exception):
@@ -129,12 +129,12 @@ class EngineFenced(Exception):
 
 
 class StoreDamaged(StoreUnusable):
-    """The store is one of ours, but what is on the disk is not what was written."""
+    """The store is ours, but the disk does not hold what was written."""
 
 
 def describe(error: BaseException) -> str:
-    """An error as a part of one line: by its own text if it is one that people are meant to read,
-    else with its kind before it."""
+    """Return an error as part of one line: its text if that is written for people, else preceded by
+    its type."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     text = " ".join(str(error).split())

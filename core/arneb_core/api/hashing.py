@@ -1,7 +1,7 @@
-"""Murmur3_32: the hash by which keys are told apart, the same for every frontend.
+"""Murmur3_32: the hash that tells keys apart, the same for every frontend.
 
-The rule: an entry header keeps :func:`key_hash`, Pulsar clients and brokers use
-:func:`murmur3_32` in the same way, so both must give what theirs give.
+The rule: entry headers hold :func:`key_hash`, and Pulsar clients and brokers use
+:func:`murmur3_32`, so both must return what theirs return.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ KEY_HASH_MASK: Final = 0x7FFFFFFF
 
 
 def murmur3_32(data: bytes) -> int:
-    """The 32-bit x86 variant of MurmurHash3 with seed 0, unsigned."""
+    """Return the 32-bit x86 variant of MurmurHash3 with seed 0, unsigned."""
     return murmur3(data, 0, False)
 
 
 def key_hash(key: bytes) -> int:
-    """The ordering-key hash of an entry header: Murmur3_32 with seed 0, without the sign bit;
-    0 for an empty key, which is no key. It takes less time than to look it up in a cache."""
+    """Return the ordering-key hash of an entry header: Murmur3_32 with seed 0, without the sign
+    bit; 0 for an empty key, which is no key. Hashing takes less time than a cache look-up."""
     return murmur3(key, 0, False) & KEY_HASH_MASK if key else 0

@@ -1,9 +1,9 @@
 """A history: what became of a subscription's messages, kept by the broker in a topic of its own.
 
-The rule: a history is off unless it is asked for. It is made of batches, one an entry; a batch is
-JSON lines, the first of which says whose it is, and each of the others what happened to a run of
-entries (:class:`Happened`). Anybody who reads the topic can read it: it is plain text for clients
-of both protocols and for Spark. docs/internals/history.md lists the fields.
+The rule: a history is off unless it is asked for. Each entry is a batch of JSON lines: the first
+line says whose it is, and each other line what happened to a run of entries (:class:`Happened`).
+Any reader of the topic can read it: it is plain text for clients of both protocols and for Spark.
+docs/internals/history.md lists the fields.
 """
 
 from enum import Enum
@@ -13,8 +13,8 @@ from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.settings import TopicSettings
 
 HISTORY_PROPERTY: Final = "arneb.history"
-"""The property of a Pulsar subscription that asks for a history, by the value ``true``, and of
-the topics where histories are kept."""
+"""The property of a Pulsar subscription that asks for a history, with the value ``true``, and of
+the topics that hold histories."""
 
 HISTORY_SUFFIX: Final = "HISTORY"
 
@@ -23,12 +23,12 @@ HISTORY_SETTINGS: Final = TopicSettings(
     retention_bytes=1024 * 1024 * 1024,
     properties={HISTORY_PROPERTY: "kept here"},
 )
-"""A week or a gigabyte, whichever is less: nobody has to read it, so only retention keeps it.
-Whoever wants another gives the topic a retention, as any other."""
+"""A week or a gigabyte, whichever is less: nobody has to read a history, so only retention keeps
+it. It can be changed like that of any topic."""
 
 
 class Happened(Enum):
-    """What a line of a history tells; the value is its ``event``."""
+    """What a line of a history records; the value is its ``event``."""
 
     BATCH = "batch"
     """The first line of each batch: whose it is, and where the cursor stands."""
@@ -42,25 +42,25 @@ class Happened(Enum):
     """By a consumer that gave it back (``counted``: a requeue or negative acknowledgement) or
     left; it is delivered again."""
     RESTORED = "restored"
-    """An acknowledgement that was part of a failed commit does not count: in flight again."""
+    """An acknowledgement whose commit failed does not count: in flight again."""
     DEPARTED = "departed"
     """It left without an acknowledgement, for a ``reason``; ``dead_lettered``: to an exchange."""
     PURGED = "purged"
-    """All up to a place that was not in flight was dropped."""
+    """Everything up to a position was dropped, except what was in flight."""
     SKIPPED = "skipped"
-    """All up to a place was, by an administrator or a quota."""
+    """Everything up to a position was skipped, by an administrator or a quota."""
     SOUGHT = "sought"
-    """The cursor was moved: the next entry is this one."""
+    """The cursor was moved: this is the next entry."""
     MISSED = "missed"
-    """So many lines could not be kept, for the disk did not keep up."""
+    """This many lines were lost, because the disk did not keep up."""
 
 
 def history_topic(topic: str, subscription: str) -> str:
-    """The topic that a subscription's history is kept in, named as Pulsar names those of dead
-    letters."""
+    """Return the topic that holds a subscription's history, named as Pulsar names dead-letter
+    topics."""
     return f"{topic}-{subscription}-{HISTORY_SUFFIX}"
 
 
 def history_entry(text: bytes, now_ms: int) -> bytes:
-    """An entry with one batch of a history."""
+    """Return an entry with one batch of a history."""
     return EntryHeader(Origin.BROKER, publish_time_ms=now_ms).pack() + text

@@ -1,7 +1,7 @@
-"""JSON that comes from outside, read so that whatever can be read can also be shown and stored.
+"""JSON from outside, read so that whatever is accepted can also be shown and stored.
 
-The rule: what no other reader of JSON would take is refused here, with a reason: nesting that ends
-a stack, numbers that are none or have more digits than any of ours, halves of characters.
+The rule: what another JSON reader would not take is refused here, with a reason: nesting that
+exhausts a stack, numbers that are none or have more digits than any of ours, halves of characters.
 """
 
 import json
@@ -10,29 +10,29 @@ from itertools import accumulate
 from typing import Any, Final, NoReturn
 
 DIGITS_MAX: Final = 100
-"""Of one number. Python's own bound of 4,300 is not there in every release, and what is below it
-takes time with the square of its length."""
+"""Digits of one number. Python's own bound of 4,300 is not in every release, and parsing takes time
+with the square of the length."""
 
 NESTED_MAX: Final = 100
-"""Brackets within one another. Whoever reads them deeper and deeper must not come to where the
-interpreter's own stack ends: what else happens to run there, as callbacks of the collector, fails.
+"""Brackets within one another. Recursion over them must stay far from the interpreter's recursion
+limit, where other code that happens to run there, such as callbacks of the collector, would fail.
 """
 
 SHOWN_CHARACTERS: Final = 40
 
 
 BRACKETS_MAX: Final = 40_000
-"""All together: no document that anybody sends has so many, and to follow more takes too long."""
+"""Brackets in total: no real document has so many, and following more takes too long."""
 
 STRINGS_LOOKED_FOR: Final = 64 * 1024
-"""In longer texts brackets count within strings too, if there are too many within one another."""
+"""In longer texts, brackets in strings count too when the nesting is checked."""
 
 STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""One that does not end is taken to the end, so that every character is looked at once."""
+"""A string. An unterminated one runs to the end, so that every character is looked at once."""
 
 LONG: Final = 256 * 1024
-"""Longer texts are read part by part: the reader of the standard library keeps all other threads
-from running until it is through, a hundred milliseconds for 6 MB."""
+"""Longer texts are read part by part: the standard library's reader keeps all other threads from
+running until it is done, a hundred milliseconds for 6 MB."""
 
 BETWEEN: Final = re.compile(r"[ \t\n\r]*")
 
@@ -41,11 +41,11 @@ STEPS: Final = {each: 1 if each in b"[{" else -1 for each in b"[]{}"}
 
 
 class InvalidJson(ValueError):
-    """It cannot be read; the text is one line that says why."""
+    """The text cannot be read; the message is one line that says why."""
 
 
 def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
-    """The value that ``data`` stands for, with at most so many brackets. Raises
+    """Return the value of ``data``, which may have at most ``brackets_max`` brackets. Raises
     :class:`InvalidJson`."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
@@ -56,22 +56,22 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
         raise
     except ValueError as error:
         raise InvalidJson(f"expected JSON, got {_shown(data)}: {error}") from error
-    # Only an escape can make half a character of bytes: they are UTF-8.
+    # Bytes are UTF-8, so only an escape can make half a character of them.
     if ("\\ud" in text or "\\uD" in text or isinstance(data, str)) and _has_half(value):
         raise InvalidJson("expected characters, got half of one: a surrogate that stands alone")
     return value
 
 
 def parse_own_json(data: bytes) -> Any:
-    """What another node of ours has said, which need not be looked at. For a thread, if it is
-    :data:`LONG`. Raises :class:`ValueError`."""
+    """Parse what another node of ours has sent, which need not be checked. Call it in a thread if
+    it is :data:`LONG`. Raises :class:`ValueError`."""
     text = data.decode()
     return _by_parts(text, OWN) if len(text) > LONG else OWN.decode(text)
 
 
 def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
-    """The same as all at once, with a chance for others after each part of a list, of an object,
-    and of a list in it."""
+    """Decode ``text``, letting other threads run after each part of a list, of an object, and of a
+    list in it."""
     at = _behind(text, 0)
     if text[at : at + 1] == "[":
         items, at = _list(text, at, decoder)
@@ -97,7 +97,7 @@ def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
 
 
 def _list(text: str, at: int, decoder: json.JSONDecoder) -> tuple[list[Any], int]:
-    """The list that begins there, and where it has ended."""
+    """Return the list that begins there, and where it ends."""
     found: list[Any] = []
     at = _behind(text, at + 1)
     while text[at : at + 1] != "]" or found:
@@ -111,14 +111,14 @@ def _list(text: str, at: int, decoder: json.JSONDecoder) -> tuple[list[Any], int
 
 
 def _behind(text: str, at: int) -> int:
-    """Where what stands between two parts ends."""
+    """Return where the whitespace between two parts ends."""
     found = BETWEEN.match(text, at)
     assert found is not None, "it matches nothing, too"
     return found.end()
 
 
 def _expected(text: str, at: int, what: str) -> int:
-    """Where the next part begins, behind ``what``."""
+    """Return where the next part begins, behind ``what``."""
     if text[at : at + 1] != what:
         raise json.JSONDecodeError(f"expected {what!r}", text, at)
     at = _behind(text, at + 1)
@@ -133,7 +133,7 @@ def _expect_end(text: str, at: int) -> None:
 
 
 def is_text(value: str) -> bool:
-    """Can it be written as UTF-8?"""
+    """Whether it can be written as UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -142,7 +142,7 @@ def is_text(value: str) -> bool:
 
 
 def _is_too_deep(data: bytes, brackets_max: int) -> bool:
-    """Are there too many brackets within one another, or too many at all?"""
+    """Whether there are too many brackets within one another, or in total."""
     brackets = data.translate(None, OTHERS)
     if len(brackets) > brackets_max:
         return True
@@ -156,7 +156,7 @@ def _depth(brackets: bytes) -> int:
 
 
 def _has_half(value: object) -> bool:
-    """Is there a lone surrogate in a document?"""
+    """Whether a document contains a lone surrogate."""
     return not is_text(json.dumps(value, ensure_ascii=False))
 
 

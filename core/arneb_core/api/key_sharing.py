@@ -1,7 +1,7 @@
 """Key sharing: what a consumer of a Key_Shared subscription asks for.
 
 The rule: the first consumer decides how keys are shared out, whether order may be given up, and how
-much may wait; the others must ask for the same of the first two.
+many entries may wait; later ones must agree on the first two.
 """
 
 import math
@@ -17,7 +17,7 @@ class KeySharingMode(Enum):
     """How keys are shared out among consumers."""
 
     HASH_RANGES = "hash ranges"
-    """One range a consumer, the biggest is split when one comes."""
+    """One range per consumer; the largest is split when a consumer comes."""
     CONSISTENT_HASHING = "consistent hashing"
     STICKY = "sticky"
     """Consumers name their ranges."""
@@ -25,14 +25,13 @@ class KeySharingMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LookAhead:
-    """How many entries may wait for their keys' turn before nothing new is read; 0 = as many as
-    there are."""
+    """How many entries may wait for their keys' turn before no new ones are read; 0: any number."""
 
     per_consumer: int = 2_000
     per_subscription: int = 20_000
 
     def most(self, consumers: int) -> float:
-        """With so many consumers."""
+        """Return the bound for that many consumers."""
         bounds = self.per_consumer * consumers, self.per_subscription
         return min((each for each in bounds if each), default=math.inf)
 
@@ -42,8 +41,8 @@ AS_PULSAR: Final = LookAhead()
 
 @dataclass(frozen=True, slots=True)
 class KeySharing:
-    """``ranges`` are for sticky consumers. ``in_order``: a key that moves to another consumer
-    stays away from it until the one before has answered all it holds of it."""
+    """``ranges`` are for sticky consumers. ``in_order``: a key that moves to another consumer is
+    withheld from it until the previous one has answered all entries of that key."""
 
     mode: KeySharingMode = KeySharingMode.CONSISTENT_HASHING
     ranges: tuple[SlotRange, ...] = ()
@@ -56,23 +55,23 @@ IN_ORDER: Final = KeySharing()
 
 @dataclass(frozen=True, slots=True)
 class DrainingSlot:
-    """A slot that has moved to another consumer, and stays away from it for now."""
+    """A slot that has moved to another consumer and is withheld from it for now."""
 
     slot: int
     entries: int
-    """In flight at the consumer that had it."""
+    """Entries in flight at the previous consumer."""
     waiting: int
-    """Entries that wait for those to be answered."""
+    """Entries that wait until those are answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyShare:
-    """What one consumer of a Key_Shared subscription has of the keys at one instant."""
+    """One consumer's share of the keys of a Key_Shared subscription, at one instant."""
 
     ranges: tuple[SlotRange, ...]
     draining: tuple[DrainingSlot, ...] = ()
-    """What it has in flight of slots that are another's by now."""
+    """Slots with entries in flight here that belong to another consumer by now."""
     drains: bool = True
-    """A slot that moves stays away from its new consumer; see :attr:`KeySharing.in_order`."""
+    """A slot that moves is withheld from its new consumer; see :attr:`KeySharing.in_order`."""
     drained_total: int = 0
-    """Slots that it had so and has answered since it came."""
+    """Such slots that it has answered completely since it attached."""

@@ -1,8 +1,8 @@
-"""The lease: until when a broker may deliver, and answer what tells how things are.
+"""The lease: until when a broker may deliver, and tell clients how things stand.
 
-The rule: it is looked at before each delivery and each answer, never remembered. One machine alone
-has it for ever. Who shares a log with others may find that another has gone on from here; then it
-is never held again.
+The rule: it is checked before each delivery and each answer, never remembered. A single node has it
+for ever. A node that shares its log may find that another has gone on from here; then the lease
+never holds again.
 """
 
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from typing import Protocol
 
 
 class Lease(Protocol):
-    """Belongs to the event loop."""
+    """A right that ends. Belongs to the event loop."""
 
     @property
     def holds(self) -> bool:
-        """At this instant."""
+        """Whether it holds at this instant."""
         ...
 
     async def held(self) -> bool:
-        """Wait until it holds, or never will again: False. A checkpoint."""
+        """Wait until it holds; False if it never will again. A checkpoint."""
         ...
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Call it when the lease holds again, and soon after it has ended. It must not raise."""
+        """Call ``changed`` when the lease holds again, and soon after it ends. Must not raise."""
         ...
 
     def leave(self, changed: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling ``changed``."""
         ...

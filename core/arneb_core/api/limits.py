@@ -1,6 +1,6 @@
-"""Limits: what makes entries depart from a subscription by themselves, and who gets them.
+"""Limits: what makes entries depart from a subscription by themselves, and where they go.
 
-The rule: the core decides what departs and when, the frontend where it goes.
+The rule: the core decides what departs and when; the frontend decides where it goes.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ class Departure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What makes entries depart from a subscription by themselves; None = does not.
+    """What makes entries depart from a subscription by themselves; None: nothing does.
 
-    An entry's own expiry holds besides ``message_ttl_ms``, whichever comes first; what is at the
-    front of the ready entries expires, and no expired entry is delivered. ``ready_messages_max``
-    and ``ready_bytes_max`` drop from the front. An entry that was given back with ``count`` more
-    often than ``delivery_limit`` departs.
+    An entry's own expiry holds besides ``message_ttl_ms``, whichever comes first. Entries expire at
+    the front of the ready ones, and no expired entry is delivered. ``ready_messages_max`` and
+    ``ready_bytes_max`` drop from the front. An entry that was released with ``count`` more often
+    than ``delivery_limit`` departs.
     """
 
     message_ttl_ms: Ttl = None
@@ -37,19 +37,18 @@ class Limits:
     ready_bytes_max: int | None = None
     delivery_limit: int | None = None
     size_of: Callable[[bytes], int] | None = None
-    """What an entry counts for ``ready_bytes_max``, otherwise its own size. With it
-    ``Subscription.ready_bytes`` counts so, and exactly."""
+    """The size of an entry for ``ready_bytes_max``, in place of its own. With it
+    ``Subscription.ready_bytes`` counts these sizes, and exactly."""
     waits: bool = True
-    """False: what no consumer can take when it comes is gone. For logs in memory."""
+    """False: an entry that no consumer can take when it comes is dropped. For logs in memory."""
 
 
 class DeadLetters(Protocol):
-    """Who gets what departs from a subscription; the frontend implements it."""
+    """Takes what departs from a subscription; the frontend implements it."""
 
     def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
-        """Find a place for the entries of ``run``, which are in flight at ``holder``, then
-        acknowledge them there, best in the same :class:`~arneb_core.api.core.Unit` that puts
-        them elsewhere: those in ``run.masks`` as its parts, the others whole. Called in the
-        event loop; must not block or raise. Until then nothing is lost: after a crash the
-        entries are where they were."""
+        """Put the entries of ``run``, which are in flight at ``holder``, elsewhere and then
+        acknowledge them there, best in the same :class:`~arneb_core.api.core.Unit`: those in
+        ``run.masks`` as its parts, the others whole. Called in the event loop; must not block or
+        raise. Until then nothing is lost: after a crash the entries are where they were."""
         ...

@@ -1,7 +1,7 @@
-"""Listening: clients come in, whatever becomes of those who came before.
+"""Listening: accepts clients, whatever becomes of earlier ones.
 
-The rule: neither a client nor an error while one is accepted ends what others use: an accept that
-fails is tried again, and what goes wrong with a client ends with it.
+The rule: neither a client nor a failed accept ends what others use. An accept that fails is tried
+again, and an error in a client's task ends only that client.
 """
 
 import logging
@@ -14,7 +14,7 @@ import trio
 from arneb_core.api.supervision import supervise
 
 ACCEPT_AGAIN_S: Final = 0.1
-"""After an accept that the system refused, for want of descriptors mostly."""
+"""Pause after the system refused an accept, mostly for lack of file descriptors."""
 
 LOGGED_EVERY_S: Final = 1.0
 
@@ -25,7 +25,7 @@ StreamT = TypeVar("StreamT", bound=trio.abc.AsyncResource)
 
 @runtime_checkable
 class ClosesAtOnce(Protocol):
-    """What is closed without waiting for anything."""
+    """What can be closed without waiting."""
 
     def close(self) -> None:
         """Close it."""
@@ -38,11 +38,11 @@ async def serve_listeners(
     handler_nursery: trio.Nursery | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Have ``serve`` serve every client that comes to ``listeners``, until cancelled, and close
-    them then. The clients' tasks are in ``handler_nursery``, if there is one, and go on.
+    """Serve every client of ``listeners`` with ``serve`` until cancelled, then close the listeners.
+    The clients' tasks go on if they are in ``handler_nursery``.
 
-    It is :func:`trio.serve_listeners`, but for what that does when an accept fails: it closes the
-    listener and raises.
+    Unlike :func:`trio.serve_listeners`, it goes on when an accept fails, instead of closing the
+    listener and raising.
     """
     try:
         async with trio.open_nursery() as accepting:
@@ -87,8 +87,8 @@ async def _handle(serve: Callable[[StreamT], Awaitable[object]], stream: StreamT
 
 
 async def close_at_once(stream: trio.abc.AsyncResource) -> None:
-    """As :func:`trio.aclose_forcefully`, but not a checkpoint for a socket: crowds that are sent
-    away would have everybody wait for that."""
+    """Close as :func:`trio.aclose_forcefully` does, but without a checkpoint for a socket: turning
+    crowds away would make everybody wait for it."""
     if isinstance(stream, trio.SocketStream):
         stream.socket.close()
     elif isinstance(stream, ClosesAtOnce):

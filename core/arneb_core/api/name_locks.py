@@ -1,8 +1,7 @@
-"""Locks by name, several at once: who changes different things need not wait for one another.
+"""Locks by name, several at once: changes of different things need not wait for one another.
 
-The rule: all names are asked for at once and each is given out in the order of asking, so nobody
-waits in a circle and nobody is overtaken for ever. A name that is shared keeps out only those who
-want it for themselves.
+The rule: all names are requested at once, and each is granted in the order of requests, so there is
+no deadlock and no starvation. A shared name keeps out only those who want it exclusively.
 """
 
 from collections import deque
@@ -13,7 +12,7 @@ import trio
 
 
 class _Ticket:
-    """Somebody who asks for names."""
+    """A request for names."""
 
     __slots__ = ("granted", "missing")
 
@@ -23,7 +22,7 @@ class _Ticket:
 
 
 class _Line:
-    """The holder of one name, and those that wait for it."""
+    """The holders of one name, and the requests that wait for it."""
 
     __slots__ = ("holders", "is_shared", "waiting")
 
@@ -60,7 +59,7 @@ class _Line:
 
 
 class NameLocks:
-    """Locks by name. Invariant: a name has a line while somebody holds it."""
+    """Locks by name. Invariant: a name has a line while a request holds it."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Line] = {}
@@ -72,7 +71,7 @@ class NameLocks:
     async def holding(
         self, *alone: Hashable, shared: Sequence[Hashable] = ()
     ) -> AsyncIterator[None]:
-        """Hold the names ``alone`` for oneself, and ``shared`` with others who share them."""
+        """Hold the names ``alone`` exclusively, and ``shared`` with others who share them."""
         ticket = _Ticket()
         wanted = dict.fromkeys(shared, True) | dict.fromkeys(alone, False)
         for name, is_shared in wanted.items():

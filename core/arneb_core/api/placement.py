@@ -1,7 +1,7 @@
 """Placement: which node serves a namespace, and where that node is reached.
 
-The rule: values and protocols only, so that a frontend can be told of other nodes by whoever starts
-it and knows nothing of how nodes agree. A node that is alone is not asked.
+The rule: values and protocols only, so that a frontend learns of other nodes from whoever starts it
+and knows nothing of how nodes agree. A single node has no placements.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """How others reach a node. What is empty is not served there, or not told to others."""
+    """How others reach a node. An empty address is not served there, or not told to others."""
 
     node: str
     """Its name."""
     internal: str = ""
-    """Where other nodes bring it clients, as ``host:port``."""
+    """Where other nodes forward clients to it, as ``host:port``."""
     pulsar: str = ""
     """As ``pulsar://host:port``."""
     pulsar_tls: str = ""
@@ -26,30 +26,29 @@ class NodeAddresses:
     http: str = ""
     """As ``http://host:port``: the management API and the data API."""
     http_pulsar: str = ""
-    """The same of Pulsar's admin API."""
+    """Pulsar's admin API likewise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This node serves it."""
+    """This node serves the namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Another node serves it."""
+    """Another node serves the namespace."""
 
     addresses: NodeAddresses
     epoch: int = 0
-    """Which of the leaderships that followed one another: the same node may lead again."""
+    """Numbers successive leaderships: the same node may lead again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """No node serves it at the moment."""
+    """No node serves the namespace at the moment."""
 
     is_unheard: bool = False
-    """This node leads, and its log does not answer: another one may lead, and this one would not
-    know."""
+    """This node leads but its log does not answer: another may lead without this one knowing."""
 
 
 Placement = Here | Elsewhere | Nobody
@@ -59,33 +58,33 @@ NOBODY: Final = Nobody()
 UNHEARD: Final = Nobody(is_unheard=True)
 
 UNHEARD_WAIT_S: Final = 2.0
-"""How long one waits at the most at a node that leads and is not heard. If it is cut off by itself
-another leads by then, and who comes again finds that one."""
+"""Longest wait at a node that leads and is not heard. If only it is cut off, another node leads by
+then, and a client that comes again finds that one."""
 
 
 class NotServed(Exception):
-    """Nobody serves it, or nobody who does can be reached. The text is for the client."""
+    """No node serves it, or none that does can be reached. The text is for the client."""
 
 
 class Placements(Protocol):
     """Says where namespaces are served. Belongs to the event loop."""
 
     def of(self, namespace: str) -> Placement:
-        """Who serves it at this instant."""
+        """Return who serves it at this instant."""
         ...
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Call it whenever an answer may be another."""
+        """Call ``changed`` whenever an answer may have changed."""
         ...
 
     def leave(self, changed: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling ``changed``."""
         ...
 
 
 async def placement_within(placements: Placements, namespace: str, wait_s: float) -> Placement:
-    """Who serves it, or will after a wait of so long at the most: while one node takes over from
-    another, clients that wait are better served than clients that come again and again."""
+    """Return who serves it, now or after a wait of at most ``wait_s``: while one node takes over
+    from another, waiting serves clients better than coming again and again."""
     found = placements.of(namespace)
     if not isinstance(found, Nobody):
         return found

@@ -1,9 +1,8 @@
-"""A position: where one entry stands in one topic's log.
+"""A position: where one entry is in one topic's log.
 
-The rule of this module: a position is one plain ``int`` with the ledger id in
-the high bits and the entry id in the low 32, so that positions compare, sort,
-subtract inside a ledger, and live in roaring bitmaps without any conversion.
-A frozen pair was rejected: runs of positions are the hot path of every
+The rule: a position is one plain ``int`` with the ledger id in the high bits and the entry id in
+the low 32, so that positions compare, sort, subtract inside a ledger, and live in roaring bitmaps
+without any conversion. A frozen pair was rejected: runs of positions are the hot path of every
 consumer, and an ``int`` is the only value that C code can work through for us.
 """
 
@@ -16,7 +15,7 @@ EntryId = NewType("EntryId", int)
 """Counts a ledger's entries from 0, without gaps."""
 
 Position = NewType("Position", int)
-"""``ledger << 32 | entry``; an existing or a possible place in the log."""
+"""``ledger << 32 | entry``; an existing or possible place in the log."""
 
 ENTRY_BITS: Final = 32
 ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
@@ -31,33 +30,33 @@ AFTER_ALL: Final = Position((1 << 63) - 1)
 
 
 def position(ledger: int, entry: int) -> Position:
-    """The place of entry ``entry`` in ledger ``ledger``.
+    """Return the position of entry ``entry`` in ledger ``ledger``.
 
-    ``entry`` may be -1, which gives the place just before the ledger's first entry.
+    ``entry`` may be -1: the position just before the ledger's first entry.
     """
     return Position((ledger << ENTRY_BITS) + entry)
 
 
 def ledger_of(place: Position) -> LedgerId:
-    """The ledger in which ``place`` lies."""
+    """Return the ledger that contains ``place``."""
     return LedgerId(place >> ENTRY_BITS)
 
 
 def entry_of(place: Position) -> EntryId:
-    """The entry id of ``place`` inside its ledger."""
+    """Return the entry id of ``place`` inside its ledger."""
     return EntryId(place & ENTRY_MASK)
 
 
 def before(place: Position) -> Position:
-    """The exclusive lower bound just under ``place``.
+    """Return the exclusive lower bound just under ``place``.
 
-    Before a ledger's first entry this is a position that no entry ever has (entry
-    2^32 - 1 of the ledger below), which is exactly what a mark-delete position may be.
+    Before a ledger's first entry this is a position that no entry ever has (entry 2^32 - 1 of the
+    ledger below), which is exactly what a mark-delete position may be.
     """
     return Position(place - 1)
 
 
 def render(place: Position) -> str:
-    """``42:7`` for people; the bound before ledger 42's first entry is ``42:-1``."""
+    """Return ``42:7`` for people; the bound before ledger 42's first entry is ``42:-1``."""
     ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
     return f"{ledger + 1}:-1" if entry == ENTRY_MASK else f"{ledger}:{entry}"

@@ -1,10 +1,10 @@
-"""The PROXY protocol: a proxy in front says, before anything else, who it is that comes.
+"""The PROXY protocol: a proxy in front says, before anything else, which client connects.
 
-The rule: of the connection exactly the header is read, in version 1 or 2, and nothing behind it;
-what is no header, or says no address that can be, is refused. A header that leaves the address open
-(``UNKNOWN``, ``LOCAL``, as health checks send it) means the proxy itself. Whoever trusts a header
-trusts everybody who reaches the port, so it is looked for where the settings say so, and needed
-there.
+The rule: exactly the header is read from the connection, in version 1 or 2, and nothing behind it.
+What is not a header, or names an impossible address, is refused. A header that leaves the address
+open (``UNKNOWN``, ``LOCAL``, as health checks send it) means the proxy itself. Trusting headers is
+trusting everybody who reaches the port, so they are read only where the settings say so, and are
+required there.
 
 Source: https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt
 """
@@ -25,35 +25,35 @@ BEGINNING_BYTES: Final = 12
 """Enough to tell the versions apart, and no more than the shortest header has."""
 
 SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
-"""What version 2 begins with."""
+"""The beginning of a version 2 header."""
 
 TEXT: Final = b"PROXY "
 TEXT_BYTES_MAX: Final = 107
-"""The longest header of version 1, its end included."""
+"""The longest header of version 1, its line end included."""
 
 HEAD_BYTES: Final = 4
-"""Of version 2: command, family, and how long the rest is."""
+"""Of version 2, behind the signature: command, family, and the length of the rest."""
 
 BINARY_BYTES_MAX: Final = 4096
-"""Of what follows in version 2. The addresses are 36 bytes; the rest are remarks, a certificate's
-name at most, and nobody has logged in yet."""
+"""The rest in version 2. The addresses are 36 bytes; the others are options, a certificate's name
+at most, and no client has logged in yet."""
 
 _LOCAL: Final = 0x20
 _PROXIED: Final = 0x21
 _UNSPECIFIED: Final = 0x00
 _TCP: Final = {0x11: 4, 0x21: 16}
-"""The sizes of an address by the family."""
+"""Bytes of an address, by family."""
 _UNIX: Final = 0x31
 
 _TEXT_FAMILIES: Final = {b"TCP4": 4, b"TCP6": 6}
 
 
 class BadProxyHeader(ValueError):
-    """What came is no header of the PROXY protocol; the text says what was wrong."""
+    """What came is no header of the PROXY protocol; the text says what is wrong."""
 
 
 def parse_text(header: bytes) -> Ends | None:
-    """A header of version 1, without its line end; None: it leaves the address open. Raises
+    """Parse a version 1 header without its line end; None if it leaves the address open. Raises
     :class:`BadProxyHeader`."""
     words = header.split(b" ")
     if words[:2] == [b"PROXY", b"UNKNOWN"]:
@@ -66,8 +66,8 @@ def parse_text(header: bytes) -> Ends | None:
 
 
 def parse_binary(head: bytes, rest: bytes) -> Ends | None:
-    """A header of version 2, without its signature: the four bytes that say what follows, and that;
-    None: it leaves the address open. Raises :class:`BadProxyHeader`."""
+    """Parse a version 2 header without its signature: the four bytes of ``head``, and the rest they
+    announce; None if it leaves the address open. Raises :class:`BadProxyHeader`."""
     command, family = head[0], head[1]
     if command == _LOCAL:
         return None
@@ -88,8 +88,8 @@ def parse_binary(head: bytes, rest: bytes) -> Ends | None:
 async def ends_behind(
     proxy: Ends | None, sock: trio.socket.SocketType, within_s: float
 ) -> Ends | None:
-    """Who comes by a proxy, or it itself if it leaves that open; None: the connection does not
-    begin with a header within that time, and is to be closed."""
+    """Return the client behind a proxy, or the proxy itself if the header leaves that open. None:
+    no header came within that time, and the connection is to be closed."""
     try:
         with trio.fail_after(within_s):
             return await read_proxy_header(sock) or proxy
@@ -100,8 +100,8 @@ async def ends_behind(
 
 
 async def read_proxy_header(sock: trio.socket.SocketType) -> Ends | None:
-    """Read the header that a connection begins with; None: it leaves the address open. Raises
-    :class:`BadProxyHeader`, and :class:`OSError`; how long it may take is the caller's to say."""
+    """Read the header that a connection begins with; None if it leaves the address open. Raises
+    :class:`BadProxyHeader` and :class:`OSError`; the caller limits the time."""
     beginning = await _exactly(sock, BEGINNING_BYTES)
     if beginning == SIGNATURE:
         head = await _exactly(sock, HEAD_BYTES)
@@ -115,7 +115,7 @@ async def read_proxy_header(sock: trio.socket.SocketType) -> Ends | None:
 
 
 async def _line(sock: trio.socket.SocketType, line: bytes) -> bytes:
-    """The line that begins so, without its end; what follows it is left for others."""
+    """Return the line that begins with ``line``, without its end; what follows is left unread."""
     while True:
         seen = await sock.recv(TEXT_BYTES_MAX - len(line), socket.MSG_PEEK)
         if not seen:

@@ -1,8 +1,8 @@
-"""Resource alarms: which resources the broker runs short of, and who is to know.
+"""Resource alarms: which resources the broker is short of, and who is told.
 
-The rule: whoever measures says what is short as a whole, and listeners hear of changes only. What
-an alarm means is theirs to decide; the core goes on either way, and refuses appends only when
-there is no room left at all.
+The rule: the measuring side always declares the whole set, and listeners are told of changes only.
+They decide what an alarm means. The core goes on either way, and refuses appends only when there is
+no room left at all.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class Resource(Enum):
     MEMORY = "memory"
     DISK = "disk"
     LOG = "log"
-    """What makes commits durable does not answer."""
+    """The commit log does not answer."""
 
 
 Short = frozenset[Resource]
@@ -25,7 +25,7 @@ NOTHING_SHORT: Final[Short] = frozenset()
 
 
 class ResourceAlarms:
-    """What is short now. Belongs to the event loop."""
+    """The resources that are short now. Belongs to the event loop."""
 
     __slots__ = ("_listeners", "_short")
 
@@ -41,7 +41,7 @@ class ResourceAlarms:
         return self._short
 
     def declare(self, short: Short) -> None:
-        """From now on exactly these are short."""
+        """Set which resources are short from now on: exactly these."""
         if short == self._short:
             return
         self._short = short
@@ -53,5 +53,5 @@ class ResourceAlarms:
         self._listeners[listener] = None
 
     def leave(self, listener: Callable[[Short], None]) -> None:
-        """Call it no more."""
+        """Stop calling ``listener``."""
         self._listeners.pop(listener, None)

@@ -1,6 +1,6 @@
-"""Settings: what a topic is made with, what it keeps though nobody needs it, how delays are kept.
+"""Settings: what a topic is created with, how long it retains entries, how delays are kept.
 
-The rule: what a topic is made with is kept with it, so whoever makes it decides for ever.
+The rule: the settings are stored with the topic, so whoever creates it decides for good.
 """
 
 from collections.abc import Mapping
@@ -9,19 +9,19 @@ from enum import Enum
 from typing import Final
 
 EXCLUSIVE: Final = "exclusive"
-"""The property of topics that belong to one connection of one frontend, which is its value: the
-others' clients neither add to them nor join those who read them, and do not remove them."""
+"""The property of topics that belong to one connection of one frontend, which its value names:
+clients of other frontends may not append to, read or delete them."""
 
 WITHOUT_END: Final = -1
-"""Of a retention: kept however old, or however much, it is."""
+"""In a retention: no bound on age, or on size."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What a topic is made with. ``retention_*`` keep acknowledged entries: -1 without end, 0
-    not at all, both 0 what the broker keeps by default; an entry goes when it is over either
-    bound. ``ledger_bytes_max``: from what size on the log goes on in a new ledger, which is the
-    grain of retention; 0 = as the broker does."""
+    """What a topic is created with. ``retention_*`` bound acknowledged entries: -1: no bound, 0:
+    none are kept, both 0: the broker's default; an entry goes when it exceeds either bound.
+    ``ledger_bytes_max``: the size at which the log begins a new ledger, the unit of retention; 0:
+    the broker's default."""
 
     durable: bool = True
     retention_ms: int = 0
@@ -38,7 +38,7 @@ class Retention:
     bytes: int = 0
 
     def __bool__(self) -> bool:
-        """Something is asked for."""
+        """Whether anything is retained."""
         return bool(self.ms or self.bytes)
 
 
@@ -46,7 +46,7 @@ NOTHING_KEPT: Final = Retention()
 
 
 class TrackerKind(Enum):
-    """Where the index of a durable topic is kept."""
+    """Where the delayed index of a durable topic is kept."""
 
     BUCKET = "bucket"
     """On disk, except for what comes due next."""

@@ -1,7 +1,7 @@
 """Statistics: what HTTP, metrics and tests may know of the core, frozen at one instant.
 
-The rule: values, made when they are asked for, that never change again. What an administrator looks
-at besides, entry by entry, is in :mod:`arneb_core.api.admin`.
+The rule: immutable values, made on request. What administrators look at entry by entry is in
+:mod:`arneb_core.api.admin`.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class SubscriptionStatistics:
     acknowledged_entries_total: int
     redelivered_entries_total: int
     unreadable: Position | None = None
-    """Deliveries stand still in front of this entry, which could not be read when that was last
-    tried; it is tried again and again."""
+    """Deliveries are stuck in front of this entry, which could not be read at the last attempt; it
+    is tried again and again."""
     delayed_entries: int = 0
-    """Entries of the backlog that are not due yet; about, while some of them come due."""
+    """Entries of the backlog that are not due yet; approximate while some of them come due."""
     lost_entries_total: int = 0
-    """Entries passed over because they are lost: the journal was damaged."""
+    """Entries skipped because they are lost: the journal was damaged."""
     last_type: SubscriptionType | None = None
-    """As ``type``, or what it was when the last consumer left, since the start of the broker."""
+    """As ``type``, or its value when the last consumer left, since the broker started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +56,21 @@ class TopicStatistics:
     subscriptions: tuple[SubscriptionStatistics, ...]
     appended_entries_total: int = 0
     departed_messages_total: int = 0
-    """Delivered to subscriptions that are gone."""
+    """Messages delivered to subscriptions that are gone."""
 
     @property
     def delivered_messages_total(self) -> int:
-        """Delivered to all subscriptions that the topic had since the broker started."""
+        """Messages delivered to all subscriptions of the topic since the broker started."""
         present = sum(each.delivered_messages_total for each in self.subscriptions)
         return self.departed_messages_total + present
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often something was how large. The last count is of what was above all bounds."""
+    """A distribution of values. The last count is of those above all bounds."""
 
     bounds: tuple[float, ...]
-    """Upper ones, ascending; each belongs to its count."""
+    """Upper bounds, ascending, one for each count but the last."""
     counts: tuple[int, ...]
     sum: float
 
@@ -78,8 +78,8 @@ class Histogram:
 NOTHING_MEASURED: Final = Histogram((), (0,), 0.0)
 
 READER_LIMIT_S: Final = 300.0
-"""Who reads the store for longer at a time is told to begin anew, unless the configuration says
-another time. A page that is given up meanwhile cannot be used again."""
+"""Readers of the store that take longer than this are told to begin anew, unless the configuration
+sets another limit. Pages freed meanwhile cannot be reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class LongReader:
     transaction: int
     age_s: float
     held_bytes: int
-    """Bytes that were given up since it began and cannot be used again before it ends."""
+    """Bytes freed since it began, which cannot be reused before it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +102,26 @@ class EngineStatistics:
     entries_total: int
     commit_failures_total: int
     waiting_bytes: int
-    """Bytes that wait for a commit or are in the one under way."""
+    """Bytes that wait for a commit or are in one under way."""
     cache_bytes: int
     """Bytes of entries in all tail caches."""
     store_bytes: int
     full: bool
-    """The last commit failed for want of room."""
+    """The last commit failed because the store is full."""
     read_failures_total: int = 0
-    """Reads for subscriptions that failed; each stands still until one succeeds."""
+    """Failed reads for subscriptions; each subscription is stuck until one succeeds."""
     long_readers: tuple[LongReader, ...] = ()
-    """Who keeps pages of the store from being used again, the oldest first."""
+    """Readers that keep pages of the store from being reused, the oldest first."""
     cache_reads_total: int = 0
     """Runs of entries that were in memory when they were wanted."""
     reads_total: int = 0
-    """Reads of the store for entries that were not."""
+    """Reads of the store for entries that were not in memory."""
     read_entries_total: int = 0
-    """Entries that those reads brought."""
+    """Entries that those reads returned."""
     journal_direct: bool = False
-    """Small commits are written past the page cache: the file system can, and there was one."""
+    """Small commits bypass the page cache: the file system supports it, and there has been one."""
     commit_s: Histogram = NOTHING_MEASURED
-    """How long commits took, from when they were put together until they were on disk: of one
-    commit in eight."""
+    """How long commits took, from being put together until they were on disk: of one commit in
+    eight."""
     commit_entries: Histogram = NOTHING_MEASURED
-    """How many entries those had."""
+    """How many entries those commits had."""

@@ -1,7 +1,7 @@
 """Subscription types: how a subscription shares its entries among its consumers.
 
-The rule: one row a type. Nobody compares types: whoever has to know something of one asks for the
-trait. So a new type is a row here and a dispatcher in :mod:`arneb_core.dispatch`.
+The rule: one row per type. No code compares types; it asks for a trait. So a new type is a row here
+and a dispatcher in :mod:`arneb_core.dispatch`.
 """
 
 from dataclasses import dataclass
@@ -16,35 +16,34 @@ class Traits:
     title: str
     """Pulsar's name for it."""
     number: int
-    """Its number, where types are numbered: Pulsar's in its protocol."""
+    """Its number in Pulsar's protocol."""
     one_consumer: bool = False
-    """While one consumer is attached, nobody else may be."""
+    """Only one consumer may be attached at a time."""
     one_active: bool = False
-    """Several may be attached, one of which gets everything; the others wait."""
+    """Several may be attached, one of which gets everything; the others stand by."""
     by_key: bool = False
     """Entries of one key go to one consumer at a time, in order."""
     holds_back_delayed: bool = False
-    """What is not due yet waits; elsewhere it is delivered in log order, as in Pulsar."""
+    """Entries that are not due wait; other types deliver them in log order, as in Pulsar."""
 
     @property
     def sharing(self) -> bool:
-        """Several consumers get entries at the same time, so each entry counts alone."""
+        """Several consumers get entries at the same time, so entries are acknowledged singly."""
         return not (self.one_consumer or self.one_active)
 
     @property
     def cumulative_acks_allowed(self) -> bool:
-        """Whatever lies before one's own entries was one's own too."""
+        """Everything before a consumer's own entries was its own, too."""
         return not self.sharing
 
     @property
     def divides_groups(self) -> bool:
-        """Entries that belong together could go to different consumers, unless somebody sees to
-        it that they do not."""
+        """Entries that belong together could go to different consumers unless that is prevented."""
         return self.sharing and not self.by_key
 
 
 class SubscriptionType(Enum):
-    """The types that there are."""
+    """The types."""
 
     _value_: str
     traits: Traits

@@ -1,4 +1,4 @@
-"""A subscription as a frontend sees it: where its cursor stands, who reads by it, what it may hold.
+"""A subscription as a frontend sees it: its cursor, its consumers, its limits.
 
 The rule: a plain ``def`` never blocks and never yields; ``async def`` may.
 """
@@ -26,8 +26,8 @@ class WithholdingSubscription(Protocol):
 
     @property
     def id(self) -> int | None:
-        """Tells it from every other one of its topic that ever was, also after a start; None for
-        those that are not durable."""
+        """Distinguishes it from every other subscription that its topic ever had, also after a
+        restart; None for those that are not durable."""
         ...
 
     def withhold(
@@ -37,24 +37,24 @@ class WithholdingSubscription(Protocol):
         *,
         anew: bool = False,
     ) -> Consumer:
-        """Keep entries from everybody, whoever had them, until a unit has the consumer returned
-        acknowledge them or they are given back; of batches in ``parts`` the messages of a mask,
-        with the number of all. It is memory only: after a start whoever wants it says so ``anew``,
-        and what was acknowledged meanwhile is passed over.
+        """Withhold entries from all consumers, whoever had them, until a unit has the returned
+        consumer acknowledge them or they are given back; of the batches in ``parts`` only the
+        messages of a mask, given with their total number. This is only in memory: after a restart
+        the caller repeats it with ``anew``, and what was acknowledged meanwhile is skipped.
 
-        Raises :class:`SubscriptionFenced`, and :class:`AlreadyAcknowledged` unless ``anew``: then
-        nothing has changed. A seek lets go of all that is withheld.
+        Raises :class:`SubscriptionFenced`, and without ``anew`` :class:`AlreadyAcknowledged`;
+        nothing has changed then. A seek lets go of everything withheld.
         """
         ...
 
     def withheld_of(self, place: Position) -> int:
-        """What of the entry at ``place`` is withheld: the mask of messages, or -1: all of it."""
+        """Return the mask of withheld messages of the entry at ``place``; -1: all of it."""
         ...
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
-        """Have what was withheld delivered again, in its places, with redelivery counts raised;
-        of the batches in ``masks`` these messages, and what consumers have of them with it. What
-        is not withheld is passed over."""
+        """Deliver withheld entries again, in their places, with redelivery counts raised; of the
+        batches in ``masks`` these messages, together with those that consumers hold. What is not
+        withheld is skipped."""
         ...
 
 
@@ -80,20 +80,20 @@ class Subscription(InspectedSubscription, WithholdingSubscription, Protocol):
     @property
     def ready_messages(self) -> int:
         """Messages neither acknowledged nor in flight (RabbitMQ's ``message_count``). Exact for
-        logs without batches; with batches, entries of a ledger that is acknowledged in part
-        count with that ledger's average."""
+        logs without batches; with batches, entries of a partly acknowledged ledger count with that
+        ledger's average."""
         ...
 
     @property
     def permanent(self) -> bool:
-        """It stays when its last consumer leaves."""
+        """Whether it stays when its last consumer leaves."""
         ...
 
     @property
     def ready_bytes(self) -> int:
-        """Bytes of the entries that :attr:`ready_messages` are in, by average where what is
-        acknowledged or in flight lies among them; exactly, as :attr:`.Limits.size_of` counts, if
-        that is given."""
+        """Bytes of the entries with :attr:`ready_messages`: estimated by averages if others among
+        them are acknowledged or in flight; exact, in sizes of :attr:`.Limits.size_of`, if that is
+        given."""
         ...
 
     @property
@@ -105,29 +105,29 @@ class Subscription(InspectedSubscription, WithholdingSubscription, Protocol):
     def mark_delete(self) -> Position: ...
 
     def limit(self, limits: Limits, target: DeadLetters | None) -> None:
-        """From now on ``limits`` hold, and what departs goes to ``target``, or away without one.
-        Not kept: whoever wants it says so again after a start."""
+        """Apply ``limits`` from now on. What departs goes to ``target``, or is dropped without one.
+        This is not stored: repeat it after a start."""
         ...
 
     def prioritise(self, highest: int) -> None:
-        """From now on a higher priority, up to ``highest``, goes first; inside one, log order
-        counts. Deliveries begin when all that is ready was looked through. Not kept either."""
+        """Deliver higher priorities first, up to ``highest``, from now on; log order counts within
+        one. Deliveries begin once all ready entries were looked through. This is not stored."""
         ...
 
     async def purge(self) -> int:
-        """Acknowledge every message that is ready, durably; those in flight stay. Returns how
-        many messages that were. Raises :class:`CommitFailed`; they are gone all the same, and
-        the next commit says so on disk."""
+        """Acknowledge every ready message, durably; those in flight stay. Return how many messages
+        that were. Raises :class:`CommitFailed`; they are gone all the same, and the next commit
+        records it on disk."""
         ...
 
     async def seek(self, place: Position, mask: int | None = None) -> None:
-        """Make ``place`` the next entry to deliver; ``mask`` = its messages still unacked.
+        """Make ``place`` the next entry to deliver; ``mask``: its messages still unacknowledged.
 
         Fences the subscription, detaches all consumers (``closed_by_core("seek")``), forgets
-        acks and replays from there, and is durable when it returns. Positions outside the log
-        are moved to its nearest end. Acks of consumers that were attached before count no more.
-        Raises :class:`SubscriptionFenced` on a concurrent seek, and :class:`StoreFailed` when
-        the entry of ``mask`` cannot be read; then nothing has changed.
+        acknowledgements and replays from there; durable when it returns. A position outside the log
+        is moved to its nearest end. Acknowledgements by consumers attached before no longer count.
+        Raises :class:`SubscriptionFenced` on a concurrent seek, and :class:`StoreFailed` when the
+        entry of ``mask`` cannot be read; then nothing has changed.
         """
         ...
 

@@ -1,9 +1,9 @@
-"""Supervision: what the broker does in the background, and goes on doing after an error.
+"""Supervision: background work that goes on after an error.
 
-The rule: an error ends one run of one background task and nothing else. It is logged, the task
-waits a little, longer each time it fails again, and begins anew; so a task keeps what it still has
-to do where its next run finds it. The one thing that does not go on is the commit path, where an
-error may leave memory behind what is on disk: :mod:`arneb_core.engine.breakage`.
+The rule: an error ends one run of one background task and nothing else. It is logged, and the task
+begins anew after a pause that grows with repeated failures; so a task keeps its pending work where
+the next run finds it. The one exception is the commit path, where an error may leave memory behind
+the disk: :mod:`arneb_core.engine.breakage`.
 """
 
 import logging
@@ -13,19 +13,19 @@ from typing import Final
 import trio
 
 BACK_OFF_S_MIN: Final = 0.05
-"""Before the first new run: soon enough for what promises a tenth of a second."""
+"""Pause before the first new run: short enough for tasks that promise a tenth of a second."""
 
 BACK_OFF_S_MAX: Final = 5.0
-"""Before a run of a task that fails again and again; what it works on may come back any time."""
+"""Pause for a task that keeps failing; what it works on may come back at any time."""
 
 SOUND_S: Final = 10.0
-"""A run that lasted so long was a sound one: the next failure counts as a first one."""
+"""A run that lasted this long was sound: the next failure counts as the first."""
 
 logger = logging.getLogger(__name__)
 
 
 class BackOff:
-    """How long to wait after failures, which is longer after each."""
+    """The pause after failures, longer after each."""
 
     def __init__(
         self, seconds_min: float = BACK_OFF_S_MIN, seconds_max: float = BACK_OFF_S_MAX
@@ -33,24 +33,24 @@ class BackOff:
         self._seconds_min = seconds_min
         self._seconds_max = seconds_max
         self.failures = 0
-        """In a row."""
+        """Consecutive failures."""
 
     def __repr__(self) -> str:
         return f"<BackOff after {self.failures} failures>"
 
     def failed(self) -> float:
-        """It failed once more; how long to wait now, in seconds."""
+        """Count a failure; return the pause in seconds."""
         wait_s = min(self._seconds_max, self._seconds_min * 2.0 ** min(self.failures, 32))
         self.failures += 1
         return wait_s
 
     def succeeded(self) -> None:
-        """It did not fail."""
+        """Start over with the shortest pause."""
         self.failures = 0
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Run a background task until it returns or is cancelled, again and again if it fails."""
+    """Run a background task until it returns or is cancelled, again after each failure."""
     back_off = BackOff()
     while True:
         began = trio.current_time()
@@ -60,7 +60,7 @@ async def supervise(name: str, run: Callable[[], Awaitable[object]]) -> None:
             if trio.current_time() - began >= SOUND_S:
                 back_off.succeeded()
             wait_s = back_off.failed()
-            # The traceback once: what fails again and again must not fill a disk.
+            # The traceback only once: a task that keeps failing must not fill the disk.
             is_first = back_off.failures == 1
             logger.error(
                 "error in %s, restarting it in %.2g s: %r",
@@ -72,12 +72,12 @@ async def supervise(name: str, run: Callable[[], Awaitable[object]]) -> None:
 
 
 async def attempt(name: str, run: Callable[[], Awaitable[object]]) -> None:
-    """One run of a background task. Tests put theirs in its place, to have it fail anywhere."""
+    """Run a background task once. Tests replace this to make it fail anywhere."""
     await run()
 
 
 async def contain(what: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Do something once, for one connection: an error is logged and goes no further."""
+    """Do something once for one connection: an error is logged and goes no further."""
     try:
         await run()
     except Exception:
@@ -85,12 +85,12 @@ async def contain(what: str, run: Callable[[], Awaitable[object]]) -> None:
 
 
 async def shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    """Keep a nursery open until its own scope is cancelled, whatever becomes of who opened it. To
-    be started with :meth:`trio.Nursery.start`, and cancelled by whoever started it, as the last
-    thing: what a stop still has to wait for can be served meanwhile."""
+    """Keep a nursery open until its own scope is cancelled, whatever becomes of its opener. Start
+    it with :meth:`trio.Nursery.start`, and cancel it as the last thing: until then it can still
+    serve what a stop has to wait for."""
     async with trio.open_nursery() as nursery:
-        # Who was cancelled before this began is not waited for: a task that is shielded then would
-        # stay where it is, and never end.
+        # A starter that was cancelled before this point no longer waits: a task shielded now would
+        # never end.
         await trio.lowlevel.checkpoint_if_cancelled()
         task_status.started(nursery)
         nursery.cancel_scope.shield = True
@@ -98,7 +98,7 @@ async def shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
 
 
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error in ``group``, however deep; ``group`` itself if there are several."""
+    """Return the one error in ``group``, however deep; ``group`` itself if there are several."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

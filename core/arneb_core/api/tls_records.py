@@ -1,8 +1,8 @@
-"""TLS records: what is said inside TLS, once hands were shaken.
+"""TLS records: the data of a TLS session after its handshake.
 
-The rule: bytes in, bytes out, and no waiting. All that has come is opened in one go, however many
-records it is: clients write a record for every message, and to hand on one at a time would make
-hundreds of messages as many reads, runs and commits.
+The rule: bytes in, bytes out, no waiting. Everything that has come is decrypted in one go, however
+many records it is: clients write a record per message, and passing them on one at a time would turn
+hundreds of messages into as many reads, runs and commits.
 """
 
 import ssl
@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 RECORD_BYTES_MAX: Final = 16 * 1024
-"""What one record holds at most (RFC 8446, 5.1), so that no piece is cut in two."""
+"""The most that one record holds (RFC 8446, 5.1), so that no record is read in two pieces."""
 
 
 class TlsRecords:
@@ -25,7 +25,7 @@ class TlsRecords:
         self._incoming = incoming
         self._outgoing = outgoing
         self.ended = False
-        """The peer says no more, or what it says is no TLS."""
+        """The peer has ended the session, or sends something that is not TLS."""
 
     def __repr__(self) -> str:
         return f"<TlsRecords {self._tls.version()}, {'ended' if self.ended else 'open'}>"
@@ -38,12 +38,12 @@ class TlsRecords:
 
     @property
     def certificate(self) -> bytes | None:
-        """The peer's that was verified, in DER, if there is one."""
+        """The peer's verified certificate in DER, if there is one."""
         return self._tls.getpeercert(binary_form=True)
 
     def opened(self, data: bytes) -> bytes:
-        """What ``data``, and what came before it, says; with b"" what came with the handshake. What
-        is to be said to it, if anything is, waits in :meth:`answer`."""
+        """Decrypt ``data`` and what came before it; b"" for what came with the handshake. A reply
+        that TLS itself has to send waits in :meth:`answer`."""
         if data:
             self._incoming.write(data)
         pieces: list[bytes] = []
@@ -54,23 +54,23 @@ class TlsRecords:
             self.ended = True
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError:  # what came before it counts
+        except ssl.SSLError:  # what was decrypted before it counts
             self.ended = True
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def answer(self) -> bytes:
-        """What TLS itself has to say: nothing, nearly always."""
+        """Return what TLS itself has to send: nearly always nothing."""
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def sealed(self, data: bytes) -> bytes:
-        """``data`` as records. Raises :class:`ssl.SSLError` when the session is broken."""
+        """Return ``data`` as records. Raises :class:`ssl.SSLError` when the session is broken."""
         rest = memoryview(data)
         while rest:
             rest = rest[self._tls.write(rest) :]
         return self._outgoing.read()
 
     def farewell(self) -> bytes:
-        """That no more will be said. Nothing when it cannot be said any more."""
-        with suppress(ssl.SSLError):  # the peer has not said so yet, and is not waited for
+        """Return the closing record; nothing if it cannot be sent any more."""
+        with suppress(ssl.SSLError):  # the peer has not closed yet, and is not waited for
             self._tls.unwrap()
         return self._outgoing.read()

@@ -18,8 +18,8 @@ class Topic(InspectedTopic, Protocol):
 
     @property
     def id(self) -> int:
-        """Tells the topic from every other durable one, also from one of the same name that was
-        deleted before."""
+        """Distinguishes the topic from every other durable one, also from an earlier one of the
+        same name."""
         ...
 
     @property
@@ -27,40 +27,40 @@ class Topic(InspectedTopic, Protocol):
 
     @property
     def appended_messages_total(self) -> int:
-        """Messages that came into it since the broker started."""
+        """Messages appended since the broker started."""
         ...
 
     @property
     def durable(self) -> bool:
-        """It outlives the process."""
+        """Whether it outlives the process."""
         ...
 
     @property
     def fenced(self) -> bool:
-        """It is being deleted, or has gone: nothing and nobody comes to it any more."""
+        """Whether it is being deleted or is gone: it takes no entries or consumers any more."""
         ...
 
     @property
     def has_incoming(self) -> bool:
-        """Something was appended that waits for its commit. Not for hot paths."""
+        """Whether an append waits for its commit. Not for hot paths."""
         ...
 
     @property
     def subscriptions(self) -> Mapping[str, Subscription]: ...
 
     def expect_groups(self) -> None:
-        """Say this before appending the first grouped entry (:attr:`.EntryFlag.GROUPED`) of this
-        process; saying it again costs nothing. Other topics are spared the look for them."""
+        """Announce grouped entries (:attr:`.EntryFlag.GROUPED`), before this process appends the
+        first; repeating it costs nothing. Only announced topics are searched for them."""
         ...
 
     @property
     def last(self) -> Position | None:
-        """The last committed entry, None when the log has none."""
+        """The last committed entry; None when the log has none."""
         ...
 
     @property
     def next_append(self) -> Position:
-        """Where the next entry will stand at the earliest; every entry that ever was is below."""
+        """The earliest position the next entry may have; every entry that ever was is below."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Topic(InspectedTopic, Protocol):
 
     @property
     def messages(self) -> int:
-        """How many messages the log has."""
+        """How many messages the log holds."""
         ...
 
     @property
@@ -79,28 +79,28 @@ class Topic(InspectedTopic, Protocol):
         ...
 
     def first_offset(self, ledger: LedgerId) -> int | None:
-        """The offset of that ledger's first message. Offsets count a topic's messages from 0,
-        without gaps and for ever; a ledger that is not there (any more) has None."""
+        """Return the offset of that ledger's first message. Offsets count a topic's messages from
+        0, without gaps and for ever. None for a ledger that does not exist (any more)."""
         ...
 
     async def offset_of(self, place: Position) -> int:
-        """The offset of the first message of the entry at ``place``, or of the next that comes.
-        Raises :class:`StoreFailed`."""
+        """Return the offset of the first message of the entry at ``place``, or of the next message
+        to come. Raises :class:`StoreFailed`."""
         ...
 
     async def find_offset(self, offset: int) -> Position | None:
-        """The entry that has the message of that offset, or the first one that the log still has
-        if that is later; None when the message has not come yet. Raises :class:`StoreFailed`."""
+        """Return the entry with the message of that offset, or the log's first entry if that is
+        later; None when the message has not come yet. Raises :class:`StoreFailed`."""
         ...
 
     async def first_published(self, publish_time_ms: int) -> Position | None:
-        """The first entry published at or after that time; None when there is none. Raises
+        """Return the first entry published at or after that time; None when there is none. Raises
         :class:`StoreFailed`."""
         ...
 
     async def last_entry(self) -> tuple[Position, bytes] | None:
-        """The last committed entry with its bytes; None also when it is not kept any more (of a
-        topic that is not durable). Raises :class:`StoreFailed`."""
+        """Return the last committed entry with its bytes; None also when it is no longer in memory
+        (of a topic that is not durable). Raises :class:`StoreFailed`."""
         ...
 
     async def subscribe(
@@ -112,13 +112,12 @@ class Topic(InspectedTopic, Protocol):
         start: Position | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Subscription:
-        """The subscription of that name, made durably if it is not there.
+        """Return the subscription of that name, creating it durably if needed.
 
-        ``start`` (readers) is the first entry to deliver, inclusive, and wins over
-        ``initial``. A non-durable subscription leaves no trace and goes with its last consumer,
-        or after a minute without one. Raises :class:`TopicFenced`, :class:`CommitFailed`, and
-        :class:`NotAllowed` when the one of that name is durable and this is not to be, or the
-        other way round.
+        ``start`` (readers) is the first entry to deliver, inclusive, and wins over ``initial``. A
+        non-durable subscription leaves no trace and goes with its last consumer, or after a minute
+        without one. Raises :class:`TopicFenced`, :class:`CommitFailed`, and :class:`NotAllowed`
+        when the existing one is durable and this is not to be, or the other way round.
         """
         ...
 
@@ -126,7 +125,7 @@ class Topic(InspectedTopic, Protocol):
         self, name: str, *, force: bool = False, leaving: Sequence[Consumer] = ()
     ) -> None:
         """Remove a subscription durably. Raises :class:`SubscriptionNotFound`, and
-        :class:`SubscriptionBusy` if it has consumers beside those ``leaving`` and not ``force``."""
+        :class:`SubscriptionBusy` if it has other consumers than ``leaving``, unless ``force``."""
         ...
 
     def statistics(self) -> TopicStatistics: ...

@@ -1,4 +1,4 @@
-"""Waiting for a commit or a read: from the world of call-backs to ``await``."""
+"""Waiting for a commit or a read: from call-backs to ``await``."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -11,16 +11,14 @@ from arneb_core.api.errors import CommitFailed, CoreError, StoreFailed
 T = TypeVar("T")
 
 TOGETHER_MAX: Final = 32
-"""Changes made at the same time: they share a commit, which they fill well enough, and have their
-turns in one pass, for which whoever else is there waits: a queue that is made takes a quarter of a
-millisecond."""
+"""Changes made at the same time. They share a commit, which this many fill well enough, and run in
+one pass, for which everybody else waits: creating a queue takes a quarter of a millisecond."""
 
 
 async def durable(submit: Callable[[Done], object]) -> None:
     """Wait until what ``submit`` submits is on disk.
 
-    Raises the :class:`CommitFailed` that it failed with. Cancelled while it waits, the commit
-    takes its course.
+    Raises its :class:`CommitFailed`. If cancelled while waiting, the commit goes on.
     """
     finished = trio.Event()
     failure: list[CommitFailed] = []
@@ -37,7 +35,7 @@ async def durable(submit: Callable[[Done], object]) -> None:
 
 
 async def answered(ask: Callable[[Callable[[T | StoreFailed], None]], object]) -> T:
-    """What ``ask`` brings to whoever it is given. Raises :class:`StoreFailed` if it is that."""
+    """Return the answer to ``ask``. Raises :class:`StoreFailed` if that is the answer."""
     answers: list[T | StoreFailed] = []
     finished = trio.Event()
 
@@ -54,8 +52,8 @@ async def answered(ask: Callable[[Callable[[T | StoreFailed], None]], object]) -
 
 
 async def together(changes: Sequence[Callable[[], Awaitable[object]]]) -> None:
-    """Make changes that have nothing to do with one another at the same time, so that they share
-    commits. Raises the first :class:`CoreError`, when those that were begun with it are done."""
+    """Make independent changes at the same time, so that they share commits. Raises the first
+    :class:`CoreError`, once the changes begun with it are done."""
     failures: list[CoreError] = []
 
     async def make(change: Callable[[], Awaitable[object]]) -> None:

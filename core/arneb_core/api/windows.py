@@ -1,6 +1,6 @@
 """A window: how many messages may be in flight, shared by the consumers that name it.
 
-The rule: who assigns counts up, who frees counts down, exactly once each.
+The rule: assigning counts up, freeing counts down, exactly once each.
 """
 
 from typing import Protocol
@@ -10,7 +10,7 @@ class Sharer(Protocol):
     """A consumer that names a window."""
 
     def wake(self) -> None:
-        """The window has room again, or another limit."""
+        """Note that the window has room again, or another limit."""
         ...
 
 
@@ -30,7 +30,7 @@ class Window:
         self.limit = limit
         self.in_flight = 0
         self.sharers: dict[Sharer, None] = {}
-        """The attached consumers that name it, in the order of their turns; the core's business."""
+        """The attached consumers that name it, in the order of their turns; kept by the core."""
 
     def __repr__(self) -> str:
         return f"<Window {self.in_flight}/{self.limit or 'no limit'}>"
@@ -53,17 +53,17 @@ class UnackedWindow(Window):
 
     @property
     def is_shut(self) -> bool:
-        """It was full, and too little of it was answered since."""
+        """Whether it was full, and too few of its messages were answered since."""
         return self.limit != self.most
 
     def change(self, other: "UnackedWindow") -> None:
-        """From now on the limits of ``other`` hold, for what is in flight already too."""
+        """Adopt the limits of ``other``, for messages already in flight too."""
         self.most, self.resume = other.most, other.resume
         self.limit = self.most
         self.counted()
 
     def counted(self) -> None:
-        """``in_flight`` has changed."""
+        """Open or shut the window after ``in_flight`` has changed."""
         if self.in_flight >= self.most:
             self.limit = self.resume + 1
         elif self.in_flight <= self.resume:
@@ -71,11 +71,11 @@ class UnackedWindow(Window):
 
 
 def consumer_window(most: int) -> UnackedWindow:
-    """For one consumer (``maxUnackedMessagesPerConsumer``): resumes at half."""
+    """Return a window for one consumer (``maxUnackedMessagesPerConsumer``): resumes at half."""
     return UnackedWindow(most, most // 2)
 
 
 def subscription_window(most: int) -> UnackedWindow:
-    """For all consumers of a subscription (``maxUnackedMessagesPerSubscription``): resumes below
-    half."""
+    """Return a window for all consumers of a subscription (``maxUnackedMessagesPerSubscription``):
+    resumes below half."""
     return UnackedWindow(most, max(0, most // 2 - 1))
