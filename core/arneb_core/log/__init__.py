@@ -1,4 +1,4 @@
-"""A topic's entries: where they stand, how they are counted, which are in memory, which may go.
+"""A topic's entries: their positions and counts, which are in memory, and which may go.
 
 The rule: nothing here knows of subscriptions.
 """

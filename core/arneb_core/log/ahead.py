@@ -1,8 +1,8 @@
-"""Ahead: ledgers into which is written before the commit that makes them part of their log.
+"""Ahead: ledgers that are written before the commit that makes them part of their log.
 
-The rule: nobody sees a ledger without a record, so blocks may be put where it will be, as slowly
-as one likes, while the log goes on below it. What comes meanwhile has one ledger left free to
-open; if it needs a second, it opens that behind those written ahead, which are in vain then.
+The rule: a ledger without a record is invisible, so blocks may be written at its positions at any
+pace, while the log grows below it. One free ledger is left for what comes meanwhile; a log that
+needs a second opens it behind the ledgers written ahead, which are then useless.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from arneb_core.store.format.schema import TopicId
 
 
 class AheadState(Enum):
-    """What became of it."""
+    """What became of ledgers written ahead."""
 
     HELD = "nothing else comes there"
     OVERTAKEN = "the log has gone on behind it"
@@ -34,18 +34,18 @@ MOVES: Final = {
 
 @dataclass(slots=True)
 class Ahead:
-    """Ledgers of one log."""
+    """Ledgers of one log that are written ahead."""
 
     ledgers: range
     state: AheadState = AheadState.HELD
 
     def becomes(self, state: AheadState) -> None:
-        """Note what became of it."""
+        """Move to ``state``."""
         assert state in MOVES[self.state], f"expected one of {MOVES[self.state]}, got {state}"
         self.state = state
 
     def trim(self, topic_id: TopicId) -> Trim:
-        """What removes it."""
+        """Return the trim that removes them."""
         first, last = self.ledgers[0], self.ledgers[-1]
         return topic_id, position(first, 0), position(last, ENTRY_MASK)
 
@@ -53,8 +53,8 @@ class Ahead:
 def placed_from(
     ledger: LedgerId, runs: Iterable[CountedRun], bytes_max: int
 ) -> tuple[list[CountedRun], Ahead]:
-    """The runs of one topic with their places, from the start of ``ledger`` on, in ledgers that
-    are filled as others are."""
+    """Place the runs of one topic from the start of ``ledger`` on, in ledgers that are filled like
+    any others."""
     placed: list[CountedRun] = []
     at, size = position(ledger, 0), 0
     for run in runs:

@@ -1,9 +1,8 @@
 """A durable log: one topic's committed entries, in ledgers, with the recent ones in memory.
 
-The rule: an entry is in the log when its commit is on disk and not before.
-:meth:`DurableLog.plan` says where a run will stand behind everything that is planned already;
-:meth:`DurableLog.confirm` makes it visible; what fails is taken off :attr:`DurableLog.planned`
-again, so it leaves no gap.
+The rule: an entry is in the log when its commit is on disk, and not before. :meth:`DurableLog.plan`
+places a run behind everything planned so far; :meth:`DurableLog.confirm` makes it visible; a run
+that fails is taken off :attr:`DurableLog.planned` again, so it leaves no gap.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +37,7 @@ from arneb_core.store.format.records import LedgerRecord
 from arneb_core.store.format.schema import Table, TopicId, gap_key, ledger_key
 
 Runs = list[tuple[Position, list[bytes]]]
-"""Entries in log order, each run without gaps, with the position of its first entry."""
+"""Entries in log order: contiguous runs, each with the position of its first entry."""
 
 Read = Callable[[Runs | StoreFailed], None]
 """Takes what was read, which is empty when nothing is there (any more), or why that failed."""
@@ -77,35 +76,35 @@ class DurableLog:
         gaps: Sequence[tuple[Position, Position]] = (),
         used: LedgerId = NO_LEDGER,
     ) -> None:
-        """``gaps``: first and last of entries that were there and are lost, in order. ``used``: as
+        """``gaps``: first and last positions of lost entries, in order. ``used``: see
         :attr:`used`."""
         self.topic_id = topic_id
         self.stamped_ms = stamped_ms
-        """The publish time of the last entry; no later one may have an earlier."""
+        """The publish time of the last entry; no later entry may have an earlier one."""
         self._gaps = list(gaps)
         self.ledger_bytes_max = ledger_bytes_max
-        """From what size on it goes on in a new ledger."""
+        """The size at which the log begins a new ledger."""
         self.ledgers = ledgers
-        # Lists of one or two, for an empty deque takes ten times as much: there are many logs.
+        # Lists of one or two: an empty deque takes ten times the memory, and there are many logs.
         self.planned: list[LedgerInfo] = []
-        """The newest ledger as each commit under way will leave it, oldest first."""
+        """The newest ledger as each commit under way will leave it, oldest commit first."""
         self.planned_drops: list[LedgerId] = []
-        """Up to where ledgers go with commits under way, likewise."""
+        """The last ledger that each commit under way drops, likewise."""
         self.tail = TailCache(budget)
         self._reader = reader
         self.has_batches = any(each.messages != each.entries for each in ledgers)
         self.has_expiring = False
-        """Some entry may expire; what may have none is not looked at for it."""
+        """Some entry may expire; other logs are not searched for that."""
         self.groups_through = ledgers.last or BEFORE_ALL
-        """Entries behind this are not grouped; what is in a log that is opened may be."""
+        """Entries behind this are not grouped; those of a log that was opened may be."""
         self.ended = LedgerId(0)
-        """Ledgers up to this one get no entry more, since somebody asked for it."""
+        """Ledgers up to this one get no more entries, because somebody asked for that."""
         self.ahead: Ahead | None = None
         """Ledgers behind the last one that are being written ahead."""
         self.used = used
-        """Blocks may be left in ledgers up to this one that were written ahead in vain."""
+        """Ledgers up to this one may hold blocks that were written ahead in vain."""
         self._goes_on = ledgers.current is None
-        """The open ledger is this process's own; one of an earlier process gets no entry more."""
+        """The open ledger is this process's own; one of an earlier process gets no more entries."""
 
     def __repr__(self) -> str:
         return f"<DurableLog {self.topic_id} {self.ledgers!r}>"
@@ -113,15 +112,15 @@ class DurableLog:
     def plan(
         self, entries: list[bytes], messages: int | None, now_ms: int, size: int | None = None
     ) -> PlannedRun:
-        """Where ``entries``, which have ``size`` bytes if that is known, would stand, behind all
-        that is :attr:`planned`. They are only when the run's ledger is put there."""
+        """Place ``entries``, of ``size`` bytes if known, behind all that is :attr:`planned`. The
+        place is taken only once the run's ledger is added there."""
         planned = self.planned
         newest = planned[-1] if planned else self.ledgers.newest
         run = plan_run(
             newest,
             entries,
             messages,
-            # No ledger is older than what stands in the one before it.
+            # No ledger is older than the entries of the one before it.
             max(now_ms, self.stamped_ms),
             size=size,
             roll=not (self._goes_on or planned) or (newest is not None and newest.id <= self.ended),
@@ -133,7 +132,7 @@ class DurableLog:
         return run
 
     def place_ahead(self, runs: Iterable[CountedRun]) -> tuple[list[CountedRun], Ahead]:
-        """Where ``runs`` are to be written ahead."""
+        """Place ``runs``, which are to be written ahead."""
         assert self.ahead is None, f"{self!r} is being written ahead already"
         newest = self.planned[-1] if self.planned else self.ledgers.newest
         free = ledger_id_behind(newest, self.used)
@@ -141,7 +140,7 @@ class DurableLog:
         return placed, self.ahead
 
     def plan_ahead(self, run: CountedRun, now_ms: int) -> PlannedRun | None:
-        """As :meth:`plan`, of what was written ahead; None when that was in vain."""
+        """Plan a run that was written ahead, as :meth:`plan`; None when that was in vain."""
         if (
             self.ahead is None
             or run.first is None
@@ -152,22 +151,22 @@ class DurableLog:
         return plan_placed(newest, run, run.first, max(now_ms, self.stamped_ms))
 
     def ahead_ends(self, state: AheadState) -> None:
-        """What is being written ahead is part of the log, or will not be."""
+        """Note that what is being written ahead is part of the log, or will not be."""
         assert self.ahead is not None, f"{self!r} is not being written ahead"
         self.used = max(self.used, LedgerId(self.ahead.ledgers[-1]))
         self.ahead.becomes(state)
         self.ahead = None
 
     def _overtakes(self, ledger: LedgerId) -> bool:
-        """``ledger`` is to be opened; whether it has to be another one."""
+        """Whether opening ``ledger`` overtakes ledgers written ahead; then another one is due."""
         if self.ahead is None or ledger not in self.ahead.ledgers:
             return False
         self.ahead_ends(AheadState.OVERTAKEN)
         return True
 
     def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
-        """The ledger records that must be written in the commit of ``run``, which opens a ledger
-        and is not :attr:`planned` yet."""
+        """Return the ledger records to write in the commit of ``run``, which opens a ledger and is
+        not :attr:`planned` yet."""
         puts = []
         newest = self.planned[-1] if self.planned else self.ledgers.newest
         opened = run.ledger
@@ -176,17 +175,16 @@ class DurableLog:
             puts.append((Table.LEDGERS, key, closed_record(newest, opened.created_ms).pack()))
         puts += self._passed_over(newest, opened)
         key = ledger_key(self.topic_id, opened.id)
-        # The counts of an open ledger are not kept up to date on disk: that would be one more
-        # page written by every commit. Opening the log counts its blocks instead.
+        # The counts of an open ledger are not kept up to date on disk: every commit would write one
+        # more page. Opening the log counts its blocks instead.
         record = LedgerRecord(opened.created_ms, messages_before=opened.messages_before)
         puts.append((Table.LEDGERS, key, record.pack()))
         return puts
 
     def plan_successor(self, now_ms: int) -> list[tuple[Table, bytes, bytes]]:
-        """The ledger records with which the last ledger ends and an empty one begins, which is
-        planned with this, for a commit without a run of this log; nothing else is planned. It is
-        the new record that keeps positions and the count of messages from beginning again when
-        the last ledger goes."""
+        """Plan an empty ledger behind the last one, which ends, in a commit without a run of this
+        log and with nothing else planned. Return their records. The new record keeps positions and
+        the count of messages from starting over when the last ledger goes."""
         last = self.ledgers.newest
         assert last is not None, "a log without ledgers has none that could end"
         assert not self.planned, f"expected a last ledger that stays as it is, got {self.planned}"
@@ -212,7 +210,7 @@ class DurableLog:
     def _passed_over(
         self, newest: LedgerInfo | None, opened: LedgerInfo
     ) -> Iterator[tuple[Table, bytes, bytes]]:
-        """The records of the ledgers between the last one and the one that is opened."""
+        """Yield the records of the ledgers between the last one and the one that is opened."""
         first = FIRST_LEDGER if newest is None else newest.id + 1
         for ledger in range(first, opened.id):
             empty = empty_ledger(LedgerId(ledger), opened.created_ms, opened.messages_before)
@@ -220,7 +218,7 @@ class DurableLog:
             yield Table.LEDGERS, ledger_key(self.topic_id, empty.id), record.pack()
 
     def succeeded(self, now_ms: int) -> None:
-        """The commit of :meth:`plan_successor` is on disk."""
+        """Apply :meth:`plan_successor`: its commit is on disk."""
         successor = self.planned.pop(0)
         last = self.ledgers.newest
         assert last is not None, "it was there when the commit was planned"
@@ -231,7 +229,7 @@ class DurableLog:
         self._goes_on = True
 
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:
-        """The commit of ``run`` is on disk: its entries are in the log."""
+        """Take in the entries of ``run``: its commit is on disk."""
         self.planned.pop(0)
         count_in(self.ledgers, run)
         self._goes_on = True
@@ -252,32 +250,32 @@ class DurableLog:
         return last
 
     def after(self, place: Position) -> Position | None:
-        """The first entry above ``place``; it may be lost."""
+        """Return the first entry above ``place``; it may be lost."""
         return self.ledgers.after(place)
 
     def missing(self, after: Position) -> list[range]:
-        """The entries above ``after`` that are in a ledger and cannot be read any more."""
+        """Return the entries above ``after`` that are in a ledger but can no longer be read."""
         return [
             range(max(first, after + 1), last + 1) for first, last in self._gaps if last > after
         ]
 
     def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Entries from ``place`` on, if they are in memory."""
+        """Return entries from ``place`` on, if they are in memory."""
         return self.tail.read(place, limit)
 
     def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
-        """Read entries from ``place`` on out of the store; see :data:`Read`."""
+        """Read entries from ``place`` on from the store; see :data:`Read`."""
         last = self.ledgers.last
         assert last is not None, "a cold read is asked for only behind an existing entry"
         self._reader.read(self.topic_id, place, last, bytes_max, then)
 
     def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """Read the entries at ``places``, which ascend, out of the store; see :data:`Read`."""
+        """Read the entries at ``places``, which ascend, from the store; see :data:`Read`."""
         self._reader.read_places(self.topic_id, places, bytes_max, then)
 
     def plan_drop(self, ledger: LedgerId, changes: Changes) -> None:
-        """Have ``changes`` remove the ledgers up to and with ``ledger``, save those that commits
-        under way remove."""
+        """Have ``changes`` remove the ledgers up to ``ledger``, inclusive, except those that
+        commits under way remove."""
         changes.puts.extend(
             (Table.GAPS, gap_key(self.topic_id, last), None)
             for _, last in self._gaps
@@ -294,8 +292,8 @@ class DurableLog:
         self.planned_drops.append(ledger)
 
     def drop_through(self, ledger: LedgerId) -> None:
-        """The commit of :meth:`plan_drop` is on disk: forget the ledgers up to and with ``ledger``;
-        their blocks are being trimmed."""
+        """Forget the ledgers up to ``ledger``, inclusive: the commit of :meth:`plan_drop` is on
+        disk, and their blocks are being trimmed."""
         self.planned_drops.pop(0)
         self.ledgers.drop_through(ledger)
         self.tail.drop_through(Position(position(ledger + 1, 0) - 1))

@@ -1,8 +1,8 @@
-"""The ledgers of one topic: which entries exist, and how many lie between two places.
+"""The ledgers of one topic: which entries exist, and how many lie between two positions.
 
-The rule: pure state with no I/O. Entry ids are dense inside a ledger, ledger ids are not
-(ledgers are dropped from the front, and some are empty), so every question about "the next"
-or "how many" is asked here and nowhere else. All answers are O(log ledgers) or better.
+The rule: pure state, no I/O. Entry ids are dense inside a ledger; ledger ids are not (ledgers are
+dropped from the front, and some are empty). So every question about "the next" or "how many" is
+answered here and nowhere else, in O(log ledgers) or better.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ from arneb_core.api.position import (
 @dataclass(slots=True)
 class LedgerInfo:
     """One ledger at one instant. Not to be changed; not frozen, because one is made for every
-    commit, and a frozen one costs four times as much to make."""
+    commit, and a frozen one takes four times as long to make."""
 
     id: LedgerId
     entries: int = 0
@@ -34,10 +34,10 @@ class LedgerInfo:
     """Bytes of the entries, headers included."""
     created_ms: int = 0
     closed_ms: int = 0
-    """0 = open: entries may still come."""
+    """0: open, it may still grow."""
     messages_before: int = 0
-    """Messages in all ledgers that the topic ever had below this one: what numbers a message for
-    ever, although ledgers go."""
+    """Messages in all ledgers that the topic ever had below this one: it numbers messages for good,
+    although ledgers go."""
 
     @property
     def last(self) -> Position:
@@ -45,7 +45,7 @@ class LedgerInfo:
         return position(self.id, self.entries - 1)
 
     def extended(self, entries: int, messages: int, bytes: int) -> "LedgerInfo":  # noqa: A002
-        """The same ledger with so much more behind its last entry."""
+        """Return this ledger with that much more behind its last entry."""
         # Not replace(), which takes four times as long: this happens in every commit.
         return LedgerInfo(
             self.id,
@@ -59,7 +59,7 @@ class LedgerInfo:
 
 
 def empty_ledger(ledger: LedgerId, now_ms: int, messages_before: int) -> LedgerInfo:
-    """A ledger that was passed over."""
+    """Return a ledger that was passed over."""
     # 0 would read as open.
     return LedgerInfo(
         ledger, created_ms=now_ms, closed_ms=max(now_ms, 1), messages_before=messages_before
@@ -67,10 +67,10 @@ def empty_ledger(ledger: LedgerId, now_ms: int, messages_before: int) -> LedgerI
 
 
 class LedgerIndex:
-    """The ledgers that a topic has, in order.
+    """The ledgers of a topic, in order.
 
-    Invariants: ids ascend; only the last ledger may be open; the last ledger is never
-    dropped before an empty one is opened behind it, so that no ledger id is ever used twice.
+    Invariants: ids ascend; only the last ledger may be open; the last ledger is never dropped
+    before an empty one is opened behind it, so that no ledger id is ever used twice.
     """
 
     __slots__ = ("_bases", "_ids", "_ledgers", "_sizes")
@@ -78,15 +78,15 @@ class LedgerIndex:
     def __init__(self, ledgers: Iterable[LedgerInfo] = ()) -> None:
         self._ids: list[int] = []
         self._ledgers: list[LedgerInfo] = []
-        # Entries in all ledgers below, counted from the index's making. Dropping from the
-        # front leaves them alone: counts are differences.
+        # Entries in all ledgers below, counted since the index was made. Drops from the front do
+        # not change them: counts are differences.
         self._bases: list[int] = []
         self._sizes: dict[int, int] = {}
         for info in ledgers:
             self._add(info)
 
     def open(self, ledger: LedgerId, now_ms: int) -> LedgerInfo:
-        """Begin an empty ledger, to which entries are appended from now on.
+        """Begin an empty ledger, which takes the entries appended from now on.
 
         Raises :class:`ValueError` when another one is open or the id does not ascend.
         """
@@ -95,20 +95,20 @@ class LedgerIndex:
         return info
 
     def pass_over(self, ledger: LedgerId, now_ms: int) -> None:
-        """``ledger`` is about to be opened: those below it that there are not are empty, and have
-        ended."""
+        """Fill the gap of missing ids below ``ledger``, which is about to be opened, with empty
+        closed ledgers."""
         first = self._ids[-1] + 1 if self._ids else FIRST_LEDGER
         for passed in range(first, ledger):
             self._add(empty_ledger(LedgerId(passed), now_ms, self.messages_ever))
 
     def extend(self, entries: int, messages: int, bytes: int) -> Position:  # noqa: A002
-        """Count entries appended to the open ledger; the position of the first of them."""
+        """Count entries appended to the open ledger; return the position of the first."""
         info = self._open_ledger()
         self.becomes(info.extended(entries, messages, bytes), entries)
         return position(info.id, info.entries)
 
     def becomes(self, info: LedgerInfo, added: int) -> None:
-        """The open ledger is ``info`` now, which has ``added`` entries more."""
+        """Replace the open ledger by ``info``, which has ``added`` more entries."""
         before = self._ledgers[-1]
         is_same = before.id == info.id and not before.closed_ms
         assert is_same, f"expected more of {before}, got {info}"
@@ -124,9 +124,9 @@ class LedgerIndex:
         return closed
 
     def drop_through(self, ledger: LedgerId) -> list[LedgerInfo]:
-        """Forget the ledgers up to ``ledger``, inclusive; they are returned.
+        """Forget the ledgers up to ``ledger``, inclusive, and return them.
 
-        Whoever holds an :class:`~arneb_core.cursor.acks.AckState` over this index must call its
+        A holder of an :class:`~arneb_core.cursor.acks.AckState` over this index must call its
         ``log_trimmed`` next. Raises :class:`ValueError` if that would drop the last ledger.
         """
         count = bisect_right(self._ids, ledger)
@@ -151,7 +151,7 @@ class LedgerIndex:
 
     @property
     def next_append(self) -> Position:
-        """Where the next entry will stand: in the open ledger, or first in the one to come."""
+        """The next entry's position: in the open ledger, or first in the one to come."""
         if not self._ledgers:
             return position(FIRST_LEDGER, 0)
         info = self._ledgers[-1]
@@ -177,7 +177,7 @@ class LedgerIndex:
         return place & ENTRY_MASK < self._sizes.get(place >> ENTRY_BITS, 0)
 
     def has_all(self, places: Sequence[Position]) -> bool:
-        """Whether ``places``, which ascend, are entries."""
+        """Whether all ``places``, which ascend, are entries."""
         start = 0
         while start < len(places):
             end = Position((places[start] >> ENTRY_BITS) + 1 << ENTRY_BITS)
@@ -187,11 +187,11 @@ class LedgerIndex:
         return True
 
     def entries_in(self, ledger: int) -> int:
-        """How many entries ``ledger`` has; 0 for one that is not there."""
+        """Return how many entries ``ledger`` has; 0 if it does not exist."""
         return self._sizes.get(ledger, 0)
 
     def after(self, place: Position) -> Position | None:
-        """The first entry above ``place``, which may be any bound."""
+        """Return the first entry above ``place``, which may be any bound."""
         ledger, entry = place >> ENTRY_BITS, (place & ENTRY_MASK) + 1
         if entry < self._sizes.get(ledger, 0):
             return Position(place + 1)
@@ -201,7 +201,7 @@ class LedgerIndex:
         return None
 
     def at_or_before(self, place: Position) -> Position | None:
-        """``place`` if it is an entry, else the last entry below it."""
+        """Return ``place`` if it is an entry, else the last entry below it."""
         ledger = place >> ENTRY_BITS
         if size := self._sizes.get(ledger):
             return position(ledger, min(place & ENTRY_MASK, size - 1))
@@ -211,16 +211,16 @@ class LedgerIndex:
         return None
 
     def count_after(self, place: Position) -> int:
-        """How many entries lie above ``place``."""
+        """Return how many entries lie above ``place``."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
-        if last.id == place >> ENTRY_BITS:  # most who ask have got that far
+        if last.id == place >> ENTRY_BITS:  # the usual case
             return max(0, last.entries - (place & ENTRY_MASK) - 1)
         return self._bases[-1] + last.entries - self._rank(place)
 
     def count_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
-        """How many entries lie in (low, high]; 0 when the bounds are crossed."""
+        """Return how many entries lie in (low, high]; 0 when the bounds are crossed."""
         if low_exclusive >= high_inclusive:
             return 0
         return self._rank(high_inclusive) - self._rank(low_exclusive)
@@ -228,7 +228,7 @@ class LedgerIndex:
     def runs(
         self, low_exclusive: Position, high_inclusive: Position
     ) -> Iterator[tuple[Position, Position]]:
-        """The contiguous stretches (first, last) of entries in (low, high], in order."""
+        """Yield the contiguous stretches (first, last) of entries in (low, high], in order."""
         if low_exclusive >= high_inclusive:
             return
         start = bisect_left(self._ids, low_exclusive >> ENTRY_BITS)
@@ -251,14 +251,14 @@ class LedgerIndex:
 
     @property
     def messages_ever(self) -> int:
-        """How many messages the topic ever had."""
+        """How many messages the topic has ever had."""
         if not self._ledgers:
             return 0
         info = self._ledgers[-1]
         return info.messages_before + info.messages
 
     def at(self, ledger: int) -> LedgerInfo | None:
-        """That ledger; None for one that is not there."""
+        """Return that ledger; None if it does not exist."""
         index = bisect_left(self._ids, ledger)
         return self._ledgers[index] if self._sizes.get(ledger) is not None else None
 
@@ -295,7 +295,7 @@ class LedgerIndex:
         return info
 
     def _rank(self, place: Position) -> int:
-        """Entries at or below ``place``, counted like the bases."""
+        """Count the entries at or below ``place``, on the scale of ``_bases``."""
         ledger = place >> ENTRY_BITS
         index = bisect_right(self._ids, ledger) - 1
         if index < 0:

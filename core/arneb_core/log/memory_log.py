@@ -1,6 +1,6 @@
-"""A log in memory: of a topic that ends with the process.
+"""A log in memory, for a topic that ends with the process.
 
-The rule: it answers as a durable log does, and an entry is in it at once.
+The rule: it answers as a durable log does, and an appended entry is in it at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,11 +31,11 @@ class MemoryLog:
         return f"<MemoryLog {self.ledgers!r}>"
 
     def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
-        """As :meth:`.DurableLog.plan`."""
+        """Place a run, as :meth:`.DurableLog.plan` does."""
         return plan_run(self.ledgers.newest, entries, messages, now_ms)
 
     def confirm(self, run: PlannedRun, *, cache: bool = True) -> None:
-        """The entries are in the log at once."""
+        """Take in the entries of ``run`` at once."""
         count_in(self.ledgers, run)
         self.has_batches = self.has_batches or run.messages != len(run.entries)
         self.tail.append(run.first, run.entries, run.size)
@@ -46,7 +46,7 @@ class MemoryLog:
         return self.ledgers.last
 
     def after(self, place: Position) -> Position | None:
-        """As :meth:`.DurableLog.after`: what every subscription is done with was dropped."""
+        """As :meth:`.DurableLog.after`; what every subscription is done with was dropped."""
         return self.tail.after(place)
 
     def missing(self, after: Position) -> list[range]:
@@ -60,11 +60,11 @@ class MemoryLog:
         return [range(first, last + 1) for first, last in gaps]
 
     def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Entries from ``place`` on; everything that can be read is in memory."""
+        """Return entries from ``place`` on; everything readable is in memory."""
         return self.tail.read(place, limit)
 
     def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
-        """There is nothing colder than memory: answers at once that nothing is there."""
+        """Answer at once with nothing: all there is was in memory."""
         then([])
 
     def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
@@ -72,15 +72,15 @@ class MemoryLog:
         then([])
 
     def drop_acknowledged(self, is_done: Callable[[Position, Position], bool]) -> None:
-        """Free the runs of which ``is_done`` says that nobody wants them, given first and last
-        entry. One message that stays unanswered must not keep all that came after it."""
+        """Free the runs that nobody wants any more, as ``is_done`` says of first and last entry.
+        One message left unanswered must not keep all those that came after it."""
         self.tail.drop_runs({first for first, last in self.tail.spans() if is_done(first, last)})
 
     def drop_through(self, ledger: LedgerId) -> None:
-        """Forget the ledgers up to and with ``ledger`` and free their entries."""
+        """Forget the ledgers up to ``ledger``, inclusive, and free their entries."""
         self.ledgers.drop_through(ledger)
         self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
 
 
 Log = DurableLog | MemoryLog
-"""What a topic has."""
+"""Either kind of log."""

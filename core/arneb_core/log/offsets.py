@@ -1,8 +1,8 @@
 """Offsets: a topic's messages counted from 0, without gaps, for as long as the topic lives.
 
-The rule: a ledger's record says how many messages were ever before it, so an offset outlives
-restarts and the trimming of older ledgers. Inside a ledger of single messages it follows from
-the position; only a ledger with batches is read, up to the entry in question.
+The rule: a ledger's record holds the number of all messages before it, so offsets outlive restarts
+and the trimming of older ledgers. Inside a ledger of single messages the offset follows from the
+position; only a ledger with batches is read, up to the entry in question.
 """
 
 from typing import Final, Protocol
@@ -21,21 +21,21 @@ from arneb_core.log.ledgers import LedgerInfo
 from arneb_core.log.memory_log import Log
 
 READ_BYTES: Final = 1024 * 1024
-"""Read at a time when batches must be counted."""
+"""Bytes read at a time to count batches."""
 
 
 class Readable(Protocol):
-    """A log whose entries can be waited for."""
+    """A log whose entries can be awaited."""
 
     log: Log
 
     async def read(self, place: Position, bytes_max: int) -> Runs:
-        """Runs of entries from ``place`` on. Raises :class:`~arneb_core.api.errors.StoreFailed`."""
+        """Return runs of entries from ``place`` on. Raises :class:`.StoreFailed`."""
         ...
 
 
 async def offset_of(topic: Readable, place: Position) -> int:
-    """The offset of the first message of the entry at ``place``, or of the next that comes.
+    """Return the offset of the first message of the entry at ``place``, or of the next to come.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`.
     """
@@ -55,7 +55,7 @@ async def offset_of(topic: Readable, place: Position) -> int:
 
 
 async def find_offset(topic: Readable, offset: int) -> Position | None:
-    """The entry with the message of that offset; see
+    """Return the entry with the message of that offset; see
     :meth:`arneb_core.api.topics.Topic.find_offset`.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`.
@@ -74,8 +74,8 @@ async def find_offset(topic: Readable, offset: int) -> Position | None:
 
 
 async def _count(topic: Readable, info: LedgerInfo, entries: int, messages: int) -> tuple[int, int]:
-    """The messages of the ledger's first entries, until ``entries`` are counted or one more would
-    make more than ``messages``; with the number of entries."""
+    """Count the messages of the ledger's first entries, until ``entries`` are counted or one more
+    would make more than ``messages``. Return them with the number of entries."""
     counted = index = 0
     while index < entries:
         runs = await topic.read(position(info.id, index), READ_BYTES)
@@ -84,7 +84,7 @@ async def _count(topic: Readable, info: LedgerInfo, entries: int, messages: int)
         for first, run in runs:
             if ledger_of(first) != info.id:
                 break
-            # Entries that are lost count as one message each; see recovery.
+            # A lost entry counts as one message; see recovery.
             missing = max(0, (first & ENTRY_MASK) - index)
             passed = min(missing, entries - index, messages - counted)
             counted, index = counted + passed, index + passed

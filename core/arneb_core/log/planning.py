@@ -1,7 +1,7 @@
-"""Planning: where a run of entries will stand if its commit succeeds.
+"""Planning: where a run of entries will be if its commit succeeds.
 
-The rule: pure, but for counting a run into its ledger when its commit is on disk. A ledger that is
-full, or old, is closed by the run that comes next.
+The rule: pure, except for counting a run into its ledger once its commit is on disk. A ledger that
+is full, or old, is closed by the next run.
 """
 
 from dataclasses import dataclass
@@ -22,28 +22,28 @@ from arneb_core.log.retention import LEDGER_AGE_MS_MAX
 from arneb_core.store.format.records import LedgerRecord
 
 LEDGER_ENTRIES_MAX: Final = 50_000
-"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's tasks."""
+"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the unit of trimming and of Spark's tasks."""
 
 LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What is acknowledged stays as long as its ledger, so this bounds what one unacknowledged entry
+"""Acknowledged entries stay as long as their ledger, so this bounds what one unacknowledged entry
 keeps on disk."""
 
 
 NO_LEDGER: Final = LedgerId(0)
-"""Below all of them."""
+"""Below every ledger."""
 
 
 @dataclass(slots=True)
 class PlannedRun:
-    """Where a run will stand if its commit succeeds. Not to be changed; not frozen, because one is
-    made for every commit, and a frozen one costs four times as much to make."""
+    """Where a run will be if its commit succeeds. Not to be changed; not frozen, because one is
+    made for every commit, and a frozen one takes four times as long to make."""
 
     first: Position
     entries: list[bytes]
     messages: int
     size: int
     ledger: LedgerInfo
-    """The ledger that it stands in, as it will be then."""
+    """The run's ledger, as it will be then."""
     opens: bool
     """The run opens that ledger, and closes the one before it."""
 
@@ -63,9 +63,9 @@ def plan_run(
     bytes_max: int = LEDGER_BYTES_MAX,
     used: LedgerId = NO_LEDGER,
 ) -> PlannedRun:
-    """The run that ``entries`` make behind ``newest``, the last ledger. ``size`` is their bytes, if
-    somebody knows; ``roll``: they open a ledger in any case. Ledgers up to ``used`` are not to be
-    opened: what was written ahead stands there."""
+    """Plan ``entries`` as a run behind ``newest``, the last ledger. ``size``: their bytes, if
+    known; ``roll``: open a new ledger in any case. Ledgers up to ``used`` are not opened: they hold
+    what was written ahead."""
     if size is None:
         size = sum(map(len, entries))
     if messages is None:
@@ -81,7 +81,7 @@ def plan_run(
 def plan_placed(
     newest: LedgerInfo | None, run: CountedRun, first: Position, now_ms: int
 ) -> PlannedRun:
-    """A run that was written ahead at ``first``, behind ``newest``, the last ledger."""
+    """Plan a run that was written ahead at ``first``, behind ``newest``, the last ledger."""
     opens = newest is None or newest.id < ledger_of(first)
     if newest is None or opens:
         newest = ledger_behind(newest, ledger_of(first), now_ms)
@@ -91,12 +91,12 @@ def plan_placed(
 
 
 def ledger_id_behind(newest: LedgerInfo | None, used: LedgerId) -> LedgerId:
-    """Which ledger is opened next."""
+    """Return the id of the ledger to open next."""
     return LedgerId(max(FIRST_LEDGER if newest is None else newest.id + 1, used + 1))
 
 
 def ledger_behind(newest: LedgerInfo | None, ledger: LedgerId, now_ms: int) -> LedgerInfo:
-    """An empty ledger behind the last one."""
+    """Return an empty ledger behind the last one."""
     before = 0 if newest is None else newest.messages_before + newest.messages
     return LedgerInfo(ledger, created_ms=now_ms, messages_before=before)
 
@@ -113,7 +113,7 @@ def count_in(ledgers: LedgerIndex, run: PlannedRun) -> None:
 
 
 def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:
-    """The record of a ledger that takes no more entries."""
+    """Return the record of a ledger that takes no more entries."""
     return LedgerRecord(
         ledger.created_ms,
         max(closed_ms, 1),

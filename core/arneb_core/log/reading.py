@@ -1,4 +1,4 @@
-"""Reading: what a topic's log holds, where it is, and finding something in it.
+"""Reading: what a topic's log holds, and how to find something in it.
 
 The rule: nothing here knows of subscriptions, and what is not in memory is read off the event loop.
 """
@@ -17,7 +17,7 @@ from arneb_core.log.memory_log import Log
 from arneb_core.log.offsets import find_offset, offset_of
 
 SCAN_BYTES: Final = 1024 * 1024
-"""Read at a time when looking for a publish time."""
+"""Bytes read at a time to find a publish time."""
 
 
 class TopicReading:
@@ -25,7 +25,7 @@ class TopicReading:
 
     log: Log
     gone: bool
-    """It is deleted: what is still on its way to it is dropped."""
+    """The topic is deleted: entries on their way to it are dropped."""
 
     @property
     def first(self) -> Position | None:
@@ -40,7 +40,7 @@ class TopicReading:
         return self.log.ledgers.next_append
 
     async def last_entry(self) -> tuple[Position, bytes] | None:
-        """The last committed entry with its bytes."""
+        """Return the last committed entry with its bytes."""
         last = self.last
         if last is None:
             await trio.lowlevel.checkpoint()
@@ -61,25 +61,25 @@ class TopicReading:
         return None if info is None else info.messages_before
 
     async def offset_of(self, place: Position) -> int:
-        """The number of the first message at ``place``; see the interface."""
+        """Return the offset of the first message at ``place``; see the interface."""
         return await offset_of(self, place)
 
     async def find_offset(self, offset: int) -> Position | None:
-        """Where the message of that number is; see the interface."""
+        """Return the position of the message with that offset; see the interface."""
         return await find_offset(self, offset)
 
     async def first_published(self, publish_time_ms: int) -> Position | None:
-        """The first entry published at or after that time; None when there is none."""
+        """Return the first entry published at or after that time; None when there is none."""
         start: Position | None = None
         for info in self.log.ledgers:
-            # A ledger opens with its first entry, so older ledgers end before that.
+            # A ledger opens with its first entry, so all entries of the ledgers before are older.
             if info.created_ms < publish_time_ms or start is None:
                 start = position(info.id, 0)
         place = None if start is None else self.log.after(before(start))
         while place is not None and place <= (self.last or BEFORE_ALL):
             runs = await self.read(place, SCAN_BYTES)
             if not runs:
-                # Trimmed meanwhile, or damaged; then nobody can say where to go.
+                # Trimmed meanwhile, or damaged; if damaged, the place is unknown.
                 floor = self.log.after(before(place))
                 if floor == place and not self.gone:
                     raise StoreFailed(f"expected an entry at {render(place)}, got none")
@@ -94,7 +94,7 @@ class TopicReading:
         return None
 
     async def size_at(self, place: Position) -> int:
-        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
+        """Return how many messages the entry at ``place`` holds; 0 if there is no such entry."""
         if not self.log.ledgers.contains(place):
             return 0
         runs = await self.read(place, 1)
@@ -102,13 +102,13 @@ class TopicReading:
 
     @property
     def floor(self) -> Position:
-        """Where the oldest ledger begins, even if it is empty."""
+        """The beginning of the oldest ledger, even if that is empty."""
         for info in self.log.ledgers:
             return position(info.id, 0)
         return self.log.ledgers.next_append
 
     async def read(self, place: Position, bytes_max: int) -> Runs:
-        """Runs of entries from ``place`` on, off the event loop if they are not in memory.
+        """Return runs of entries from ``place`` on, read off the event loop if not in memory.
 
         Raises :class:`StoreFailed` when they cannot be read.
         """

@@ -1,10 +1,10 @@
 """Stamps: the publish times of a log's entries, which never go backwards.
 
-The rule: whoever looks for a time in a ledger may stop at the first entry that is not older; only
-what was written ahead may be older than the ledgers before its own, by as long as it took. So when
-the clock was set back, entries are stamped with the last stamp of their log until the clock has
-caught up. What they are to wait for counts by the clock all the same; what they are to live for
-counts from the stamp, so that it is not up before it has begun.
+The rule: a search for a time in a ledger may stop at the first entry that is not older. Only what
+was written ahead may be older than the ledgers before it, by as long as the writing took. So after
+the clock was set back, entries get the last stamp of their log until the clock has caught up. Their
+delays still follow the clock; their expiry counts from the stamp, so that it is not over before it
+began.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _TIMES_END: Final = TIMES_OFFSET + TIMES.size
 
 
 def stamp_of(entry: bytes) -> int:
-    """When ``entry`` was published, in ms since 1970; reads only that field."""
+    """Return when ``entry`` was published, in ms since 1970; reads only that field."""
     stamp_ms: int = STAMP.unpack_from(entry, STAMP_OFFSET)[0]
     return stamp_ms
 
 
 def stamped_from(entries: Sequence[bytes], floor_ms: int, made: dict[int, bytes]) -> list[bytes]:
-    """``entries``, none of them older than ``floor_ms``; ``made`` has, by identity, what others
-    were replaced by."""
+    """Return ``entries`` with none older than ``floor_ms``. ``made`` maps the identity of each
+    replaced entry to its replacement."""
     return [_of(entry, floor_ms, made) for entry in entries]
 
 

@@ -1,8 +1,8 @@
 """The tail cache: a topic's most recent entries in memory, shared by its consumers.
 
-The rule: it holds only committed entries, as one gap-free stretch of runs that ends
-at the log's last entry, so that a consumer that keeps up never touches the store.
-The bytes of all caches of a process are bounded together by a :class:`CacheBudget`.
+The rule: it holds only committed entries, as one contiguous stretch of runs that ends at the log's
+last entry, so that a consumer that keeps up never touches the store. A :class:`CacheBudget` bounds
+the bytes of all caches of a process together.
 """
 
 from bisect import bisect_right
@@ -13,15 +13,15 @@ from typing import Final, Protocol
 from arneb_core.api.position import Position
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""All tail caches together. A consumer more than this behind reads the store, which for a
-backlog is faster anyway: one read there brings a thousand entries."""
+"""Bytes of all tail caches together. A consumer further behind reads the store, which is faster for
+a backlog anyway: one read there returns a thousand entries."""
 
 
 class Cache(Protocol):
-    """What counts against the bound: numbered runs, the oldest of which has the lowest number."""
+    """What counts against the bound: numbered runs, the oldest with the lowest number."""
 
     def drop_before(self, place: int) -> None:
-        """Forget the runs that begin before ``place``, and tell the budget of each."""
+        """Forget the runs that begin before ``place``, and report each to the budget."""
         ...
 
 
@@ -32,16 +32,16 @@ class CacheBudget:
         self.bytes_max = bytes_max
         self.bytes = 0
         self.cache_reads_total = 0
-        """Runs that were read out of the caches."""
-        # Oldest first. A run leaves it wherever it stands: behind one topic whose consumer is
-        # stuck, those of all other topics come and go.
+        """Runs that were read from the caches."""
+        # Oldest first. A run can leave from the middle: while one topic's consumer is stuck, the
+        # runs of all other topics come and go.
         self._runs: OrderedDict[tuple[Cache, int], int] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<CacheBudget {self.bytes}/{self.bytes_max} bytes>"
 
     def added(self, cache: Cache, first: int, size: int) -> None:
-        """``cache`` took a run; make room for it."""
+        """Count a run that ``cache`` took, and make room for it."""
         self.bytes += size
         self._runs[cache, first] = size
         while self.bytes > self.bytes_max and self._runs:
@@ -49,7 +49,7 @@ class CacheBudget:
             oldest.drop_before(place + 1)
 
     def removed(self, cache: Cache, first: int) -> None:
-        """``cache`` dropped the run that begins at ``first``."""
+        """Discount the run at ``first`` that ``cache`` dropped."""
         self.bytes -= self._runs.pop((cache, first))
 
     def __len__(self) -> int:
@@ -59,8 +59,8 @@ class CacheBudget:
 class TailCache:
     """One topic's recent runs, oldest first.
 
-    The cache of a durable log is one stretch without gaps; that of a memory log, which is all
-    there is of it, may lack runs that everybody is done with (:meth:`drop_runs`).
+    The cache of a durable log is one stretch without gaps. That of a memory log, which is the whole
+    log, may lack runs that everybody is done with (:meth:`drop_runs`).
     """
 
     def __init__(self, budget: CacheBudget) -> None:
@@ -72,7 +72,7 @@ class TailCache:
         return f"<TailCache {len(self._runs)} runs>"
 
     def __len__(self) -> int:
-        """How many runs it holds."""
+        """Return how many runs it holds."""
         return len(self._runs)
 
     @property
@@ -81,7 +81,7 @@ class TailCache:
         return Position(self._firsts[0]) if self._firsts else None
 
     def after(self, place: Position) -> Position | None:
-        """The first cached entry above ``place``."""
+        """Return the first cached entry above ``place``."""
         index = bisect_right(self._firsts, place + 1) - 1
         if index >= 0 and place + 1 - self._firsts[index] < len(self._runs[index][0]):
             return Position(place + 1)
@@ -89,18 +89,18 @@ class TailCache:
         return Position(self._firsts[index]) if index < len(self._firsts) else None
 
     def spans(self) -> Iterator[tuple[Position, Position]]:
-        """First and last entry of every run."""
+        """Yield the first and last entry of every run."""
         for first, (entries, _) in zip(self._firsts, self._runs, strict=True):
             yield Position(first), Position(first + len(entries) - 1)
 
     def append(self, first: Position, entries: list[bytes], size: int) -> None:
-        """Keep a committed run; ``size`` is its bytes."""
+        """Keep a committed run of ``size`` bytes."""
         self._firsts.append(first)
         self._runs.append((entries, size))
         self._budget.added(self, first, size)
 
     def read(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Up to ``limit`` entries from ``place`` on, out of one run; None when not cached."""
+        """Return up to ``limit`` entries from ``place`` on, from one run; None when not cached."""
         index = bisect_right(self._firsts, place) - 1
         if index < 0:
             return None
@@ -128,7 +128,7 @@ class TailCache:
         self._drop(keep)
 
     def drop_runs(self, firsts: set[Position]) -> None:
-        """Forget the runs that begin at ``firsts``, wherever they stand."""
+        """Forget the runs that begin at ``firsts``, wherever they are."""
         for first in firsts:
             self._budget.removed(self, first)
         kept = [
