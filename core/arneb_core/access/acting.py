@@ -1,7 +1,7 @@
-"""Acting: in whose name the running task changes something, for whoever tells others of the change.
+"""Acting: the user in whose name the running task makes changes, for reports of those changes.
 
-The rule: it is said at the door, where the user is known, and holds for what is called from there;
-what the broker does by itself is nobody's. No right depends on it.
+The rule: the user is set where a request comes in, and holds for all calls made from there; the
+broker's own changes belong to no user. No right depends on it.
 """
 
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from contextvars import ContextVar
 from typing import Final
 
 BY_ITSELF: Final = "rmq-internal"
-"""Who RabbitMQ says it was when it did something by itself."""
+"""RabbitMQ's name for the broker acting by itself."""
 
 _ACTING: Final[ContextVar[str]] = ContextVar("acting", default=BY_ITSELF)
 
 
 def acting_user() -> str:
-    """Whose name it is."""
+    """Return the user in whose name the task acts."""
     return _ACTING.get()
 
 
 @contextmanager
 def acting_as(user: str) -> Iterator[None]:
-    """What happens in the block is done by that user."""
+    """Attribute the changes made in the block to ``user``."""
     token = _ACTING.set(user)
     try:
         yield

@@ -1,9 +1,9 @@
-"""The authority: lets principals in, whoever knows them, and slows down who guesses.
+"""The authority: logs principals in, through the first backend that knows them, and slows guessing.
 
-The rule: the backends are asked in their order, and the first that knows somebody counts. A client
-never hears why it was refused; the log does, without the password. A refusal takes the longer the
-more there were from that address, and only a few are looked at there at a time, so a dictionary is
-not gone through in a day; who gives the right password at once is not held up.
+The rule: the backends are asked in order, and the first that knows the user decides. A client never
+learns why it was refused; the log does, without the password. Refusals of an address take longer
+the more there are, and few of its logins are checked at a time, so that no dictionary is worked
+through in a day; a right password at the first try is not delayed.
 """
 
 import logging
@@ -17,31 +17,31 @@ from arneb_core.access.principals import Backend, Credentials, LoginRefused, Pri
 LOGGER: Final = logging.getLogger(__name__)
 
 OVER_HTTP: Final = "HTTP"
-"""The mechanism of whoever logs in over HTTP."""
+"""The mechanism of logins over HTTP."""
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """How many came, and what became of them, since the broker started."""
+    """How many logins succeeded and failed since the broker started."""
 
     succeeded: int = 0
     failed: int = 0
 
     @property
     def total(self) -> int:
-        """All who came."""
+        """All logins."""
         return self.succeeded + self.failed
 
 
 @dataclass(slots=True)
 class Attempts:
-    """Logins by the door: each request over HTTP is one, and each connection."""
+    """Logins over HTTP, where each request is one, and over all other connections."""
 
     http: Outcomes = field(default_factory=Outcomes)
     others: Outcomes = field(default_factory=Outcomes)
 
     def by(self, mechanism: str) -> Outcomes:
-        """Those of a mechanism's door."""
+        """Return the outcomes that a mechanism counts to."""
         return self.http if mechanism == OVER_HTTP else self.others
 
 
@@ -62,7 +62,7 @@ class Authority:
         )
 
     async def log_in(self, credentials: Credentials) -> Principal:
-        """Who that is. Raises :class:`.LoginRefused`, late if there is guessing."""
+        """Return the principal. Raises :class:`.LoginRefused`, late after many refusals."""
         async with self._guesses.looking(credentials.address) as guesser:
             try:
                 principal = await self._asked(credentials)
@@ -75,7 +75,7 @@ class Authority:
         return principal
 
     def refused(self, mechanism: str, address: str, reason: str) -> None:
-        """Somebody is not let in: the log says why."""
+        """Count a refused login, and log the reason."""
         self.attempts.by(mechanism).failed += 1
         LOGGER.warning(
             "%s login refused: %s (from %s)", mechanism, reason, address or "this process"

@@ -1,7 +1,7 @@
-"""Belonging: what of a cluster's catalogue is in this store, where there are several shards.
+"""Belonging: which part of a cluster's catalogue is in this store, where there are several shards.
 
-The rule: what belongs to another store is refused by the edit that would bring it here, whoever
-asks; so whatever way it came by, it is nowhere twice. A store that is alone has everything.
+The rule: an edit refuses what belongs to another store, whoever asks, so nothing is in two stores,
+whichever way it came. A single store has everything.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ class Belonging:
     """What belongs to one store."""
 
     misplaced: Callable[[str], str] = _never
-    """Why a namespace cannot be here; empty: it can."""
+    """Return why a namespace cannot be here; empty: it can."""
     copied_from: str = ""
-    """The shard whose users and global parameters this store has a copy of; empty: they are its
+    """The shard from which users and global parameters are copied; empty: they are this store's
     own."""
 
     def check_own(self, what: str) -> None:
-        """Raise :class:`.InvalidAccess` for a change of what is a copy here."""
+        """Raise :class:`.InvalidAccess` for a change of ``what`` if it is a copy here."""
         if self.copied_from:
             text = f"{what} is changed in shard '{self.copied_from}', this one has a copy"
             raise InvalidAccess(text)

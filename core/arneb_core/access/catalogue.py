@@ -1,9 +1,9 @@
 """The access catalogue: vhosts, users, permissions, limits, parameters and policies of one node.
 
-The rule: it is durable first and visible then. A change is one commit of rows of its own, so a
-crash at any instant leaves all of it or nothing, and a replicated commit log carries it as it
-carries messages. The settings say who there is at the very first start; from then on the store
-does, and who was locked out changes it with no broker running.
+The rule: it is durable first and visible then. A change is one commit of its own rows, so a crash
+at any instant leaves all of it or nothing, and a replicated commit log carries it as it carries
+messages. The settings fill it at the very first start; from then on the store decides, and an
+operator who is locked out changes it while no broker runs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,19 +29,19 @@ from arneb_core.api.core import Core, Unit
 ALL: Final = ".*"
 
 A_TURN: Final = 200
-"""Records of a change that are compared and encoded in a turn, which takes two milliseconds; more
-are in a thread."""
+"""Records of a change that are compared and encoded in one turn, in two milliseconds; a larger
+change uses a thread."""
 
 AccessWatcher = Callable[[Sequence[Changed]], None]
-"""Called with what has changed, when it is durable and can be seen; it must not block or raise."""
+"""Called with changes once they are durable and visible; it must not block or raise."""
 
 AccessFollower = Callable[[Sequence[Changed]], Awaitable[None]]
-"""As a watcher, and waited for before whoever made the change goes on. It must not raise, and holds
-no lock that somebody holds who changes the catalogue."""
+"""Like a watcher, but the change waits for it. It must not raise, or take a lock that somebody
+holds while changing the catalogue."""
 
 VhostCompanion = Callable[[str], Awaitable[None]]
-"""Removes all that is in a vhost, for a frontend that keeps something there; may be called again
-for one that it was called for before."""
+"""Removes everything in a vhost, for a frontend that keeps something there; may be called again for
+the same vhost."""
 
 
 class Catalogue:
@@ -57,7 +57,7 @@ class Catalogue:
     ) -> None:
         self._core = core
         self.tables: Final = tables
-        """What there is now; for reading, and for :mod:`.rights`."""
+        """The current records; for reading, and for :mod:`.rights`."""
         self._vhosts_max = vhosts_max
         self._defaults = defaults
         self._belonging = belonging
@@ -67,7 +67,7 @@ class Catalogue:
         self._companions: list[VhostCompanion] = []
         self._removals = trio.Lock()
         self.ignored: tuple[str, ...] = ()
-        """What the settings say and the store does not, one line each."""
+        """Settings that the store overrides, one line each."""
 
     def __repr__(self) -> str:
         return f"<Catalogue {self.tables!r}>"
@@ -82,11 +82,11 @@ class Catalogue:
         defaults: VhostDefaults = NO_DEFAULTS,
         belonging: Belonging = EVERYTHING,
     ) -> Self:
-        """The catalogue in the store of ``core``; at the very first start, what ``seed`` says.
-        ``defaults``: what vhosts have that are made. ``belonging``: what can be here.
+        """Open the catalogue in the store of ``core``; at the very first start, fill it from
+        ``seed``. ``defaults``: what new vhosts get. ``belonging``: what can be here.
 
-        Raises :class:`ValueError` for rows that cannot be read, :class:`.AccessError` for a seed
-        that cannot be, and :class:`.CommitFailed`.
+        Raises :class:`ValueError` for rows that cannot be read, :class:`.AccessError` for an
+        impossible seed, and :class:`.CommitFailed`.
         """
         rows = core.metadata(PREFIX)
         tables = Tables(decode(row, value) for row, value in rows.items())
@@ -94,7 +94,7 @@ class Catalogue:
         if catalogue.tables.get(Seeded, Seeded().name) is None:
             await catalogue._begin(seed)
         else:
-            # Whoever has the users says what is said of them.
+            # The store that owns the users reports what their settings ask.
             own = replace(seed, users=()) if belonging.copied_from else seed
             ignored = partial(_ignored, catalogue.tables, own)
             catalogue.ignored = tuple(await trio.to_thread.run_sync(ignored))
@@ -118,28 +118,28 @@ class Catalogue:
     # Looking
 
     def get(self, kind: type[AnyRecord], *key: str) -> AnyRecord | None:
-        """The record of that name."""
+        """Return the record of that name."""
         return self.tables.get(kind, *key)
 
     def vhost(self, name: str) -> Vhost | None:
-        """The vhost of that name, unless it is being removed."""
+        """Return the vhost of that name, unless it is being removed."""
         vhost = self.tables.get(Vhost, name)
         return None if vhost is None or vhost.leaving else vhost
 
     def vhost_of(self, namespace: str) -> Vhost | None:
-        """The vhost that a namespace is."""
+        """Return the vhost that owns a namespace."""
         name = self.tables.vhost_names.get(namespace)
         return None if name is None else self.vhost(name)
 
     def misplaced(self, vhost: str) -> str:
-        """Why a vhost of that name cannot be here; empty: it can."""
+        """Return why a vhost of that name cannot be here; empty: it can."""
         return self._belonging.misplaced(proposed_namespace(vhost))
 
     # Changing
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[Edit]:
-        """An edit that is made, durably and all at once, when the block ends without an error.
+        """Yield an edit that is made, durably and whole, when the block ends without an error.
 
         Raises :class:`.CommitFailed`: then nothing has changed.
         """
@@ -157,15 +157,15 @@ class Catalogue:
                 self.tables.apply(changed)
         for watcher in self._watchers:
             call(watcher, changed)
-        with trio.CancelScope(shield=True):  # what was said to hold does
+        with trio.CancelScope(shield=True):  # the change has been made: carry it out
             for follower in self._followers:
                 await follower(changed)
 
     async def delete_vhost(self, name: str) -> None:
-        """Remove a vhost with all that is in it. Raises :class:`.NoSuchVhost`.
+        """Remove a vhost and everything in it. Raises :class:`.NoSuchVhost`.
 
-        From the first commit on nobody gets in any more and it will be gone, be it after the next
-        start; when this returns it is.
+        From the first commit on nobody gets in and the removal is certain, if need be after the
+        next start; when this returns it is complete.
         """
         async with self.changing() as edit:
             edit.begin_vhost_removal(name)
@@ -173,7 +173,7 @@ class Catalogue:
 
     async def _finish_removals(self) -> None:
         if not self._companions:
-            return  # whoever knows what is in it comes later
+            return  # those who know what is in a vhost come later
         async with self._removals:
             for vhost in self.tables.rows(Vhost):
                 if not vhost.leaving:
@@ -186,7 +186,7 @@ class Catalogue:
     # Being told
 
     def watch(self, watcher: AccessWatcher) -> None:
-        """Have ``watcher`` told of every change from now on."""
+        """Tell ``watcher`` of every change from now on."""
         self._watchers.append(watcher)
 
     def follow(self, follower: AccessFollower) -> None:
@@ -194,19 +194,19 @@ class Catalogue:
         self._followers.append(follower)
 
     async def accompany_removals(self, companion: VhostCompanion) -> None:
-        """Have ``companion`` empty vhosts that are removed, those first whose removal was begun
-        before."""
+        """Have ``companion`` empty vhosts that are removed, beginning with removals already under
+        way."""
         self._companions.append(companion)
         await self._finish_removals()
 
 
 async def hashed(password: str) -> PasswordHash:
-    """The hash of a new password, made in a thread. Raises :class:`.InvalidAccess`."""
+    """Hash a new password in a thread. Raises :class:`.InvalidAccess`."""
     return await trio.to_thread.run_sync(hash_password, password, token_bytes(SALT_BYTES))
 
 
 def _ignored(tables: Tables, seed: Seed) -> list[str]:
-    """What is set and does not hold: no passwords, which the log is not to have."""
+    """Return the settings that the store overrides; no passwords, since the result is logged."""
     lines = [
         f"vhost '{name}' is set but not in the store, which counts from the first start on"
         for name in seed.vhosts

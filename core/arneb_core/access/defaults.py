@@ -1,7 +1,7 @@
-"""Defaults: what a vhost has from its beginning, by its name.
+"""Defaults: what a vhost gets when it is created, by its name.
 
-The rule: they count when a vhost is made, and never again: what an operator changes of it later
-stays changed. Of limits those count whose pattern is the first to match, of policies all that do.
+The rule: they apply when a vhost is created and never again: an operator's later changes stay. Of
+limits the first matching pattern applies, of policies all matching ones do.
 
 Source: ``rabbit_db_vhost_defaults.erl`` of RabbitMQ 3.13.
 """
@@ -16,7 +16,7 @@ from arneb_core.access.records import Limits, OperatorPolicy
 
 @dataclass(frozen=True, slots=True)
 class LimitsOf:
-    """Limits of the vhosts whose names match."""
+    """Limits for vhosts whose names match."""
 
     pattern: str
     limits: Limits
@@ -24,7 +24,7 @@ class LimitsOf:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOf:
-    """An operator policy of the vhosts whose names match, for the queues whose names match."""
+    """An operator policy for vhosts whose names match, for queues whose names match."""
 
     name: str
     vhost_pattern: str
@@ -34,20 +34,20 @@ class PolicyOf:
 
 @dataclass(frozen=True, slots=True)
 class VhostDefaults:
-    """What the settings say of vhosts that are made."""
+    """What the settings give to new vhosts."""
 
     limits: tuple[LimitsOf, ...] = ()
     policies: tuple[PolicyOf, ...] = ()
 
     def limits_of(self, vhost: str) -> Limits:
-        """The limits of a vhost of that name."""
+        """Return the limits of a new vhost of that name."""
         for each in self.limits:
             if compiled(each.pattern)(vhost):
                 return dict(each.limits)
         return {}
 
     def policies_of(self, vhost: str) -> Iterator[OperatorPolicy]:
-        """The operator policies of a vhost of that name."""
+        """Yield the operator policies of a new vhost of that name."""
         for each in self.policies:
             if compiled(each.vhost_pattern)(vhost):
                 yield OperatorPolicy(vhost, each.name, each.queue_pattern, dict(each.definition))

@@ -1,8 +1,8 @@
 """Edits: changes of the access catalogue that are made together or not at all.
 
-The rule: an edit checks what it is asked for against what is there and against what it has changed
-itself, and touches nothing; the catalogue makes it durable and then applies it. What goes with
-something (a user's permissions, all that is said of a vhost) goes in the same edit.
+The rule: an edit checks each request against the catalogue and its own earlier changes, and touches
+nothing; the catalogue makes it durable and then applies it. What depends on something (a user's
+permissions, everything about a vhost) goes in the same edit.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,20 +45,20 @@ from arneb_core.api.json_text import is_text
 
 VHOST_LIMITS: Final = frozenset({"max-connections", "max-queues"})
 USER_LIMITS: Final = frozenset({"max-connections", "max-channels"})
-"""The limits that there are."""
+"""The known limits."""
 
 UNLIMITED: Final = -1
 
 Rows = list[tuple[str, bytes | None]]
-"""Of the store; None goes."""
+"""Rows of the store; None deletes one."""
 
 _OF_VHOST: Final = ((Parameter, 0), (Policy, 0), (OperatorPolicy, 0), (Permission, 1),
                     (TopicPermission, 1))  # fmt: skip
-"""What goes with a vhost, and which part of its name says of which vhost it is."""
+"""Kinds that go with their vhost, and which part of the key names the vhost."""
 
 
 class Edit:
-    """What is to be changed. Every method raises an :class:`.AccessError` for what cannot be."""
+    """Changes to be made. Every method raises an :class:`.AccessError` for what is impossible."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Edit:
         self._defaults = defaults
         self._belonging = belonging
         self._changed: dict[type[Record], dict[Key, Record | None]] = {kind: {} for kind in KINDS}
-        """By their kinds, so that a vhost of a large import is not looked for among its users."""
+        """By kind, so that finding a vhost in a large import does not search the users."""
 
     def __repr__(self) -> str:
         return f"<Edit of {len(self)} records>"
@@ -84,7 +84,7 @@ class Edit:
 
     @property
     def changed(self) -> list[Changed]:
-        """Every record that becomes another, comes or goes."""
+        """Every record that is changed, added or removed."""
         changes = (
             Changed(self._tables.get(kind, *key), after)
             for kind, records in self._changed.items()
@@ -94,11 +94,11 @@ class Edit:
 
     @property
     def rows(self) -> Rows:
-        """The same as rows of the store."""
+        """The same changes as rows of the store."""
         return self.written()[1]
 
     def written(self) -> tuple[list[Changed], Rows]:
-        """Both at once."""
+        """Return both at once."""
         changed = self.changed
         rows = [
             (row_key(type(record), record.key), None if after is None else encode(after))
@@ -110,28 +110,28 @@ class Edit:
     # Looking
 
     def get(self, kind: type[AnyRecord], *key: str) -> AnyRecord | None:
-        """The record of that name, as it will be."""
+        """Return the record of that name, as it will be."""
         records = self._changed[kind]
         if key in records:
             return cast("AnyRecord | None", records[key])
         return self._tables.get(kind, *key)
 
     def rows_of(self, kind: type[AnyRecord]) -> list[AnyRecord]:
-        """All of a kind, as they will be."""
+        """Return all records of a kind, as they will be."""
         records = self._changed[kind]
         kept = [each for each in self._tables.rows(kind) if each.key not in records]
         made = [each for each in records.values() if each is not None]
         return [*kept, *cast("list[AnyRecord]", made)]
 
     def user(self, name: str) -> User:
-        """Raises :class:`.NoSuchUser`."""
+        """Return the user of that name. Raises :class:`.NoSuchUser`."""
         user = self.get(User, name)
         if user is None:
             raise NoSuchUser(name)
         return user
 
     def vhost(self, name: str) -> Vhost:
-        """Raises :class:`.NoSuchVhost`, also for one that is being removed."""
+        """Return that vhost. Raises :class:`.NoSuchVhost`, also if it is being removed."""
         vhost = self.get(Vhost, name)
         if vhost is None or vhost.leaving:
             raise NoSuchVhost(name)
@@ -149,14 +149,14 @@ class Edit:
         metadata: Mapping[str, Any] | None = None,
         namespace: str | None = None,
     ) -> Vhost:
-        """Make a vhost, with what it has by default, or say all of it anew but its namespace and
-        limits, which stay.
+        """Create a vhost with its defaults, or replace all of it but its namespace and limits,
+        which stay.
 
-        Raises :class:`.NamespaceTaken`, :class:`.InvalidAccess` for one that is another store's,
-        and :class:`.LimitReached` when there may be no more.
+        Raises :class:`.NamespaceTaken`, :class:`.InvalidAccess` for a vhost of another store, and
+        :class:`.LimitReached` when there may be no more.
         """
         _check_name("vhost", name)
-        # A vhost is looked for by its name, so what its name proposes has to be here as well.
+        # A vhost is looked up by its name, so the namespace its name proposes must be here, too.
         for each in dict.fromkeys((proposed_namespace(name), namespace or "")):
             if each and (why := self._belonging.misplaced(each)):
                 raise InvalidAccess(f"cannot create vhost '{name}': {why}")
@@ -191,13 +191,13 @@ class Edit:
         return made
 
     def set_vhost_limits(self, name: str, limits: Limits) -> None:
-        """Have these limits of the vhost, and no others."""
+        """Replace all limits of the vhost."""
         _check_limits(limits, VHOST_LIMITS)
         self._put(replace(self.vhost(name), limits=dict(limits)))
 
     def begin_vhost_removal(self, name: str) -> None:
-        """Nobody gets in from now on, and it goes for good, all that is said of it first. What is
-        in it is for others to remove, before :meth:`end_vhost_removal`."""
+        """Let nobody in from now on, and begin the removal, which is final: everything about the
+        vhost goes first. Others remove what is in it, before :meth:`end_vhost_removal`."""
         self._put(replace(self.vhost(name), leaving=True))
         for kind, part in _OF_VHOST:
             for each in self.rows_of(kind):
@@ -205,7 +205,7 @@ class Edit:
                     self._drop(each)
 
     def end_vhost_removal(self, name: str) -> None:
-        """Nothing is in it any more."""
+        """Remove the vhost, which is empty by now."""
         vhost = self.get(Vhost, name)
         assert vhost is not None, "it is there until its removal ends"
         assert vhost.leaving, "its removal was begun"
@@ -216,30 +216,30 @@ class Edit:
     def put_user(
         self, name: str, password: PasswordHash = NO_PASSWORD, tags: Sequence[str] = ()
     ) -> None:
-        """Make a user, or give the user this password and these tags; limits stay."""
+        """Create a user, or replace the user's password and tags; limits stay."""
         _check_name("user", name)
         self._belonging.check_own(f"user '{name}'")
         present = self.get(User, name) or User(name)
         self._put(replace(present, password=password, tags=tuple(dict.fromkeys(tags))))
 
     def set_password(self, name: str, password: PasswordHash) -> None:
-        """Give a user another password; :data:`.NO_PASSWORD`: none."""
+        """Replace a user's password; :data:`.NO_PASSWORD`: none."""
         self._belonging.check_own(f"user '{name}'")
         self._put(replace(self.user(name), password=password))
 
     def set_user_limits(self, name: str, limits: Limits) -> None:
-        """Have these limits of the user, and no others."""
+        """Replace all limits of the user."""
         self._belonging.check_own(f"user '{name}'")
         _check_limits(limits, USER_LIMITS)
         self._put(replace(self.user(name), limits=dict(limits)))
 
     def delete_user(self, name: str) -> None:
-        """The user goes, with all permissions."""
+        """Delete the user and all permissions of it."""
         self._belonging.check_own(f"user '{name}'")
         self._delete_user(name)
 
     def copy(self, copied: Collection[User | GlobalParameter]) -> None:
-        """Have these users and global parameters, which another store has, and no others."""
+        """Replace all users and global parameters by those of another store."""
         keys = {(type(each), each.key) for each in copied}
         for user in self.rows_of(User):
             if (User, user.key) not in keys:
@@ -260,7 +260,7 @@ class Edit:
     # Permissions
 
     def set_permissions(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
-        """What the user may do there, which gives access as well."""
+        """Set what the user may do in the vhost, which also gives access to it."""
         self.user(user)
         self.vhost(vhost)
         for pattern in (configure, write, read):
@@ -268,7 +268,7 @@ class Edit:
         self._put(Permission(user, vhost, configure, write, read))
 
     def clear_permissions(self, user: str, vhost: str) -> None:
-        """The user has no access there any more. Without a row, nothing changes."""
+        """End the user's access to the vhost. Without a row, nothing changes."""
         self.user(user)
         self.vhost(vhost)
         present = self.get(Permission, user, vhost)
@@ -278,7 +278,7 @@ class Edit:
     def set_topic_permissions(
         self, user: str, vhost: str, exchange: str, write: str, read: str
     ) -> None:
-        """Which routing keys the user may use with an exchange, which need not be there."""
+        """Set which routing keys the user may use with an exchange, which need not exist."""
         self.user(user)
         self.vhost(vhost)
         for pattern in (write, read):
@@ -286,46 +286,46 @@ class Edit:
         self._put(TopicPermission(user, vhost, exchange, write, read))
 
     def clear_topic_permissions(self, user: str, vhost: str, exchange: str | None = None) -> None:
-        """All routing keys may be used again, with one exchange or with all."""
+        """Allow all routing keys again, with one exchange or with all."""
         self.user(user)
         self.vhost(vhost)
         for each in self.rows_of(TopicPermission):
             if each.key[:2] == (user, vhost) and exchange in (None, each.exchange):
                 self._drop(each)
 
-    # Parameters and policies: here they are values, and what they mean is for others to check
+    # Parameters and policies: plain values here; others check what they mean
 
     def set_parameter(self, vhost: str, component: str, name: str, value: Any) -> None:
-        """Say something of a component in a vhost."""
+        """Set a component's parameter in a vhost."""
         self.vhost(vhost)
         self._put(Parameter(vhost, component, name, value))
 
     def clear_parameter(self, vhost: str, component: str, name: str) -> None:
-        """Raises :class:`.NotSet`."""
+        """Remove the parameter. Raises :class:`.NotSet`."""
         self._clear(Parameter, vhost, component, name)
 
     def set_global_parameter(self, name: str, value: Any) -> None:
-        """Say something of the node."""
+        """Set a parameter of the node."""
         self._belonging.check_own(f"global parameter '{name}'")
         self._put(GlobalParameter(name, value))
 
     def clear_global_parameter(self, name: str) -> None:
-        """Raises :class:`.NotSet`."""
+        """Remove the parameter. Raises :class:`.NotSet`."""
         self._belonging.check_own(f"global parameter '{name}'")
         self._clear(GlobalParameter, name)
 
     def set_policy(self, policy: Policy) -> None:
-        """Have a policy, or an operator's, instead of one of that name."""
+        """Set a policy, or an operator policy, replacing one of that name."""
         self.vhost(policy.vhost)
         check_pattern(policy.pattern)
         self._put(policy)
 
     def clear_policy(self, kind: type[Policy], vhost: str, name: str) -> None:
-        """Raises :class:`.NotSet`."""
+        """Remove the policy. Raises :class:`.NotSet`."""
         self._clear(kind, vhost, name)
 
     def mark_seeded(self) -> None:
-        """From now on the store says who there is."""
+        """Record that the store, and no longer the settings, decides from now on."""
         self._put(Seeded())
 
     # Inside

@@ -1,8 +1,8 @@
-"""What can be wrong with a change of the access catalogue, in words for whoever asked for it."""
+"""Errors in changes of the access catalogue, worded for the operator."""
 
 
 class AccessError(Exception):
-    """A change that cannot be made; nothing of it is. The text is one line for the operator."""
+    """A change that cannot be made; none of it is. The text is one line for the operator."""
 
 
 class NoSuchUser(AccessError):
@@ -20,15 +20,15 @@ class NoSuchVhost(AccessError):
 
 
 class NotSet(AccessError):
-    """What was to be cleared is not there."""
+    """What was to be removed does not exist."""
 
 
 class InvalidAccess(AccessError):
-    """Something that was given is not what it has to be."""
+    """A given value is not valid."""
 
 
 class NamespaceTaken(AccessError):
-    """Two vhosts cannot have one namespace."""
+    """Two vhosts cannot have the same namespace."""
 
     def __init__(self, vhost: str, namespace: str, other: str) -> None:
         super().__init__(
@@ -37,4 +37,4 @@ class NamespaceTaken(AccessError):
 
 
 class LimitReached(AccessError):
-    """There are as many as there may be."""
+    """There are as many as allowed."""

@@ -1,8 +1,8 @@
-"""Guesses: whoever is refused again and again is answered later and later, address by address.
+"""Guesses: repeated refusals of an address are answered more and more slowly.
 
-The rule: a refusal takes the longer the more there were from that address, and only a few proofs of
-an address are looked at, or refused, at a time; so a dictionary is not gone through in a day. Who
-is right at once is not held up.
+The rule: a refusal takes longer the more there were from that address, and only a few of its proofs
+are checked, or refused, at a time, so that no dictionary is worked through in a day. A proof that
+is right at the first try is not delayed.
 """
 
 from collections.abc import AsyncIterator
@@ -12,20 +12,20 @@ from typing import Final
 import trio
 
 FREE_REFUSALS: Final = 3
-"""Mistakes of an address that cost it nothing: a typing error, a stale secret."""
+"""Free mistakes of an address: a typing error, a stale secret."""
 
 REFUSAL_S: Final = 0.25
 REFUSAL_S_MAX: Final = 3.0
-"""What the first refusal costs that is not free, and each later one twice as much, up to this."""
+"""Delay of the first refusal that is not free, doubled by each later one, up to the maximum."""
 
 AT_ONCE: Final = 8
-"""Logins of one address that are looked at, or refused, at a time."""
+"""Logins of one address that are checked, or refused, at a time."""
 
 FORGIVEN_S: Final = 60.0
-"""After so long without a mistake an address is as good as any."""
+"""Time without a mistake after which an address has a clean slate."""
 
 ADDRESSES_MAX: Final = 10_000
-"""Remembered at a time: those that went wrong longest ago are forgotten first."""
+"""Addresses remembered at a time; the oldest are forgotten first."""
 
 
 class Guesser:
@@ -42,11 +42,11 @@ class Guesser:
         return f"<Guesser {self._refusals} refusals, {self.crowd.borrowed_tokens} looked at>"
 
     async def refused(self) -> None:
-        """A proof does not hold: wait before that is said."""
+        """Count a failed proof, and wait before it is reported."""
         await trio.sleep(self._late_s())
 
     def forgive(self) -> None:
-        """A proof holds: all is well."""
+        """Forget the mistakes, after a proof that holds."""
         self._refusals = 0
 
     def _late_s(self) -> float:
@@ -60,7 +60,7 @@ class Guesser:
 
 
 class Guesses:
-    """The addresses that come to one door."""
+    """The addresses that log in at one frontend."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, Guesser] = {}
@@ -70,8 +70,7 @@ class Guesses:
 
     @asynccontextmanager
     async def looking(self, address: str) -> AsyncIterator[Guesser]:
-        """While the block runs a proof from there is looked at; few are at a time. Not each
-        time a checkpoint."""
+        """Check a proof from ``address`` in the block, few at a time. Not always a checkpoint."""
         guesser = self._addresses.get(address)
         if guesser is None:
             guesser = self._addresses[address] = Guesser()

@@ -1,8 +1,8 @@
 """The internal backend: users and permissions of the access catalogue.
 
-The rule: verdicts are read from the tables each time they are asked for, so a change holds for
-whoever has logged in long ago. Hashes of what is long are made in threads, a few at a time, and it
-takes as long to refuse somebody who is not there as somebody who is.
+The rule: verdicts are read from the tables each time, so a change also holds for those logged in
+long ago. Long passwords are hashed in threads, a few at a time, and refusing an unknown user takes
+as long as refusing a known one.
 """
 
 from typing import Final
@@ -22,14 +22,14 @@ from arneb_core.access.rights import has_access, may, may_use_key
 from arneb_core.access.tables import Tables
 
 SHORT_CHARACTERS: Final = 256
-"""The hash of a password that is no longer takes five microseconds, and to have a thread make it
-would take a hundred of the loop's time, and a place in a line that a crowd makes long."""
+"""The longest password hashed in the loop, in five microseconds; a thread would take a hundred of
+the loop's time, and a place in a queue that many logins make long."""
 
 HASHES_AT_ONCE: Final = 4
-"""Threads that look at longer ones; whoever guesses must not keep all of them busy."""
+"""Threads that check longer passwords; guessing must not keep all threads busy."""
 
 NOBODY: Final = hash_password("nobody's", bytes(SALT_BYTES))
-"""Looked at when there is no such user."""
+"""Checked when there is no such user."""
 
 
 class InternalVerdicts:
@@ -45,26 +45,26 @@ class InternalVerdicts:
         return f"<InternalVerdicts of {self._user!r}>"
 
     def may(self, vhost: str, question: Question) -> bool:
-        """Read from the permissions as they are now."""
+        """Answer from the current permissions."""
         right, name = question.right, question.name
         if question.kind is Kind.TOPIC:
             return may_use_key(self._tables, self._user, vhost, name, right, question.routing_key)
         return may(self._tables, self._user, vhost, right, name)
 
     def limits_keys(self, vhost: str, exchange: str) -> bool:
-        """Somebody wrote a row about it."""
+        """Whether there is a row for this exchange."""
         return self._tables.get(TopicPermission, self._user, vhost, exchange) is not None
 
     async def ask(self, vhost: str, question: Question) -> None:
-        """Everything is known."""
+        """Return at once: every answer is known."""
         await trio.lowlevel.checkpoint()
 
     async def renew(self, user: str, secret: str) -> None:
-        """Nothing runs out, so nothing is looked at, as in RabbitMQ."""
+        """Accept without a check, as RabbitMQ does: nothing expires."""
         await trio.lowlevel.checkpoint()
 
     async def admits(self, vhost: str, address: str) -> bool:
-        """There is a permission row."""
+        """Whether there is a permission row."""
         await trio.lowlevel.checkpoint()
         return has_access(self._tables, self._user, vhost)
 
@@ -80,7 +80,7 @@ class InternalBackend:
         return f"<InternalBackend {self._tables!r}>"
 
     async def log_in(self, credentials: Credentials) -> Principal:
-        """Raises :class:`.LoginRefused`. Not each time a checkpoint."""
+        """Log a user in. Raises :class:`.LoginRefused`. Not always a checkpoint."""
         name, password = credentials.name, credentials.password
         user = self._tables.get(User, name)
         if password is not None:
@@ -89,7 +89,7 @@ class InternalBackend:
                 right = stored.admits(password)
             else:
                 right = await trio.to_thread.run_sync(stored.admits, password, limiter=self._crowd)
-            # Looked up again: it may have gone or have another password by now.
+            # Looked up again: the user may be gone, or have another password, by now.
             if user is None or not right or self._tables.get(User, name) != user:
                 raise LoginRefused(f"user '{name}' - invalid credentials")
         elif user is None:

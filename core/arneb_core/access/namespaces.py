@@ -1,10 +1,9 @@
-"""Namespaces: which one a vhost gets when it is made.
+"""Namespaces: which one a vhost gets when it is created.
 
-The rule: the name only proposes; the relation is stored with the vhost, one to one. What is
-proposed for different names can be the same (``v`` and ``public/v``), and then the later vhost is
-refused; what is encoded never clashes with what is not. Only characters that Pulsar allows in names
-are used, so every vhost can be reached from there.
-
+The rule: the name only proposes; the relation is stored with the vhost, one to one. Different names
+can propose the same namespace (``v`` and ``public/v``), and then the later vhost is refused;
+encoded names never clash with plain ones. Only characters that Pulsar allows in names are used, so
+Pulsar clients can reach every vhost.
 ==============  =====================
 vhost           proposed namespace
 ==============  =====================
@@ -23,14 +22,14 @@ DEFAULT_NAMESPACE: Final = "public/default"
 DEFAULT_TENANT: Final = "public"
 
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:")
-"""What stays as it is; all that Pulsar allows but ``=``, which begins what is encoded."""
+"""Octets that stay as they are: all that Pulsar allows but ``=``, which begins an encoded one."""
 
 _FORMERLY_ENCODED: Final = frozenset(b"/%?#\\\x7f" + bytes(range(0x21)))
 _TOPICS: Final = "persistent://"
 
 
 def proposed_namespace(vhost: str) -> str:
-    """``tenant/namespace`` for a vhost of that name."""
+    """Return ``tenant/namespace`` for a vhost of that name."""
     if vhost == DEFAULT_VHOST:
         return DEFAULT_NAMESPACE
     tenant, slash, name = vhost.partition("/")
@@ -40,7 +39,7 @@ def proposed_namespace(vhost: str) -> str:
 
 
 def carried_namespace(vhost: str, topics: Iterable[str]) -> str:
-    """The same for a store that is older than stored relations: where the vhost's topics are."""
+    """Return the same for stores older than stored relations: the namespace of its topics."""
     proposed, former = proposed_namespace(vhost), _former_namespace(vhost)
     if former != proposed and any(each.startswith(f"{_TOPICS}{former}/") for each in topics):
         return former
@@ -53,7 +52,7 @@ def _encode(name: str) -> str:
 
 
 def _former_namespace(vhost: str) -> str:
-    """As before names were encoded as above."""
+    """Return the namespace as before names were encoded as above."""
     if vhost == DEFAULT_VHOST:
         return DEFAULT_NAMESPACE
     tenant, slash, name = vhost.partition("/")

@@ -1,8 +1,8 @@
 """Passwords: salted hashes as RabbitMQ stores them.
 
-The rule: the stored text is base64 of the salt and of the digest of salt and password, in this
-order, so that hashes go from one broker to the other. Nobody without a hash, and nobody with an
-empty password, ever logs in by password.
+The rule: the stored text is base64 of the salt followed by the digest of salt and password, so that
+hashes can move between the brokers. A user without a hash, or an empty password, never logs in by
+password.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ from typing import Final
 from arneb_core.access.errors import InvalidAccess
 
 SALT_BYTES: Final = 4
-"""RabbitMQ's; what another length would gain, its other tools could not read."""
+"""RabbitMQ's length; its other tools could not read a longer one."""
 
 
 class HashingAlgorithm(Enum):
-    """How a digest was made; the values are the names that RabbitMQ gives in definitions."""
+    """How a digest was made; the values are RabbitMQ's names in definitions."""
 
     SHA256 = "rabbit_password_hashing_sha256"
     SHA512 = "rabbit_password_hashing_sha512"
     MD5 = "rabbit_password_hashing_md5"
-    """Of definitions that were exported before 3.6."""
+    """From definitions exported by versions before 3.6."""
 
 
 _DIGESTS: Final = {
@@ -37,7 +37,7 @@ _DIGESTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PasswordHash:
-    """A hash as it is stored; empty = nobody logs in with a password."""
+    """A hash as stored; empty: nobody logs in with a password."""
 
     text: str = ""
     algorithm: HashingAlgorithm = HashingAlgorithm.SHA256
@@ -46,7 +46,7 @@ class PasswordHash:
         return f"<PasswordHash {'empty' if not self.text else self.algorithm.name}>"
 
     def admits(self, password: str) -> bool:
-        """Is that the password? Takes as long as the password is long."""
+        """Whether that is the password. Takes time with the length of ``password``."""
         if not self.text or not password:
             return False
         try:
@@ -63,7 +63,7 @@ NO_PASSWORD: Final = PasswordHash()
 def hash_password(
     password: str, salt: bytes, algorithm: HashingAlgorithm = HashingAlgorithm.SHA256
 ) -> PasswordHash:
-    """The hash of ``password``. Raises :class:`InvalidAccess` for an empty one."""
+    """Return the hash of ``password``. Raises :class:`InvalidAccess` for an empty one."""
     if not password:
         raise InvalidAccess("expected a password that is not empty")
     assert len(salt) == SALT_BYTES, f"expected {SALT_BYTES} bytes of salt, got {len(salt)}"
@@ -74,7 +74,7 @@ def hash_password(
 def parse_hash(
     text: str, algorithm: str | HashingAlgorithm = HashingAlgorithm.SHA256
 ) -> PasswordHash:
-    """A hash that somebody brings along. Raises :class:`InvalidAccess`."""
+    """Return a hash that was made elsewhere. Raises :class:`InvalidAccess`."""
     try:
         kind = HashingAlgorithm(algorithm)
     except ValueError:

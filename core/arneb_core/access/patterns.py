@@ -1,9 +1,9 @@
 """Patterns: the regular expressions of permissions and policies, searched in names.
 
-The rule: whatever somebody wrote as a pattern, and whatever name a client makes up for it, a search
-is over in a moment. So RE2 does it, in time with the length of the name; what only backtracking can
-do (looking ahead, mostly) is searched with a deadline, after which the pattern does not match.
-An empty pattern matches the empty name and no other, as in RabbitMQ.
+The rule: whatever pattern is written, and whatever name a client makes up for it, a search is over
+in a moment. RE2 does it in time linear in the name; what only backtracking can do (mostly
+look-ahead) is searched with a deadline, after which the pattern does not match. An empty pattern
+matches only the empty name, as in RabbitMQ.
 """
 
 import logging
@@ -16,31 +16,31 @@ from arneb_core.access.errors import InvalidAccess
 LOGGER: Final = logging.getLogger(__name__)
 
 CHARACTERS_MAX: Final = 4096
-"""Of a pattern: nobody writes longer ones, and RE2's take some bytes a character."""
+"""Characters of a pattern: nobody writes longer ones, and RE2 takes some bytes per character."""
 
 COMPILED_BYTES_MAX: Final = 1024 * 1024
-"""What RE2 may take for one pattern."""
+"""Memory that RE2 may take for one pattern."""
 
 SEARCH_S_MAX: Final = 0.002
-"""For one search by backtracking; those of sensible patterns take microseconds."""
+"""For one search by backtracking; sensible patterns take microseconds."""
 
 ONE_OF_MANY_S_MAX: Final = 0.0005
-"""The same for one search of very many, between which nobody else has a turn."""
+"""For one of very many searches, between which no other task runs."""
 
 COMPILED_MAX: Final = 2048
-"""Patterns kept compiled: a thousand users' in one vhost."""
+"""Compiled patterns that are cached: those of a thousand users in one vhost."""
 
 Search = Callable[[str], bool]
 
 
 def check_pattern(text: str) -> None:
-    """Raises :class:`InvalidAccess` for what is no regular expression."""
+    """Raise :class:`InvalidAccess` for an invalid regular expression."""
     compiled(text)
 
 
 @lru_cache(COMPILED_MAX)
 def compiled(text: str) -> Search:
-    """Says whether the pattern is found in a name. Raises :class:`InvalidAccess`."""
+    """Return a function that finds the pattern in a name. Raises :class:`InvalidAccess`."""
     if len(text) > CHARACTERS_MAX:
         raise InvalidAccess(f"expected a pattern of at most {CHARACTERS_MAX} characters")
     if text == ".*":
@@ -49,8 +49,8 @@ def compiled(text: str) -> Search:
 
 
 def compiled_for_many(text: str) -> Search:
-    """For a search in very many names that somebody waits for: as :func:`compiled`, but what takes
-    too long raises :class:`InvalidAccess` too, when it is searched."""
+    """Return a function for searching very many names while somebody waits: as :func:`compiled`,
+    but a search that takes too long raises :class:`InvalidAccess`."""
     if len(text) > CHARACTERS_MAX:
         raise InvalidAccess(f"expected a pattern of at most {CHARACTERS_MAX} characters")
     return _by_re2(text) or _by_backtracking(text, ONE_OF_MANY_S_MAX)
@@ -61,7 +61,7 @@ def _always(_: str) -> bool:
 
 
 def _by_re2(text: str) -> Search | None:
-    # Imported where it is needed, as below: most brokers have one user, who may do everything.
+    # Imported here and below only when needed: most brokers have one user, who may do anything.
     import re2
 
     options = re2.Options()
@@ -76,7 +76,7 @@ def _by_re2(text: str) -> Search | None:
     def found(name: str) -> bool:
         try:
             return search(name) is not None
-        except UnicodeEncodeError:  # octets that are no text: no pattern can mean them
+        except UnicodeEncodeError:  # octets that are no text: no pattern can match them
             return False
 
     return found

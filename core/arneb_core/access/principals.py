@@ -1,8 +1,8 @@
-"""Principals: who somebody turned out to be, and whom to ask what that one may do.
+"""Principals: who has logged in, and what answers whether they may do something.
 
 The rule: values and protocols only. A frontend has a :class:`Principal` after a login and asks its
-:class:`Verdicts`; whether those are the tables of this node, a token or another server, it does not
-know. What must be asked elsewhere is not known at once, and then the frontend waits.
+:class:`Verdicts`; it does not know whether those are this node's tables, a token or another server.
+An answer that has to be fetched is not known at once, and the frontend waits for it.
 """
 
 from dataclasses import dataclass, field
@@ -13,42 +13,42 @@ from arneb_core.access.rights import Right
 
 
 class Kind(Enum):
-    """What a right is on; the values are RabbitMQ's words."""
+    """What a right applies to; the values are RabbitMQ's words."""
 
     QUEUE = "queue"
     EXCHANGE = "exchange"
     TOPIC = "topic"
-    """A routing key, with a topic exchange."""
+    """A routing key of a topic exchange."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that somebody may do or may not."""
+    """Something that a principal may or may not be allowed to do."""
 
     right: Right
     kind: Kind
     name: str
-    """Of the queue or the exchange."""
+    """The name of the queue or exchange."""
     routing_key: str = ""
-    """Of a topic."""
+    """For a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What somebody says to come in."""
+    """What a client presents to log in."""
 
     name: str
     password: str | None = field(repr=False)
-    """None: who it is was proved by a certificate already."""
+    """None: a certificate has already proved the name."""
     address: str = ""
-    """Where it comes from, without the port."""
+    """The client's address, without the port."""
     loopback: bool = True
-    """It comes from this machine."""
+    """The client is on this machine."""
     mechanism: str = "PLAIN"
 
 
 class LoginRefused(Exception):
-    """Nobody comes in so. The text is for the log, and never for the client."""
+    """The login failed. The text is for the log, and never for the client."""
 
 
 class Verdicts(Protocol):
@@ -56,47 +56,47 @@ class Verdicts(Protocol):
 
     @property
     def may_be_kept(self) -> bool:
-        """A verdict holds until somebody is told that access has changed; else it must be asked
-        for again each time, which costs a look at what is remembered."""
+        """Whether a verdict holds until a change of access is announced; otherwise it must be asked
+        for each time, which costs a look-up."""
         ...
 
     def may(self, vhost: str, question: Question) -> bool | None:
-        """Whether that is allowed; None: :meth:`ask`."""
+        """Return whether that is allowed; None: :meth:`ask` first."""
         ...
 
     def limits_keys(self, vhost: str, exchange: str) -> bool:
-        """The routing keys that are used with this exchange are to be asked about too."""
+        """Whether the routing keys used with this exchange must be asked about, too."""
         ...
 
     async def ask(self, vhost: str, question: Question) -> None:
-        """Find out; :meth:`may` knows it then."""
+        """Find out, so that :meth:`may` knows."""
         ...
 
     async def renew(self, user: str, secret: str) -> None:
-        """The user brings another secret, in place of one that may run out. Raises
-        :class:`LoginRefused`; then what was, holds on."""
+        """Replace the secret by another before it expires. Raises :class:`LoginRefused`; then the
+        former one still holds."""
         ...
 
     async def admits(self, vhost: str, address: str) -> bool:
-        """Whether the principal has access to a vhost at all."""
+        """Whether the principal has access to the vhost at all."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who has come in."""
+    """A user who has logged in."""
 
     name: str
     verdicts: Verdicts = field(repr=False, compare=False)
     tags: frozenset[str] = frozenset()
     secret: str | None = field(default=None, repr=False, compare=False)
-    """What must be shown again where verdicts are asked for anew, on another node: a token, or a
-    password that only somebody else can look at. None: the name is enough."""
+    """What another node needs to ask for verdicts anew: a token, or a password that only another
+    server can check. None: the name is enough."""
 
 
 class Backend(Protocol):
-    """One place that knows who somebody is."""
+    """One place that knows users."""
 
     async def log_in(self, credentials: Credentials) -> Principal:
-        """Raises :class:`LoginRefused`."""
+        """Log a user in. Raises :class:`LoginRefused`."""
         ...

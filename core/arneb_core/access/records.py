@@ -1,8 +1,8 @@
-"""Records: what the access catalogue holds, as values, and as rows of the store.
+"""Records: the contents of the access catalogue, as values and as rows of the store.
 
-The rule: a row read back equals the one written. Each says of which version it is, and one of a
-later version, or that says more than this one knows, is refused: to overlook something would be to
-give somebody rights, or to take them. A value is never changed, what is inside it included.
+The rule: a row read back equals the one written. Each row names its version; one of a later
+version, or with unknown fields, is refused, since overlooking something could give or take rights.
+Values are never changed, nor is anything inside them.
 """
 
 import json
@@ -14,10 +14,10 @@ from urllib.parse import quote
 from arneb_core.access.passwords import NO_PASSWORD, HashingAlgorithm, PasswordHash
 
 PREFIX: Final = "access/"
-"""What the keys of all rows begin with."""
+"""The beginning of the keys of all rows."""
 
 VERSION: Final = 1
-"""Of the rows. Raised whenever an older broker could misread what this one writes."""
+"""The version of the rows, raised whenever an older broker could misread new ones."""
 
 Key = tuple[str, ...]
 Limits = Mapping[str, int]
@@ -25,20 +25,20 @@ Limits = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row. Its first fields, :attr:`KEY_FIELDS` of them, name it."""
+    """One row. Its first :attr:`KEY_FIELDS` fields are its key."""
 
     TABLE: ClassVar[str]
     KEY_FIELDS: ClassVar[int] = 1
 
     @property
     def key(self) -> Key:
-        """What names it in its table."""
+        """Its key in its table."""
         return tuple(getattr(self, each.name) for each in fields(self)[: self.KEY_FIELDS])
 
 
 @dataclass(frozen=True, slots=True)
 class Vhost(Record):
-    """A virtual host, and the namespace that is its own."""
+    """A virtual host and its own namespace."""
 
     TABLE: ClassVar[str] = "vhost"
 
@@ -47,18 +47,18 @@ class Vhost(Record):
     description: str = ""
     tags: tuple[str, ...] = ()
     default_queue_type: str = ""
-    """Empty: none was set."""
+    """Empty: not set."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What else was said of it; kept and shown, and not looked at."""
+    """Other metadata, stored and shown but not used."""
     limits: Limits = field(default_factory=dict)
-    """By their names, as in RabbitMQ; a negative one is none."""
+    """By name, as in RabbitMQ; negative: no limit."""
     leaving: bool = False
-    """It is being removed: nobody gets in, and the next start goes on with it."""
+    """It is being removed: nobody gets in, and the next start continues the removal."""
 
 
 @dataclass(frozen=True, slots=True)
 class User(Record):
-    """Somebody who may come in."""
+    """A user who may log in."""
 
     TABLE: ClassVar[str] = "user"
 
@@ -66,13 +66,13 @@ class User(Record):
     password: PasswordHash = NO_PASSWORD
     tags: tuple[str, ...] = ()
     limits: Limits = field(default_factory=dict)
-    """As of :class:`Vhost`."""
+    """As in :class:`Vhost`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission(Record):
-    """What a user may do in a vhost: three patterns that are searched in the names of things. A
-    user without one has no access to the vhost at all."""
+    """What a user may do in a vhost: three patterns that are searched in names. A user without such
+    a record has no access to the vhost."""
 
     TABLE: ClassVar[str] = "permission"
     KEY_FIELDS: ClassVar[int] = 2
@@ -86,7 +86,7 @@ class Permission(Record):
 
 @dataclass(frozen=True, slots=True)
 class TopicPermission(Record):
-    """Which routing keys a user may use with a topic exchange; without one, all."""
+    """Which routing keys a user may use with a topic exchange; without a record, all of them."""
 
     TABLE: ClassVar[str] = "topic-permission"
     KEY_FIELDS: ClassVar[int] = 3
@@ -100,7 +100,7 @@ class TopicPermission(Record):
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Record):
-    """Something that an operator set for a component, in a vhost."""
+    """A value that an operator set for a component in a vhost."""
 
     TABLE: ClassVar[str] = "parameter"
     KEY_FIELDS: ClassVar[int] = 3
@@ -113,7 +113,7 @@ class Parameter(Record):
 
 @dataclass(frozen=True, slots=True)
 class GlobalParameter(Record):
-    """The same for the whole node."""
+    """A value that an operator set for the whole node."""
 
     TABLE: ClassVar[str] = "global-parameter"
 
@@ -123,7 +123,7 @@ class GlobalParameter(Record):
 
 @dataclass(frozen=True, slots=True)
 class Policy(Record):
-    """What holds for the queues and exchanges whose names match."""
+    """Settings for the queues and exchanges whose names match."""
 
     TABLE: ClassVar[str] = "policy"
     KEY_FIELDS: ClassVar[int] = 2
@@ -145,7 +145,7 @@ class OperatorPolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Seeded(Record):
-    """The catalogue has been begun: from now on the store says who there is, and no setting."""
+    """The catalogue has been seeded: from now on the store decides, and not the settings."""
 
     TABLE: ClassVar[str] = "seeded"
 
@@ -169,12 +169,12 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def row_key(kind: type[Record], key: Key) -> str:
-    """Where a record is kept."""
+    """Return the key of a record's row."""
     return f"{PREFIX}{kind.TABLE}/{'/'.join(quote(part, safe='') for part in key)}"
 
 
 def encode(record: Record) -> bytes:
-    """The record as kept."""
+    """Return the value of a record's row."""
     document: dict[str, Any] = {"v": VERSION}
     for each in fields(record):
         value = getattr(record, each.name)
@@ -216,7 +216,7 @@ def _read(row: str, kind: Any, value: Any) -> Any:
     elif kind == Mapping[str, Any]:
         fits = isinstance(value, dict)
     else:
-        fits = type(value) is kind  # a hash is none here
+        fits = type(value) is kind  # a password hash does not come here
     if not fits:
         raise ValueError(f"expected {kind} in {row!r}, got {value!r}")
     return value

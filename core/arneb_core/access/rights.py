@@ -1,8 +1,8 @@
 """Rights: what a user may do in a vhost, read from the permissions.
 
 The rule: pure functions of the tables, with RabbitMQ's meaning. Access to a vhost is a permission
-row, whatever its patterns say; a right is a pattern found in the name of the thing; of topic
-exchanges the routing key is looked at as well, if somebody wrote a row about that.
+row, whatever its patterns; a right is a pattern found in the name of the object. With a topic
+exchange the routing key is checked as well, if there is a row for it.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from arneb_core.access.tables import Tables
 
 
 class Right(Enum):
-    """The values are the words of refusals and of the fields of a row."""
+    """The values are the words in refusals and the names of a row's fields."""
 
     CONFIGURE = "configure"
     WRITE = "write"
@@ -23,12 +23,12 @@ class Right(Enum):
 
 
 def has_access(tables: Tables, user: str, vhost: str) -> bool:
-    """May the user open connections there?"""
+    """Whether the user may open connections in the vhost."""
     return tables.get(Permission, user, vhost) is not None
 
 
 def may(tables: Tables, user: str, vhost: str, right: Right, name: str) -> bool:
-    """Has the user that right on what is called so?"""
+    """Whether the user has that right on the object called ``name``."""
     row = tables.get(Permission, user, vhost)
     return row is not None and compiled(getattr(row, right.value))(name)
 
@@ -36,7 +36,7 @@ def may(tables: Tables, user: str, vhost: str, right: Right, name: str) -> bool:
 def may_use_key(
     tables: Tables, user: str, vhost: str, exchange: str, right: Right, routing_key: str
 ) -> bool:
-    """May the user publish with that key to a topic exchange, or bind to it by that key?"""
+    """Whether the user may publish to a topic exchange, or bind to it, with that key."""
     row = tables.get(TopicPermission, user, vhost, exchange)
     if row is None:
         return True
@@ -45,11 +45,11 @@ def may_use_key(
     try:
         return compiled(pattern)(routing_key)
     except InvalidAccess:
-        return False  # what was put in for a variable made it one that says nothing
+        return False  # with the variables filled in, it is not a valid pattern
 
 
 def expanded(pattern: str, variables: Mapping[str, str]) -> str:
-    """The pattern with ``{name}`` of each variable replaced, as text and without escaping."""
+    """Return ``pattern`` with each ``{name}`` replaced by the variable's text, without escaping."""
     for name, value in variables.items():
         pattern = pattern.replace(f"{{{name}}}", value)
     return pattern

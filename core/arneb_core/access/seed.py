@@ -1,4 +1,4 @@
-"""The seed: who there is at the very first start, as the settings say."""
+"""The seed: the contents of the catalogue at the very first start, as the settings say."""
 
 from dataclasses import dataclass, field
 
@@ -8,23 +8,23 @@ from arneb_core.access.records import GlobalParameter, User
 
 @dataclass(frozen=True, slots=True)
 class SeedUser:
-    """A user whom the settings name, with every right in all the vhosts that they name."""
+    """A user from the settings, with every right in all vhosts from the settings."""
 
     name: str
     password: str = field(repr=False)
-    """In clear text; empty where there is a hash."""
+    """In clear text; empty if there is a hash."""
     tags: tuple[str, ...] = ()
     hash: PasswordHash = NO_PASSWORD
-    """Of the password, made by somebody else."""
+    """A hash of the password that was made elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """Who there is at the first start."""
+    """What the catalogue contains at the first start."""
 
     vhosts: tuple[str, ...] = ("/",)
     users: tuple[SeedUser, ...] = ()
     found: tuple[str, ...] = ()
-    """Vhosts of which the store has something already. They are there, but nobody is let in."""
+    """Vhosts with data already in the store. They are created, but nobody is let in."""
     copied: tuple[User | GlobalParameter, ...] = ()
-    """What another store has, of which this one has a copy; ``users`` are among them then."""
+    """Records copied from another store; they include ``users`` then."""

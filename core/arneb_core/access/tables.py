@@ -1,7 +1,7 @@
-"""Tables: the records of the access catalogue by their names, in memory.
+"""Tables: the records of the access catalogue in memory, by name.
 
-The rule: what is here is on disk. It changes by :meth:`Tables.apply` only, all of an edit at once,
-so whoever reads between two awaits reads what belongs together.
+The rule: what is here is on disk. It changes only by :meth:`Tables.apply`, a whole edit at once, so
+code between two awaits reads a consistent state.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from arneb_core.access.records import KINDS, AnyRecord, Key, Record, Vhost
 
 
 class Changed(NamedTuple):
-    """A record that came (:attr:`before` is None), went or became another."""
+    """A record that was added (:attr:`before` is None), removed or changed."""
 
     before: Record | None
     after: Record | None
@@ -23,7 +23,7 @@ class Tables:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._rows: dict[type[Record], dict[Key, Record]] = {kind: {} for kind in KINDS}
         self.vhost_names: dict[str, str] = {}
-        """By their namespaces, of which no two vhosts have the same."""
+        """Vhosts by namespace; no two vhosts have the same one."""
         self.apply(Changed(None, record) for record in records)
 
     def __repr__(self) -> str:
@@ -31,16 +31,16 @@ class Tables:
         return f"<Tables {', '.join(counts) or 'empty'}>"
 
     def get(self, kind: type[AnyRecord], *key: str) -> AnyRecord | None:
-        """The record of that name."""
+        """Return the record of that name."""
         return cast("AnyRecord | None", self._rows[kind].get(key))
 
     def rows(self, kind: type[AnyRecord]) -> list[AnyRecord]:
-        """All of a kind, in the order of their names."""
+        """Return all records of a kind, sorted by key."""
         rows = self._rows[kind]
         return [cast("AnyRecord", rows[key]) for key in sorted(rows)]
 
     def apply(self, changed: Iterable[Changed]) -> None:
-        """An edit is on disk."""
+        """Take in an edit that is on disk."""
         for before, after in changed:
             if after is not None:
                 self._rows[type(after)][after.key] = after
