@@ -137,7 +137,7 @@ HELD_MUTANTS: Final = (
     Mutant(
         "a disk that cannot say whether it has room ends a node that starts",
         COMMITS,
-        "        except (lmdb.Error, OSError, CommitFailed):  # what was committed is so,",
+        "        except (lmdb.Error, OSError, CommitFailed):  # the commit counts,",
         "        except StoreFull:  #",
         ("tests/core/store/journal/test_held.py",),
     ),

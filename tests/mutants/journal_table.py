@@ -216,7 +216,7 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "few entries of more than a block are one block in a record",
         CORE + "store/journal/record.py",
-        "            if size <= blocks.BLOCK_BYTES_MAX:  # more is several blocks\n",
+        "            if size <= blocks.BLOCK_BYTES_MAX:  # more needs several blocks\n",
         "            if True:\n",
         ("tests/core/store/journal/test_record.py",),
     ),
@@ -279,8 +279,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what came beside a takeover is written over",
         CORE + "store/commit/journal.py",
-        "        if self._number > state.number:\n            return  # and",
-        "        if self._number < state.number:\n            return  # and",
+        "        if self._number > state.number:\n            return  # the journal",
+        "        if self._number < state.number:\n            return  # the journal",
         BESIDE_TESTS,
     ),
     Mutant(
@@ -300,9 +300,9 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what stood behind records that LMDB has may be wiped out with them in silence",
         CORE + "store/journal/file.py",
-        "            # over it, or it is damaged, and perhaps what stood behind it.\n"
+        "            # over them, or they are damaged, and perhaps those behind them.\n"
         "            return self._cut_off(number)\n",
-        "            # over it, or it is damaged, and perhaps what stood behind it.\n"
+        "            # over them, or they are damaged, and perhaps those behind them.\n"
         "            self.is_sound = False\n            return None\n",
         FILE_TESTS,
     ),
@@ -498,7 +498,7 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what stands below what is written ahead is not read",
         CORE + "store/reading/snapshot.py",
-        "                break  # the log goes on below what is written ahead\n",
+        "                break  # the log continues below what is written ahead\n",
         "                return\n",
         OVERLAY_TESTS,
     ),

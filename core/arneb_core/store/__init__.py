@@ -1,18 +1,18 @@
 """The store: one LMDB environment per data directory, and the only package that knows LMDB.
 
-Its folders are layers; each imports only what stands above it in this list, and each says in its
-``__init__`` what it owns and in which order to read it:
+Its folders are layers; each imports only those above it in this list, and its ``__init__`` says
+what it owns and in which order to read it:
 
-* ``format``: what is on disk as bytes;
-* ``data_file``: LMDB's file, looked at before it is mapped, and the environment open on it;
-* ``journal``: the file in front of it, and what it holds that LMDB lacks;
-* ``directory``: whose a data directory is, and how a whole one is made, copied or replaced;
-* ``reading``: snapshots, and blocks for readers elsewhere;
+* ``format``: what is on disk, as bytes;
+* ``data_file``: LMDB's file, checked before it is mapped, and the environment open on it;
+* ``journal``: the file in front of LMDB, and the commits in it that LMDB lacks;
+* ``directory``: who owns a data directory, and how a whole one is made, copied or replaced;
+* ``reading``: snapshots, and blocks for readers in other processes;
 * ``commit``: how a commit becomes durable;
 * ``checking`` and ``salvage``: the fsck, and what is saved where it fails.
 
-On top stand ``environment`` (the :class:`.Store` that a broker has open), ``offline`` (changes
-where no broker has) and ``backup``.
+Above them are ``environment`` (the :class:`.Store` that a broker has open), ``offline`` (changes
+while no broker has it open) and ``backup``.
 
-Nothing is imported here: readers of blocks that came by another way do without LMDB.
+Nothing is imported here, so that readers of blocks from elsewhere do without LMDB.
 """

@@ -1,8 +1,8 @@
 """Backup: a copy of a data directory that a broker can be started on, made while one runs.
 
-The rule: a copy gets its name when it is whole, checked and on disk. It holds everything that was
-confirmed before the backup began, and nothing of what was not stored: it is what a broker that is
-killed at that moment leaves, journal included.
+The rule: a copy gets its name when it is whole, checked and on disk. It holds everything confirmed
+before the backup began, and nothing that was not stored: it is what a broker killed at that moment
+leaves behind, journal included.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from arneb_core.store.directory.placing import placed_when_whole
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 MAKING_SUFFIX: Final = ".copying"
-"""Behind the name of a copy that is not whole yet."""
+"""Suffix of the name of a copy that is not whole yet."""
 
 
 class CopyDamaged(StoreUnusable):
-    """What was copied does not pass the check; there is no copy."""
+    """The copy does not pass the check, and is removed."""
 
     def __init__(self, findings: list[Finding]) -> None:
         super().__init__(f"{len(findings)} findings in the copy")
@@ -32,20 +32,20 @@ class CopyDamaged(StoreUnusable):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A copy that was made."""
+    """A finished copy."""
 
     bytes: int
-    """Of its data file."""
+    """Size of its data file."""
     is_checked: bool
 
 
 def back_up(directory: Path, target: Path, *, compact: bool = False, check: bool = True) -> Backup:
     """Copy the data directory ``directory``, which a broker may be using, to ``target``.
 
-    ``compact`` leaves out free pages, and takes longer. Without ``check`` nobody looks whether
-    the copy is sound. Raises :class:`.StoreUnusable`, and then there is no copy: ``target`` holds
-    something, ``directory`` is damaged or holds no store, there is no room; of its kinds,
-    :class:`CopyDamaged` says what the check found.
+    ``compact`` leaves out free pages, and takes longer. Without ``check`` the copy is not verified.
+    Raises :class:`.StoreUnusable`, and leaves no copy, when ``target`` holds something,
+    ``directory`` is damaged or holds no store, or there is no room; the kind :class:`CopyDamaged`
+    has the check's findings.
     """
     try:
         with placed_when_whole(target, MAKING_SUFFIX) as making:
@@ -68,5 +68,5 @@ def _check(making: Path) -> None:
     findings = [each for each in check_apart(making) if not each.is_doubt]
     if findings:
         raise CopyDamaged(findings)
-    # Made by reading the copy; whoever opens it next makes his own.
+    # Reading the copy made it; the next process to open the copy makes its own.
     (making / LMDB_LOCK_NAME).unlink(missing_ok=True)

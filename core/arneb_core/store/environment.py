@@ -1,7 +1,7 @@
 """The store of one data directory: one writer, any number of snapshots.
 
-The rule: what a snapshot shows is what was committed, wherever that stands: in LMDB, or in the
-journal in front of it. How it gets there is a matter of :mod:`.commit`.
+The rule: a snapshot shows what was committed, wherever that is: in LMDB, or in the journal in front
+of it. How it gets there is the business of :mod:`.commit`.
 """
 
 import os
@@ -34,10 +34,10 @@ class StoreStatistics:
     live_bytes: int
     """Pages that hold something; the others are reused."""
     allocated_bytes: int
-    """What the file takes on disk, room ahead included."""
+    """Bytes of the file on disk, room ahead included."""
     last_transaction: int
     readers: int
-    """Reader slots in use, of all processes."""
+    """Reader slots in use, by all processes."""
     trims_left: int
 
 
@@ -68,7 +68,7 @@ class Store(Commits):
         bytes_max: int | None = None,
         follows: bool = False,
     ) -> Self:
-        """Open the directory for writing; make the store if it is absent or empty.
+        """Open the directory for writing; create the store if it is absent or empty.
 
         ``bytes_max`` bounds the data file as a full disk would. ``follows``: another node may be
         writing, so what is written ahead of its commit may still count. Raises
@@ -101,9 +101,9 @@ class Store(Commits):
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The store as of the last commit, for one batch of reading. Raises :class:`StoreFailed`
-        when it had to be opened again and could not, or LMDB meets a page that is none."""
-        # Looked at before LMDB: what is taken over in between is in both, and known by number.
+        """Yield the store as of the last commit, for one batch of reading. Raises
+        :class:`StoreFailed` when it could not be reopened, or LMDB meets a malformed page."""
+        # Taken before LMDB's: what a takeover moves in between is in both, and known by number.
         pending, gaps = self._journal.pending.copy(), self._journal.gaps
         held = self._held.copy()
         txn = self._live.begin_snapshot()
@@ -118,19 +118,19 @@ class Store(Commits):
 
     @property
     def size_bytes(self) -> int:
-        """The used part of the data file; the last known one while that is not open."""
+        """Used bytes of the data file; the last known figure while it is not open."""
         return self._live.size_bytes
 
     @property
     def free_bytes(self) -> int:
-        """What the data file has on disk and does not use: free pages, and room ahead. Costs a
-        read transaction. Raises :class:`StoreFailed`."""
+        """Bytes that the data file has on disk and does not use: free pages, and room ahead. Begins
+        a read transaction. Raises :class:`StoreFailed`."""
         with self.snapshot() as snapshot:
             live = snapshot.live_bytes()
         return max(0, self._room.on_disk_bytes - live)
 
     def statistics(self) -> StoreStatistics:
-        """Costs a read transaction."""
+        """Return the statistics. Begins a read transaction."""
         with self.snapshot() as snapshot:
             info = self._live.current().info()
             return StoreStatistics(
@@ -143,20 +143,19 @@ class Store(Commits):
             )
 
     def reader_check(self) -> int:
-        """Free the slots of readers that died, and say how many; call it now and then, for a
-        dead reader keeps its pages from being reused."""
+        """Free the slots of readers that died; return how many. Call it from time to time: a dead
+        reader keeps its pages from being reused."""
         return self._live.reader_check()
 
     def readers(self) -> str:
-        """LMDB's table of readers, as it prints it."""
+        """Return LMDB's table of readers as it prints it."""
         return self._live.readers()
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """A consistent copy into the empty directory ``target``, while commits go on; of what is
-        held (:meth:`.Commits.hold`), nothing.
+        """Write a consistent copy into the empty directory ``target``, while commits continue,
+        without held commits (:meth:`.Commits.hold`).
 
-        ``compact`` leaves out what is free, and takes a little longer. Raises
-        :class:`StoreFailed`.
+        ``compact`` leaves out free pages, and takes a little longer. Raises :class:`StoreFailed`.
         """
         pending = self._journal.pending.copy()
         if self._journal.gaps:
@@ -168,7 +167,7 @@ class Store(Commits):
     def close(self) -> None:
         """Close, after waiting a little for open snapshots. Idempotent.
 
-        Needs no commit and makes none: what was committed is on disk.
+        Commits nothing, and need not: what was committed is on disk.
         """
         if self._live.close():
             self._room.close()

@@ -1,7 +1,7 @@
 """Offline changes: frontend metadata of a store that no broker has open.
 
-The rule: it touches rows of metadata and nothing else. An engine would do more when it is opened:
-it trims what its settings do not keep, and these are not a broker's.
+The rule: it changes only rows of metadata. An opened engine would do more: it trims what its
+settings do not retain, and those would not be a broker's.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ class OfflineMetadata:
         self._store.close()
 
     def rows(self, prefix: str) -> dict[str, bytes]:
-        """Rows whose keys begin so."""
+        """Return the rows whose keys begin with ``prefix``."""
         with self._store.snapshot() as snapshot:
             return metadata_rows(snapshot, prefix)
 
     def change(self, rows: Sequence[tuple[str, bytes | None]]) -> None:
-        """Write rows, or remove them, all in one commit. Raises :class:`.CommitFailed`."""
+        """Write or delete rows, all in one commit. Raises :class:`.CommitFailed`."""
         puts = [(Table.CATALOG, frontend_key(key), value) for key, value in rows]
         self._store.commit(Changes(puts=puts))

@@ -1,7 +1,7 @@
-"""The check of bodies: each whole, and counted as often as blocks refer to it.
+"""The check of bodies: each is whole, and counted as often as blocks refer to it.
 
-The rule: it comes after the walk over the blocks, which has counted the references. Where a block
-could not be read nobody knows what it referred to, and then counts are not judged.
+The rule: it follows the walk over the blocks, which counts the references. If a block could not be
+read, its references are unknown, and counts are not judged.
 """
 
 from arneb_core.api.position import render
@@ -14,7 +14,7 @@ from arneb_core.store.format.schema import BODY_KEY_BYTES, BodyKey, Table, parse
 
 
 def check_bodies(inventory: Inventory) -> None:
-    """Every body, then what is referred to and is not there."""
+    """Check every body, then references without a body."""
     snapshot, known = inventory.snapshot, inventory.references_known
     found = inventory.references
     for raw, value in snapshot.scan(Table.BODIES):

@@ -1,12 +1,12 @@
 """The check: walks everything in a store and verifies that it fits together.
 
-The rule: it believes nothing that it has not read. It reads one snapshot, so it may run beside
-a live broker, and it never writes. What it verifies is what the engine relies on, so every
-test of the project that has a store ends with it.
+The rule: it believes nothing that it has not read. It reads one snapshot, so it may run beside a
+live broker, and it never writes. It verifies what the engine relies on, so every test of the
+project that has a store ends with it.
 
 Order: the journal, META and the catalog here, then ledgers, gaps and blocks (:mod:`.checking.log`),
 then the bodies that blocks share (:mod:`.checking.bodies`), then the cursors against all
-(:mod:`.checking.cursors`), then what is delayed (:mod:`.checking.delayed`).
+(:mod:`.checking.cursors`), then the delayed indexes (:mod:`.checking.delayed`).
 """
 
 import json
@@ -55,9 +55,9 @@ from arneb_core.store.reading.snapshot_environment import open_snapshot_environm
 
 
 def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
-    """Everything that is wrong in a data directory, or in a snapshot of one; empty = clean.
+    """Return everything wrong in a data directory, or in a snapshot of one; empty: clean.
 
-    A path must not be open in this process. Raises :class:`.StoreUnusable` when it cannot be
+    A directory must not be open in this process. Raises :class:`.StoreUnusable` when it cannot be
     opened at all, even if only because of its format.
     """
     if isinstance(source, Snapshot):
@@ -70,10 +70,9 @@ def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
 
 
 def check_directory(path: str | os.PathLike[str], findings: Findings) -> Iterator[str]:
-    """The check of a directory, step by step: says what it is at before each.
+    """Check a directory step by step, yielding the name of each step before it.
 
-    No table is walked that lies behind a damaged one, for it is compared with what those before it
-    hold.
+    No table behind a damaged one is walked, since each is compared with those before it.
     """
     yield "the pages"
     faults = page_faults(path)
@@ -103,7 +102,7 @@ def _walk(inventory: Inventory, damaged: Collection[Table]) -> Iterator[str]:
         try:
             step(inventory)
         except (lmdb.Error, ValueError) as error:
-            # LMDB met a page that is none, or a long key without its value.
+            # LMDB met a malformed page, or a long key without its value.
             inventory.add(FindingKind.UNREADABLE, f"table {table.name}", error)
 
 
@@ -187,7 +186,7 @@ STEPS: Final[tuple[tuple[Callable[[Inventory], None], Table], ...]] = (
     (check_cursors, Table.CURSORS),
     (check_delayed, Table.DELAYED),
 )
-"""In this order, for each compares with what those before it found."""
+"""The order matters: each step compares with what those before it found."""
 
 
 def _expect(value: object, expected: object) -> None:

@@ -1,8 +1,7 @@
 """The check of a directory, in a process of its own.
 
-The rule: every page is looked at before LMDB reads it, and no table is walked that lies behind a
-damaged one: what is read there could be anything. What ends the process all the same is a finding
-too.
+The rule: every page is checked before LMDB reads it, and no table behind a damaged one is walked:
+anything could be read there. If the process ends all the same, that is a finding too.
 """
 
 import itertools
@@ -18,8 +17,8 @@ UNREADABLE: Final = frozenset({FindingKind.PAGE, FindingKind.UNREADABLE, Finding
 
 
 def check_apart(path: Path, module: str = __name__) -> Iterator[Finding]:
-    """Everything that is wrong in a data directory, as it is found. ``module``: what the process
-    runs, if more is to be looked at than the store.
+    """Yield everything wrong in a data directory, as it is found. ``module``: what the process
+    runs, if it checks more than the store.
 
     Raises :class:`.StoreUnusable` when it cannot be opened at all.
     """
@@ -31,7 +30,7 @@ def check_apart(path: Path, module: str = __name__) -> Iterator[Finding]:
 
 
 def check_and_say(path: Path, at: Say, found: Say) -> bool:
-    """The check in the process of its own. Could everything be read?"""
+    """Check inside the process of its own; return whether everything could be read."""
     findings, told = Findings(), 0
     for step in itertools.chain(check_directory(path, findings), ("the end",)):
         for finding in findings.since(told):
@@ -42,7 +41,7 @@ def check_and_say(path: Path, at: Say, found: Say) -> bool:
 
 
 def say_of_frontend(found: Say, where: str, detail: str) -> None:
-    """What a frontend keeps there is wrong."""
+    """Report damage in what a frontend keeps in the store."""
     found([FindingKind.FRONTEND.value, where, detail])
 
 

@@ -1,7 +1,7 @@
-"""The check of the cursors: every subscription's place, holes and half-acked batches.
+"""The check of the cursors: every subscription's place, holes and partly acknowledged batches.
 
-The rule: rows come in key order, so a cursor's place is read before its holes, and those
-before its masks; each is compared with the ones before it and with the log.
+The rule: rows come in key order, so a cursor's place is read before its holes, and those before its
+masks; each is compared with the ones before it and with the log.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from arneb_core.store.format.schema import (
 
 
 def check_cursors(inventory: Inventory) -> None:
-    """Every cursor row, and that every subscription has its place."""
+    """Check every cursor row, and that every subscription has its place."""
     cursor: _Cursor | None = None
     placed: set[tuple[TopicId, SubscriptionId]] = set()
     for key, value in inventory.snapshot.scan(Table.CURSORS):
@@ -67,10 +67,10 @@ class _Cursor:
     mark_delete: Position = BEFORE_ALL
     holes: dict[int, BitMap] = field(default_factory=dict)
     last_read: tuple[Position, list[bytes]] = (BEFORE_ALL, [])
-    """The run that the last mask was looked up in; the next one is often in it too."""
+    """The run in which the last mask was looked up; the next one is often in it too."""
 
     def check_place(self, value: bytes) -> None:
-        """Mark-delete and read position."""
+        """Check the mark-delete and read positions."""
         try:
             record = CursorRecord.unpack(value)
         except ValueError as error:
@@ -91,7 +91,7 @@ class _Cursor:
             )
 
     def check_holes(self, chunk: int, value: bytes) -> None:
-        """One bitmap of entries acknowledged individually."""
+        """Check one bitmap of individually acknowledged entries."""
         low = Position(chunk << CHUNK_BITS)
         try:
             holes = unpack_holes(value)
@@ -99,14 +99,14 @@ class _Cursor:
             self._add(FindingKind.HOLES_CORRUPT, f"acks from {render(low)}", error)
             return
         self.holes[chunk] = holes
-        # A chunk lies inside one ledger, where entries are dense: its ends tell everything.
+        # A chunk lies inside one ledger, where entries are dense: checking its ends suffices.
         for place in (Position(low + holes.min()), Position(low + holes.max())):
             if place <= self.mark_delete or not self.topic.contains(place):
                 detail = f"expected an entry behind {render(self.mark_delete)}, got {render(place)}"
                 self._add(FindingKind.HOLES_PLACE, f"acks from {render(low)}", detail)
 
     def check_mask(self, place: Position, value: bytes) -> None:
-        """One batch of which some messages are acknowledged."""
+        """Check one partly acknowledged batch."""
         what = f"mask of {render(place)}"
         mask = unpack_mask(value)
         if not mask:
@@ -123,7 +123,7 @@ class _Cursor:
                 self._add(FindingKind.MASK_BITS, what, detail)
 
     def _messages_at(self, place: Position) -> int | None:
-        """How many messages the entry holds; None if it cannot be read, which is reported."""
+        """Return how many messages the entry holds; None if unreadable, a finding of its own."""
         first, entries = self.last_read
         if not first <= place < first + len(entries):
             snapshot = self.inventory.snapshot

@@ -1,8 +1,8 @@
 """The check of the delayed indexes: every bucket against itself and against the log.
 
-The rule: an index that says something wrong of the log is damage, and so is one that leaves out
-an entry that is still to come. What it says too much, of entries that came due long ago, is no
-damage: such parts are removed when they are in nobody's way.
+The rule: an index that contradicts the log is damaged, and so is one that lacks an entry which is
+still to come. Surplus about entries that came due long ago is no damage: such parts are removed
+once they are in nobody's way.
 """
 
 import itertools
@@ -51,7 +51,7 @@ class _Index:
 
 
 def check_delayed(inventory: Inventory) -> None:
-    """Every row of the table."""
+    """Check every row of the table."""
     indexes: dict[TopicId, _Index] = {}
     for key in inventory.snapshot.keys(Table.DELAYED, b""):
         try:
@@ -102,7 +102,7 @@ def _check_index(inventory: Inventory, topic_id: TopicId, index: _Index) -> None
     covered = BitMap64()
     for number, bucket in index.buckets.items():
         if bucket.spans is None:
-            continue  # of a merge that was not finished; the next start removes it
+            continue  # from an unfinished merge; the next start removes it
         place = f"{where}, bucket {number}"
         _check_bucket(inventory, topic_id, number, bucket, place)
         twice = covered & bucket.found
@@ -166,7 +166,7 @@ def _check_against_log(
 def _is_due_later(
     inventory: Inventory, topic_id: TopicId, place: Position, stamped_ms: int
 ) -> bool:
-    """The entry comes due later than anything was published. If not, the clock was there once, and
-    it may have been taken out of the index before the clock was set back."""
+    """Whether the entry comes due later than any publish time. If not, the clock may have been
+    there once, and the entry may have left the index before the clock was set back."""
     runs = inventory.snapshot.read_places(topic_id, [place], 1)
     return bool(runs) and read_header(runs[0][1][0]).deliver_at_ms > stamped_ms

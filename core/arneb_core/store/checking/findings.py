@@ -1,4 +1,4 @@
-"""Findings: what a check found wrong, each in one line.
+"""Findings: what a check found wrong, one line each.
 
 The rule: a kind of damage has one name, which people can look up and tests can ask for.
 """
@@ -9,11 +9,11 @@ from enum import Enum
 from typing import Final
 
 FINDINGS_MAX: Final = 1_000
-"""Nobody reads more, and a store that is ruined would give one for every row."""
+"""Nobody reads more, and a ruined store would yield one for every row."""
 
 
 class FindingKind(Enum):
-    """The names; the values are what ``arneb check`` prints."""
+    """The kinds of damage; the values are what ``arneb check`` prints."""
 
     PAGE = "bad-page"
     UNREADABLE = "unreadable-table"
@@ -64,7 +64,7 @@ class FindingKind(Enum):
     DELAYED_PLACE = "delayed-index-wrong"
     DELAYED_MISSING = "delayed-entry-not-in-index"
     FRONTEND = "bad-frontend-record"
-    """What a frontend keeps in the store, and could not read again."""
+    """A frontend's record that the frontend cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Finding:
 
     @property
     def is_doubt(self) -> bool:
-        """It need not be damage: a power cut leaves such a thing, and nothing promised is lost."""
+        """It need not be damage: a power cut can leave it, without losing anything promised."""
         return self.kind is FindingKind.JOURNAL_CUT_OFF
 
     def __str__(self) -> str:
@@ -98,12 +98,12 @@ class Findings:
         return len(self._found) >= FINDINGS_MAX
 
     def add(self, kind: FindingKind, where: str, detail: object) -> None:
-        """Note a finding."""
+        """Add a finding."""
         if not self.is_full:
             self._found.append(Finding(kind, where, str(detail)))
 
     def since(self, number: int) -> list[Finding]:
-        """Those behind the first ``number``."""
+        """Return the findings behind the first ``number``."""
         return self._found[number:]
 
     def __iter__(self) -> Iterator[Finding]:

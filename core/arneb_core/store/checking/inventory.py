@@ -1,6 +1,6 @@
-"""The inventory: what a check has read so far, for the later steps to compare with.
+"""The inventory: what a check has read so far, for later steps to compare with.
 
-The rule: it holds counts and names, never entries, so that a check of a large store stays small.
+The rule: it holds counts and names, never entries, so that a large store takes little memory.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from arneb_core.store.reading.snapshot import Snapshot
 
 @dataclass(slots=True)
 class LedgerCount:
-    """A ledger's record, and what of it was found in blocks."""
+    """A ledger's record, and what the blocks hold of it."""
 
     record: LedgerRecord
     entries: int = 0
@@ -39,7 +39,7 @@ class TopicInventory:
     delayed: bool = False
     """Some entry may be delayed."""
     delays: BitMap64 = field(default_factory=BitMap64)
-    """Where entries that were delayed stand."""
+    """Positions of entries that have a delay."""
     later: BitMap64 = field(default_factory=BitMap64)
     """Those of them that are not due yet."""
     stamped_ms: int = 0
@@ -51,8 +51,8 @@ class TopicInventory:
         return ledger is not None and entry_of(place) < ledger.entries
 
     def is_within(self, place: Position) -> bool:
-        """Whether a cursor may stand there: on an entry, in a ledger that was dropped, or at
-        the bound before a ledger that is here or comes next."""
+        """Whether a cursor may be there: on an entry, in a ledger that was dropped, or at the bound
+        before a ledger that exists or comes next."""
         ledger, newest = ledger_of(place), max(self.ledgers, default=0)
         if entry_of(place) == ENTRY_MASK:
             return ledger <= newest
@@ -65,28 +65,28 @@ class Inventory:
 
     snapshot: Snapshot
     now_ms: int
-    """What is due is judged by this clock."""
+    """The time at which entries are due or not."""
     findings: Findings = field(default_factory=Findings)
     topics: dict[TopicId, TopicInventory] = field(default_factory=dict)
     trims: list[Trim] = field(default_factory=list)
-    """Under way: what lies in them is on its way out and belongs to nothing."""
+    """Unfinished trims: what lies in them is being removed and belongs to nothing."""
     references: Counter[BodyKey] = field(default_factory=Counter)
-    """How often blocks refer to each body, those on their way out included. The one thing here that
-    grows with what the store holds: some hundred bytes for each body that is shared now."""
+    """How often blocks refer to each body, including blocks being removed. Only this grows with the
+    store: some hundred bytes for each body that is shared now."""
     references_known: bool = True
-    """Every block could be read."""
+    """Whether every block could be read."""
 
     def add(self, kind: FindingKind, where: str, detail: object) -> None:
-        """Note a finding."""
+        """Add a finding."""
         self.findings.add(kind, where, detail)
 
     def label(self, topic_id: TopicId) -> str:
-        """A topic for people."""
+        """Return a topic's label for people."""
         topic = self.topics.get(topic_id)
         return f"topic {topic_id}" if topic is None else f"topic {topic_id} {topic.name!r}"
 
     def is_trimmed(self, topic_id: TopicId, first: Position, last: Position) -> bool:
-        """Whether a trim that is not finished covers [first, last]."""
+        """Whether an unfinished trim covers [first, last]."""
         return any(
             topic_id == trim_topic and low <= first and last <= high
             for trim_topic, low, high in self.trims

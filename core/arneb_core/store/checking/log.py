@@ -1,8 +1,8 @@
 """The check of the log: every ledger and every block of every topic.
 
-The rule: blocks are compared with what their keys, their neighbours and their ledger's
-record say, and every entry's header is read. Damage to one block is reported as that
-and not as a gap or a wrong count as well.
+The rule: blocks are compared with their keys, their neighbours and their ledger's record, and every
+entry's header is read. Damage to a block is reported only as that, not as a gap or a wrong count as
+well.
 """
 
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ from arneb_core.store.journal.fitting import Gap
 ORIGINS = frozenset(Origin)
 
 PUBLISHED, DELIVER_AT = 4, 5
-"""Of the fields of a header."""
+"""Indexes of fields in a header."""
 
 
 def check_ledgers(inventory: Inventory) -> None:
-    """The records of all ledgers, and their order."""
+    """Check the records of all ledgers, and their order."""
     for key, value in inventory.snapshot.scan(Table.LEDGERS):
         try:
             topic_id, ledger = parse_ledger_key(key)
@@ -71,7 +71,7 @@ def _check_order(inventory: Inventory, where: str, topic: TopicInventory, ledger
 
 
 def check_gaps(inventory: Inventory) -> None:
-    """What is known to be lost, which is a finding as long as its ledger is there."""
+    """Report gaps, which are findings as long as their ledger exists."""
     gaps = list(inventory.snapshot.journal_gaps)
     for key, value in inventory.snapshot.scan(Table.GAPS):
         try:
@@ -92,7 +92,7 @@ def check_gaps(inventory: Inventory) -> None:
 
 
 def check_entries(inventory: Inventory) -> None:
-    """Every block; then the counts of the ledgers that are closed."""
+    """Check every block, then the counts of closed ledgers."""
     walk = _Walk(inventory)
     for key, value in inventory.snapshot.scan(Table.ENTRIES):
         if inventory.findings.is_full:
@@ -127,9 +127,9 @@ class _Walk:
 
     inventory: Inventory
     damaged: set[tuple[TopicId, int]] = field(default_factory=set)
-    """Ledgers of which a block was reported, so that their counts say nothing."""
+    """Ledgers with a reported block, whose counts say nothing."""
     behind_damage: tuple[TopicId, int] | None = None
-    """The ledger in which the block before was reported; where the next begins says nothing."""
+    """The ledger of the last block if that was reported: the next one's start says nothing."""
 
     def block(self, topic_id: TopicId, last: Position, value: bytes) -> None:
         """Check one block: in itself, against its key, and against its ledger."""
@@ -141,7 +141,7 @@ class _Walk:
             inventory.references.update(block_references(value))
             first, entries = inventory.snapshot.decode(value)
         except BodyLost:
-            self._skip(topic_id, last, ledger)  # the check of bodies says which
+            self._skip(topic_id, last, ledger)  # the check of bodies names the missing one
             return
         except BlockCorrupt as problem:
             inventory.references_known = False
@@ -156,7 +156,7 @@ class _Walk:
             self._skip(topic_id, last, ledger)
             return
         if inventory.is_trimmed(topic_id, first, last):
-            return  # what was written ahead in vain may lie in a ledger that was passed over
+            return  # blocks written ahead in vain may lie in a ledger that was passed over
         if ledger is None:
             inventory.add(FindingKind.BLOCK_ORPHAN, where, "expected its ledger, got none")
             return
@@ -173,7 +173,7 @@ class _Walk:
         ledger.messages += self._messages(topic_id, first, entries)
 
     def pass_last_gap(self, topic: TopicInventory, number: int, ledger: LedgerCount) -> None:
-        """Count what is known to be lost at the end of a ledger."""
+        """Count a gap at the end of a ledger."""
         place = position(number, ledger.entries)
         if last := topic.gaps.get(place):
             ledger.entries = entry_of(last) + 1
@@ -186,7 +186,7 @@ class _Walk:
         ledger: LedgerCount,
         first: Position,
     ) -> None:
-        """Count what is known to be lost right before ``first``: as one message each."""
+        """Count a gap right before ``first``: each lost entry as one message."""
         place = position(ledger_of(first), ledger.entries)
         last = None if topic is None else topic.gaps.get(place)
         if last is not None and last < first:
@@ -194,15 +194,15 @@ class _Walk:
             ledger.messages += last - place + 1
 
     def _skip(self, topic_id: TopicId, last: Position, ledger: LedgerCount | None) -> None:
-        """Go on behind a damaged block as if it had been whole."""
+        """Continue behind a damaged block as if it had been whole."""
         self.behind_damage = (topic_id, ledger_of(last))
         self.damaged.add(self.behind_damage)
         if ledger is not None:
             ledger.entries = entry_of(last) + 1
 
     def _messages(self, topic_id: TopicId, first: Position, entries: list[bytes]) -> int:
-        """How many messages the entries hold; reports every header that is none."""
-        # Nearly always all are well: four questions to columns instead of one to each entry.
+        """Return how many messages the entries hold, and report every invalid header."""
+        # Nearly always all headers are valid: four checks of columns replace one for each entry.
         if min(map(len, entries)) >= HEADER_BYTES:
             columns = tuple(zip(*map(HEADER.unpack_from, entries), strict=True))
             formats, origins, messages, reserved = (columns[index] for index in (0, 1, 3, 9))

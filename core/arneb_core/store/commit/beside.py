@@ -1,10 +1,10 @@
-"""Beside: who has the journal while LMDB commits.
+"""Beside: who owns the journal while LMDB commits.
 
-The rule: the journal belongs to the thread that commits, and while that is inside a transaction of
-LMDB it is lent to the event loop. The transaction takes over what the journal held when it began.
-A record that the loop adds meanwhile has nothing to do with the transaction: neither waits for the
-other, and each is there or not by itself. When the transaction ends, however it ends, the journal
-is the thread's again before that looks at it.
+The rule: the journal belongs to the committing thread, which lends it to the event loop while
+inside a transaction of LMDB. The transaction takes over what the journal held when it began.
+Records that the loop adds meanwhile are independent of it: neither waits for the other, and each is
+durable or not by itself. When the transaction ends, in whatever way, the thread owns the journal
+again before it looks at it.
 """
 
 from threading import Lock
@@ -15,8 +15,8 @@ from arneb_core.store.format.changes import Changes
 
 
 class Beside:
-    """The lending of one journal. Whoever writes there in the loop holds the lock, so the thread
-    waits for the end of that write at most."""
+    """The lending of one journal. The loop writes under a lock, so the thread waits at most for the
+    end of one write."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -27,7 +27,7 @@ class Beside:
         return f"<Beside, {'lent' if self._journal else 'not lent'}>"
 
     def lend(self, journal: Journal) -> None:
-        """In the thread: lend ``journal``, until :meth:`take_back`."""
+        """Lend ``journal`` to the loop until :meth:`take_back`. Called in the thread."""
         with self._lock:
             self._journal = journal
             wanted, self._wanted = self._wanted, None
@@ -35,14 +35,14 @@ class Beside:
             wanted()
 
     def take_back(self) -> None:
-        """In the thread: the journal is its own from now on, if it was lent."""
+        """End the lending, if there is one. Called in the thread."""
         if self._journal is not None:
             with self._lock:
                 self._journal = None
 
     def append(self, changes: Changes, lent: Lent) -> int | None:
-        """In the loop: put a record into the journal; how many bytes that were. None: not now;
-        ``lent`` is called, in the thread, when it may be tried again while that commits.
+        """Append a record to the journal; return its size in bytes. None: not now; ``lent`` is
+        called in the thread when another try is worth while during its commit. Called in the loop.
 
         Raises :class:`OSError` as :meth:`.Journal.append`.
         """

@@ -1,9 +1,9 @@
 """Commits: how changes get into LMDB, or into the journal in front of it.
 
-The rule: :meth:`Commits.commit` either puts all of its :class:`.Changes` on disk before it
-returns, or raises :class:`.CommitFailed` and none of them will ever be there. LMDB keeps that
-promise; this module keeps LMDB going when the disk does not. Where the disk fails so that neither
-can be said, :class:`.CommitInDoubt` is raised, and :meth:`Commits.resolve` says it later.
+The rule: :meth:`Commits.commit` either puts all of its :class:`.Changes` on disk before it returns,
+or raises :class:`.CommitFailed` and none of them will ever be there. LMDB keeps that promise; this
+module keeps LMDB going when the disk fails. If the disk fails so that neither can be said,
+:class:`.CommitInDoubt` is raised, and :meth:`Commits.resolve` decides later.
 """
 
 from contextlib import suppress
@@ -35,21 +35,21 @@ from arneb_core.store.reading.snapshot import Snapshot
 
 PAGES_PER_ROW: Final = 5
 PAGE_BYTES: Final = 4096
-"""For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
+"""For estimates: a row in a table of 10^9 rows is below this many pages, all of them rewritten."""
 
 JOURNAL_ROOM_BYTES: Final = (
     JOURNAL_BYTES + (RUNS_MAX + (ROWS_MAX + 32) * PAGES_PER_ROW) * PAGE_BYTES
 )
-"""What a takeover needs at most. What is accepted must find room, whatever comes in between."""
+"""The most that a takeover needs. What was accepted must find room, whatever comes in between."""
 
 HELD_ROOM_BYTES: Final = (
     HELD_BYTES_MAX + (HELD_RUNS_MAX + (HELD_ROWS_MAX + 32) * PAGES_PER_ROW) * PAGE_BYTES
 )
-"""The same, of what is held."""
+"""The same for held commits."""
 
 PREPARE_AGAIN_COMMITS: Final = 256
-"""After so many, a journal that could not be made ready, or room that could not be set aside, is
-tried again."""
+"""Commits after which preparing the journal, or setting room aside, is tried again once it
+failed."""
 
 
 class Commits:
@@ -64,7 +64,7 @@ class Commits:
         *,
         follows: bool = False,
     ) -> None:
-        """``follows``: what is written ahead of its commit may still count; whoever leads says when
+        """``follows``: what was written ahead of its commit may still count; the leader says when
         it does not."""
         self._live = LiveEnvironment(
             path, env, map_bytes, opened=self._opened_again, settled=self._settled
@@ -74,11 +74,11 @@ class Commits:
         self._beside = Beside()
         self._held = HeldCommits()
         self._holds = False
-        """It is to be ready to."""
+        """Held commits are wanted."""
         self._attempt: Attempt | None = None
         self._asked: Attempt | None = None
-        """The last one that was made for somebody. Behind it the store may make others for itself,
-        while nobody has been told of this one."""
+        """The last attempt made for a caller. The store may make others for itself behind it,
+        before the caller has been told of this one."""
         self._prepare_in = 0
         with self._live.reading() as txn:
             stored = Snapshot(txn, self._live.tables, self._live.page_release)
@@ -95,22 +95,22 @@ class Commits:
         return f"<Commits to {self._live!r}, {len(self._trims)} trims>"
 
     def commit(self, changes: Changes, *, held: int | None = None) -> CommitReport:
-        """Make ``changes`` durable, all or nothing; blocks until they are. So many of the commits
-        that are held (:meth:`hold`), or all, go first, in the same transaction.
+        """Make ``changes`` durable, all or nothing; blocks until they are. The first ``held`` held
+        commits (:meth:`hold`), or all of them, go first, in the same transaction.
 
-        Raises :class:`StoreFull` or :class:`StoreFailed`; then nothing was changed, and the
-        next commit may succeed. Raises :class:`CommitInDoubt` when nobody can tell; then
-        :meth:`resolve` is to be asked before anything else is committed.
+        Raises :class:`StoreFull` or :class:`StoreFailed`; then nothing was changed, and the next
+        commit may succeed. Raises :class:`CommitInDoubt` when the outcome is unknown; then
+        :meth:`resolve` must be called before anything else is committed.
         """
         self._begin_alone()
         try:
-            self._asked = None  # of a commit before; its report is nobody's now
+            self._asked = None  # of an earlier commit, whose report nobody wants now
             env = None
             try:
                 env = self._live.working()
                 return self._commit(env, changes, held)
             except Exception as failure:
-                # Where LMDB cannot even be asked, only the journal may have the run.
+                # If LMDB cannot even be asked, only the journal may hold the run.
                 if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):
                     raise
                 try:
@@ -125,12 +125,12 @@ class Commits:
 
     @property
     def is_in_doubt(self) -> bool:
-        """A commit that failed may be on disk all the same."""
+        """Whether a commit that failed may be on disk all the same."""
         return self._live.is_broken or self._journal.is_in_doubt
 
     def resolve(self) -> CommitReport | None:
-        """Find out what became of the commit that was in doubt, and make it stay so: its report
-        if it is on disk, None if it is not and never will be.
+        """Determine for good what became of the commit in doubt: return its report if it is on
+        disk, None if it is not and never will be.
 
         Raises :class:`StoreFull` or :class:`StoreFailed` while that cannot be known.
         """
@@ -141,7 +141,7 @@ class Commits:
             self._committing.release()
 
     def prepare_tiny(self) -> None:
-        """Make ready what :meth:`commit_tiny` needs, if there is room for it now."""
+        """Prepare what :meth:`commit_tiny` needs, if there is room for it now."""
         with suppress(OSError, CommitFailed, CommitInDoubt):
             if self._journal.due is not None:
                 self.commit(Changes())
@@ -152,22 +152,21 @@ class Commits:
 
     @property
     def is_unsettled(self) -> bool:
-        """The journal has what LMDB lacks; commit empty :class:`Changes`."""
+        """Whether the journal holds what LMDB lacks; commit empty :class:`Changes`."""
         return self._journal.due is not None
 
     @property
     def journal_is_direct(self) -> bool | None:
-        """The journal is written past the page cache. None: it is not written yet."""
+        """Whether the journal is written past the page cache. None: it has not been written yet."""
         return self._journal.is_direct
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
-        """As :meth:`commit`, for changes that are small runs of entries, and few rows that can be
-        laid over (:mod:`.overlay`): in a third of the time, into the journal, by one write. None:
-        not now, and nothing of it counts; have it committed by :meth:`commit`, before anything
-        else is.
+        """Commit small runs of entries, with few rows that can be laid over (:mod:`.overlay`), as
+        :meth:`commit` but into the journal by one write, in a third of the time. None: not now, and
+        nothing of it counts; commit it by :meth:`commit` before anything else.
 
-        They count as committed. The report is ``unsettled``: have it put into LMDB soon, with
-        another commit or an empty one. Raises :class:`OSError` when the write failed; then the
+        The changes count as committed. The report is ``unsettled``: have them put into LMDB soon,
+        by another commit or an empty one. Raises :class:`OSError` when the write failed; then the
         same holds as for None.
         """
         if self._trims or self._live.is_broken or not self._journal.takes(changes):
@@ -179,10 +178,10 @@ class Commits:
         return CommitReport(len(changes.blocks), written, 0, perf_counter() - begun, True)
 
     def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
-        """As :meth:`commit_tiny`, while another thread is in :meth:`commit`: of runs for topics
-        that have nothing to do with what is committed there. None: not now; ``lent`` is called,
-        in that thread, once it may be tried again. Raises :class:`OSError`: a failed record does
-        not count when the next :meth:`commit` has ended."""
+        """Commit as :meth:`commit_tiny`, while another thread is in :meth:`commit`, runs for topics
+        that its changes do not touch. None: not now; ``lent`` is called in that thread when another
+        try is worth while. Raises :class:`OSError`: the failed record does not count once the next
+        :meth:`commit` has ended."""
         begun = perf_counter()
         written = self._beside.append(changes, lent)
         if written is None:
@@ -190,16 +189,16 @@ class Commits:
         return CommitReport(len(changes.blocks), written, 0, perf_counter() - begun, True)
 
     def prepare_holding(self) -> None:
-        """Make ready what :meth:`hold` needs, if there is room for it now, and after each
-        commit. Where there is none, or the disk does not even say so, nothing is held."""
+        """Prepare what :meth:`hold` needs, now and after each commit, if there is room. If there is
+        none, or the disk does not even say so, nothing is held."""
         self._holds = True
         self._make_ready()
 
     def hold(self, changes: Changes, size: int) -> bool:
-        """Have ``changes``, of so many bytes, that are durable elsewhere: readers in this process
-        find them from now on, and the next :meth:`commit` takes them over first. For one thread,
-        while another may be in :meth:`commit`. False: not now, and nothing of it is there; have it
-        committed by :meth:`commit` before anything else is held."""
+        """Hold ``changes``, of ``size`` bytes, which are durable elsewhere: readers in this process
+        see them from now on, and the next :meth:`commit` takes them over first. For one thread,
+        while another may be in :meth:`commit`. False: not now, and nothing of it is there; commit
+        it by :meth:`commit` before anything else is held."""
         if not self._holds or self._trims or self._live.is_broken:
             return False
         if not (self._held.takes(changes, size) and self._room.seems_at_hand(HELD_ROOM_BYTES)):
@@ -209,7 +208,7 @@ class Commits:
 
     @property
     def held_bytes(self) -> int:
-        """Of what is held."""
+        """Bytes of held commits."""
         return self._held.size
 
     # Inside
@@ -282,16 +281,16 @@ class Commits:
         return report
 
     def _lend(self) -> None:
-        """Lend the journal while a transaction lasts that deletes no topic's rows, if there is room
-        for what that writes and what comes."""
+        """Lend the journal during a transaction that deletes no topic's rows, if there is room for
+        what both write."""
         try:
             if self._journal.is_ready and self._room.is_at_hand(JOURNAL_ROOM_BYTES):
                 self._beside.lend(self._journal)
         except lmdb.Error:
-            pass  # where that cannot be known, none is lent
+            pass  # the room is unknown: lend nothing
 
     def _landed(self, attempt: Attempt) -> None:
-        """The commit is on disk."""
+        """Take in an attempt that is on disk."""
         self._trims = attempt.trims_left
         self._forgets_ahead = False
         held, attempt.held = attempt.held, []
@@ -299,10 +298,10 @@ class Commits:
             self._held.took(held)
         if attempt.journal is not None:
             self._journal.told(attempt.journal)
-        self._live.page_release.read(0)  # its pages stand elsewhere now
+        self._live.page_release.read(0)  # the commit has moved pages
 
     def _make_ready(self) -> None:
-        """See to it that the next tiny commit can go to the journal, and that more can be held."""
+        """Prepare for the next tiny commit in the journal, and for holding more."""
         if self._prepare_in:
             self._prepare_in -= 1
             return
@@ -313,12 +312,12 @@ class Commits:
                 self._have_at_hand(JOURNAL_ROOM_BYTES)
             if self._holds:
                 self._have_at_hand(HELD_ROOM_BYTES)
-        except (lmdb.Error, OSError, CommitFailed):  # what was committed is so, whatever this says
+        except (lmdb.Error, OSError, CommitFailed):  # the commit counts, whatever happens here
             self._prepare_in = PREPARE_AGAIN_COMMITS
 
     def _have_at_hand(self, need: int) -> None:
-        """Raises :class:`StoreFull` where room can be had inside the file only, too: to find that
-        out asks the disk in vain, and costs a walk over LMDB's tables."""
+        """Raises :class:`StoreFull` also if there is room only inside the file: finding that out
+        asks the disk in vain, and walks over LMDB's tables."""
         if self._room.is_at_hand(need):
             return
         self._room.ensure(need)
@@ -339,7 +338,7 @@ class Commits:
         return asked.report
 
     def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:
-        """The failure in the core's words; also find out whether LMDB has given up."""
+        """Return the failure in the core's words, and note whether LMDB has given up."""
         if not self._live.notice():
             if self._attempt is not None:
                 self._held.failed(self._attempt.held)
@@ -350,14 +349,14 @@ class Commits:
         return StoreFailed(f"the commit could not be put on disk: {error}")
 
     def _opened_again(self) -> None:
-        """LMDB's file shows what became of the last commit; the next look may see it gone. Not
-        there it stays: what makes that certain is a transaction of the same number."""
+        """Note whether LMDB's file shows the last commit; the next look may no longer find it. Once
+        missing, it stays so: a transaction of the same number makes that certain."""
         attempt = self._attempt
         if attempt is not None and attempt.is_there is not False:
             attempt.is_there = self._live.last_transaction >= attempt.transaction
 
     def _settled(self) -> None:
-        """What the file showed will stay so."""
+        """Act on what the file showed, which is final now."""
         if self._attempt is None:
             return
         if self._attempt.is_there:

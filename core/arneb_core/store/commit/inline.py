@@ -1,15 +1,14 @@
-"""Inline commits: small ones, which the event loop makes by itself.
+"""Inline commits: small ones that the event loop makes itself.
 
-The rule: only while all that comes is little, and only as long as the loop's writes have been fast
-on average of late; and it is one write into the journal or nothing: whatever is more than that is
-left to the thread. Handing a commit to the writer thread and being told of its end costs two
-changes of thread, and the thread waits for the interpreter's lock while the loop computes; a
-publisher that waits for its confirms waits for nothing else. The price is that a write which takes
-longer holds the loop up. One in twenty does on the disks of most virtual machines, for some
-milliseconds, so one alone says nothing. A slow average leaves the next :data:`SLOW_PAUSE_COMMITS`
-commits to the thread, which writes them into the same journal, and a stall :data:`PAUSE_COMMITS`.
-Then the loop tries again: only its own writes say how fast the disk is, since the time of a
-thread's includes its wait for the lock.
+The rule: only while all commits are small, and only while the loop's writes have been fast on
+average of late; and each is one write into the journal or nothing: anything more is left to the
+thread. Handing a commit to the writer thread and back takes two thread switches, and the thread
+waits for the interpreter's lock while the loop computes; a publisher that waits for its confirms
+waits for nothing else. The price is that a slow write holds the loop up. One write in twenty does
+on the disks of most virtual machines, for some milliseconds, so one alone says nothing. A slow
+average leaves the next :data:`SLOW_PAUSE_COMMITS` commits to the thread, which writes them into the
+same journal, and a stall :data:`PAUSE_COMMITS`. Then the loop tries again: only its own writes say
+how fast the disk is, since the thread's times include its wait for the lock.
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 """
 
@@ -33,40 +32,39 @@ from arneb_core.store.journal.overlay import can_be_laid_over
 logger = logging.getLogger(__name__)
 
 SMALL_COMMITS_MIN: Final = 4
-"""So many small commits in a row before the next is for the journal: what publishers with large
-windows begin with is small, too."""
+"""Small commits in a row before the next goes to the journal: publishers with large windows begin
+with small ones, too."""
 
 FAST_S: Final = 0.002
-"""A disk whose writes take less on average may hold the loop up. A thread that makes them has to
-wait for the loop, which computes about as long before it lets the lock go; and a turn of the loop
-may last five times as long."""
+"""Writes that take less on average may hold the loop up. A thread that makes them waits for the
+loop, which computes about as long before it releases the lock; and a turn of the loop may last five
+times as long."""
 
 TRIED_S: Final = 0.0015
-"""What the average is taken for when the loop tries again: three writes of 5 ms end the try."""
+"""The average assumed when the loop tries again: three writes of 5 ms end the try."""
 
 STALL_S: Final = 0.02
-"""One write that takes longer is a stall: with it alone a pass of the loop takes as long as a whole
-one may (:data:`.long_turns.PASS_S`)."""
+"""A longer write is a stall: it alone makes a pass of the loop as long as a whole pass may be
+(:data:`.long_turns.PASS_S`)."""
 
 PAUSE_COMMITS: Final = 256
-"""Commits left to the thread after a stall of the loop's, or after a failure."""
+"""Commits left to the thread after a stall in the loop, or after a failure."""
 
 SLOW_PAUSE_COMMITS: Final = 64
-"""The same after writes that were slow on average."""
+"""Commits left to the thread after writes that were slow on average."""
 
 RECENT_COMMITS: Final = 16
-"""The average is over about so many writes."""
+"""Number of writes that the average covers, about."""
 
 
 class InlineCommits:
-    """Decides whether the event loop makes a commit by itself, and makes it."""
+    """Decides whether the event loop makes a commit itself, and makes it."""
 
     def __init__(self, commit: Callable[[Changes], CommitReport | None]) -> None:
-        """``commit`` makes a tiny one, if it can; see :meth:`.Store.commit_tiny`."""
+        """``commit`` makes a tiny commit, if it can; see :meth:`.Store.commit_tiny`."""
         self._commit = commit
         self.for_journal = False
-        """The commit of which :meth:`suits` was asked last is one for the journal, whoever writes
-        it."""
+        """The commit last passed to :meth:`suits` is for the journal, whoever writes it."""
         self._small = 0
         self._pause = 0
         self._usual_s = 0.0
@@ -78,10 +76,10 @@ class InlineCommits:
         return f"<InlineCommits {state}, {self._usual_s * 1e6:.0f} us a write>"
 
     def suits(self, changes: Changes) -> bool:
-        """Whether this commit is one for the loop. Ask once for each."""
+        """Whether the loop should make this commit. Ask once for each."""
         self.for_journal = False
         blocks = changes.blocks
-        if len(blocks) == 1:  # as most are
+        if len(blocks) == 1:  # the usual case
             entries = blocks[0][2]
             is_small = is_for_one_write(len(entries), sum(map(len, entries)))
         else:
@@ -91,7 +89,7 @@ class InlineCommits:
             return False
         if not changes:
             return False
-        # Not a ledger that opens, nor trims: for how often these come it does not matter.
+        # Neither a ledger that opens, nor trims: they come too rarely to matter.
         if not (changes.is_plain or self._has_few_rows(changes)):
             return False
         self._small += 1
@@ -109,8 +107,8 @@ class InlineCommits:
         return rows <= SMALL_ROWS_MAX and not changes.shared and can_be_laid_over(changes)
 
     def commit(self, changes: Changes) -> CommitReport | None:
-        """Commit here and now; blocks for as long as one write takes. None: it was not to be, and
-        is the thread's, before anything else, by LMDB."""
+        """Commit here and now; blocks for one write. None: it was not possible, and the thread must
+        commit it by LMDB, before anything else."""
         self.for_journal = False
         try:
             report = self._commit(changes)
@@ -122,15 +120,15 @@ class InlineCommits:
         return report
 
     def told(self, ending: Ending, failure: OSError | None = None) -> None:
-        """How a commit of the thread's ended that was :attr:`for_journal`; ``failure``: of the
-        write into the journal, so that it was LMDB's."""
+        """Note how a commit of the thread ended that was :attr:`for_journal`. ``failure``: writing
+        it to the journal failed, and LMDB committed it."""
         if failure is not None:
             self._failed(failure)
         elif not isinstance(ending, CommitReport):
             self._pause = PAUSE_COMMITS
 
     def _took(self, seconds: float) -> None:
-        """A write of the loop's into the journal."""
+        """Count a write of the loop into the journal."""
         usual_s = self._usual_s + (seconds - self._usual_s) / RECENT_COMMITS
         if seconds > STALL_S or usual_s > FAST_S:
             self._pause = PAUSE_COMMITS if seconds > STALL_S else SLOW_PAUSE_COMMITS
@@ -150,7 +148,7 @@ class BesideCommits:
         alone: Callable[[Changes], CommitReport | None],
         beside: Callable[[Changes, Lent], CommitReport | None],
     ) -> None:
-        """``alone`` and ``beside`` make one, if they can; see :meth:`.Store.commit_beside`."""
+        """``alone`` and ``beside`` make a commit, if they can; see :meth:`.Store.commit_beside`."""
         self._alone = alone
         self._beside = beside
         self._pause = 0
@@ -159,9 +157,9 @@ class BesideCommits:
         return f"<BesideCommits {f'closed for {self._pause} commits' if self._pause else 'open'}>"
 
     def commit(self, changes: Changes, lent: Lent | None) -> CommitReport | None:
-        """Commit here and now; blocks for as long as one write takes. ``lent``: the thread has the
-        store, and calls that when it is worth another try. None: it was not to be, and may come
-        with any other commit."""
+        """Commit here and now; blocks for one write. ``lent``: the thread has the store, and calls
+        this when another try is worth while. None: it was not possible, and may go with any other
+        commit."""
         if self._pause:
             self._pause -= 1
             return None

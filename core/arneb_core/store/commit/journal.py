@@ -1,19 +1,19 @@
 """The journal: small commits that are on disk already and in LMDB a moment later.
 
-The rule: a commit counts once its record is on disk here, and it stays in memory and
-in this file until a commit of LMDB has taken it over. An LMDB commit flushes twice (its pages,
-then the page that makes them count); a record of the journal is one synchronous write into a
-file that has all its blocks already, past the page cache, a third of the time. Why that is worth a
-second file: docs/decisions/0010-tiny-commits-go-to-a-journal.md.
+The rule: a commit counts once its record is on disk here, and it stays in memory and in this file
+until a commit of LMDB has taken it over. An LMDB commit flushes twice (its pages, then the page
+that makes them count); a journal record is one synchronous write past the page cache, into a file
+that has all its blocks already: a third of the time. Why that is worth a second file:
+docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 
-Records (:mod:`.journal.record`) follow each other from the start of the file; after a takeover the
-next one is written at the start again, unless there came more while it was made (:mod:`.beside`):
-what LMDB lacks stands behind what it has then. LMDB keeps the number of the last record that it has
-taken over, so older records behind the newest are told apart by their numbers; how damage is told
-from the end is said in :mod:`.journal.file`.
+Records (:mod:`.journal.record`) follow each other from the start of the file. After a takeover the
+next one is written at the start again, unless more came during it (:mod:`.beside`): what LMDB lacks
+is then behind what it has. LMDB keeps the number of the last record that it has taken over, so
+older records behind the newest are recognised by their numbers; :mod:`.journal.file` tells how
+damage is told from the end.
 
-A file is good for one *epoch*: as long as every write to it has succeeded and all of it was found
-again. After that LMDB is told first that the journal is not in use, then the file is written anew,
+A file is good for one *epoch*: as long as every write to it has succeeded and all of it was read
+back. After that LMDB is told first that the journal is not in use, then the file is written anew,
 and then LMDB is told of the new epoch, so that a crash in between leaves nothing to be missed.
 """
 
@@ -43,17 +43,17 @@ from arneb_core.store.journal.record import (
 from arneb_core.store.journal.writing import JOURNAL_BYTES, OpenJournal, write_file
 
 RUNS_MAX: Final = 512
-"""Taken over together then. More would make the takeover longer, and a reader's overlay."""
+"""Runs pending at most. More would make takeovers longer, and readers' overlays larger."""
 
 ROWS_MAX: Final = 128
-"""As many rows beside them: each is some pages for the takeover, where a run is a part of one."""
+"""Rows pending at most: each costs a takeover some pages, a run only part of one."""
 
 RUN_BYTES_MAX: Final = 448 * 1024
-"""Of the entries and rows of one record: more gain nothing, for their bytes take longer than the
-flush that is saved."""
+"""Bytes of entries and rows in one record: more gain nothing, since writing them takes longer than
+the flush that is saved."""
 
 AROUND_BYTES_MAX: Final = 224 * 1024
-"""What stands round so many entries and rows; bodies of no bytes are not worth a record of more."""
+"""Bytes around that many entries and rows; empty bodies do not deserve a larger record."""
 
 RECORD_BYTES_MAX: Final = RUN_BYTES_MAX + AROUND_BYTES_MAX
 
@@ -64,8 +64,8 @@ NOTHING_FOUND: Final = Reading()
 
 
 class Journal:
-    """The journal of one open store. It belongs to the thread that commits; only
-    :attr:`pending` may be copied by others."""
+    """The journal of one open store. It belongs to the committing thread; others may only copy
+    :attr:`pending`."""
 
     def __init__(
         self,
@@ -75,20 +75,20 @@ class Journal:
         fitting: Fitting | None = None,
     ) -> None:
         """``state``: what LMDB knows. ``fitting``: the records of ``found`` that have a place, and
-        what is to be committed with them, so that what is missing is known to be."""
+        what must be committed with them to record what is missing."""
         self._directory = directory
         self.state = state
         self.pending = list(found.records) if fitting is None else fitting.records
-        """What LMDB does not have, oldest first."""
+        """Records that LMDB lacks, oldest first."""
         self.gaps: tuple[Gap, ...] = () if fitting is None else tuple(fitting.gaps)
-        """What is missing between that, and is not yet a row."""
+        """Gaps between these that are not rows yet."""
         self._runs, self._rows = _counted(self.pending)
         self._repairs = None if fitting is None else fitting.repairs
         last = found.records[-1] if found.records else None
         self._number = last.number if last else state.number
         self._checksum = last.checksum if last else state.checksum
         self._offset = found.end
-        # With which record the file begins, and its checksum.
+        # The record with which the file begins, and its checksum.
         self._head, self._head_checksum = state.head, state.head_checksum
         if found.records and not found.passed_over:
             first = found.records[0]
@@ -97,18 +97,18 @@ class Journal:
         self._directly = True
         self._is_sound = found.is_sound
         self._stamps = stamps_of(found.data) if found.is_sound else b""
-        """Of the file's blocks, until it is opened."""
-        # What was found is taken over before anything is written over it.
+        """Stamps of the file's blocks, until it is opened."""
+        # What was found is taken over before it is overwritten.
         self._usable = False
         self._is_hearsay = state.in_use
-        """What LMDB knows of the file was read and not written by this process. If the disk failed
-        in the commit that said it, it may be in the kernel's cache alone, and after a power cut
-        older records would count, which are not to be written over before."""
+        """LMDB's state of the file was read, not written, by this process. If the disk failed in
+        the commit that wrote it, it may be only in the kernel's cache, and after a power cut older
+        records would count: they must not be overwritten before."""
         self.is_in_doubt = False
         """A record that was not accepted may be in the file all the same."""
         self._fresh: JournalState | None = None
         self.is_wanted = False
-        """It is to be ready, or made ready again."""
+        """The journal should be ready, or be prepared again."""
 
     def __repr__(self) -> str:
         state = "usable" if self._usable else "in doubt" if self.is_in_doubt else "not usable"
@@ -116,25 +116,25 @@ class Journal:
 
     @property
     def number(self) -> int:
-        """Of the last record, even if it was only begun."""
+        """The number of the last record, even if it was only begun."""
         return self._number
 
     @property
     def late(self) -> list[Changes]:
-        """What a takeover commits."""
+        """The changes that a takeover commits."""
         repairs = [] if self._repairs is None else [self._repairs]
         return repairs + [each.changes for each in self.pending]
 
     @property
     def due(self) -> JournalState | None:
-        """What LMDB must be told with its next commit: that it has all of :attr:`late`, that
-        records which failed do not count, that a new file is in use, or at the first commit of a
-        process what it knows. None: nothing."""
+        """What LMDB must be told with its next commit: that it has all of :attr:`late`, that failed
+        records do not count, that a new file is in use, or, at a process's first commit, what it
+        already knows. None: nothing."""
         if self._fresh is not None:
             return self._fresh
         state = self.state
         given_up = state.in_use and not self._is_sound
-        behind = self._number > state.number  # records without a place are pending nowhere
+        behind = self._number > state.number  # records without a place are not pending
         repaired = self.pending or self._repairs
         if not (repaired or self.is_in_doubt or given_up or behind or self._is_hearsay):
             return None
@@ -148,11 +148,11 @@ class Journal:
         )
 
     def told(self, state: JournalState) -> None:
-        """LMDB has ``state``, which was :attr:`due`, and all that was :attr:`late` then, durably.
-        What came since stays."""
+        """Note that LMDB durably has ``state``, which was :attr:`due`, and all that was
+        :attr:`late` then. Later records stay."""
         self.state = state
         self._is_hearsay = False
-        # A new list: whoever copies the old one meanwhile has a whole one.
+        # A new list, so that a concurrent copy of the old one is whole.
         self.pending = [each for each in self.pending if each.number > state.number]
         self._runs, self._rows = _counted(self.pending)
         self.gaps = ()
@@ -161,14 +161,14 @@ class Journal:
             self._fresh = None
             self._head, self._head_checksum = state.head, state.head_checksum
         if self._number > state.number:
-            return  # and may be in doubt, or not be usable
+            return  # the journal may still be in doubt, or unusable
         self._offset = 0
         self.is_in_doubt = False
         self._usable = state.in_use and self._file is not None
 
     @property
     def is_ready(self) -> bool:
-        """It takes records, if they are small and there is room."""
+        """Whether it takes records, if they are small and there is room."""
         return self._usable
 
     def takes(self, changes: Changes) -> bool:
@@ -181,13 +181,13 @@ class Journal:
             if not can_be_laid_over(changes) or self._rows + _rows_in(changes) > ROWS_MAX:
                 return False
             size += sum([len(key) + len(value or b"") for _, key, value in rows_of(changes)])
-        # One block at least is behind it.
+        # At least one block must remain behind it.
         has_room = self._offset + size + AROUND_BYTES_MAX < JOURNAL_BYTES
         return has_room and size <= RUN_BYTES_MAX
 
     def prepare(self) -> None:
-        """Make the file ready, as far as that goes without LMDB: when something is :attr:`due`
-        then, it is ready when LMDB has been told. Raises :class:`OSError`."""
+        """Prepare the file, as far as possible without LMDB: if something is :attr:`due`
+        afterwards, it is ready once LMDB has been told. Raises :class:`OSError`."""
         self.is_wanted = True
         if self._usable or self._fresh is not None or self.due is not None:
             return
@@ -218,14 +218,14 @@ class Journal:
 
     @property
     def is_direct(self) -> bool | None:
-        """It is written past the page cache. None: it is not written yet."""
+        """Whether it is written past the page cache. None: it has not been written yet."""
         return None if self._file is None else self._file.is_direct
 
     def append(self, changes: Changes) -> int:
-        """Put a record on disk; how many bytes that were. Blocks until it is there.
+        """Put a record on disk; return its size in bytes. Blocks until it is there.
 
-        Raises :class:`OSError`; then the journal is in doubt, until :meth:`erase` or a takeover
-        has made sure that a record which got there all the same does not count.
+        Raises :class:`OSError`; then the journal is in doubt, until :meth:`erase` or a takeover has
+        made sure that a record which got there all the same does not count.
         """
         assert self._usable, f"expected a journal that takes records, got {self!r}"
         assert changes.is_plain or can_be_laid_over(changes), (
@@ -249,8 +249,8 @@ class Journal:
                     state.epoch, number, self._checksum, state.salt, changes, offset, file.stamp_at
                 )
             if not offset and len(data) > BLOCK_BYTES:
-                # Over records that LMDB has, whose first block may not outlive what stood behind
-                # them: a power cut would leave what looks as if more had stood there.
+                # This overwrites records that LMDB has. Their first block must not outlive those
+                # behind it: after a power cut it would look as if more had been there.
                 file.write(data[:BLOCK_BYTES], 0)
             file.write(data, offset)
         except OSError:
@@ -270,8 +270,8 @@ class Journal:
         return end - offset
 
     def erase(self) -> None:
-        """Make sure, by a write, that the record in doubt is not there. What else that write left
-        is not known, so the file is given up. Raises :class:`OSError`."""
+        """Make sure, by a write, that the record in doubt is not there. The write's other effects
+        are unknown, so the file is given up. Raises :class:`OSError`."""
         assert self.is_in_doubt, f"expected a record in doubt, got {self!r}"
         assert self._file is not None
         data = mark(self.state.epoch, self._number, self._checksum, self.state.salt)
@@ -280,7 +280,7 @@ class Journal:
         self.is_in_doubt = False
 
     def close(self) -> None:
-        """Give the file back. What is pending is found again by the next one who opens it."""
+        """Close the file. Whoever opens it next finds what is pending."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -288,7 +288,7 @@ class Journal:
 
 
 def _counted(records: Iterable[CommitRecord]) -> tuple[int, int]:
-    """How many runs and rows there are in ``records``."""
+    """Count the runs and rows in ``records``."""
     runs = rows = 0
     for each in records:
         runs += len(each.changes.blocks)

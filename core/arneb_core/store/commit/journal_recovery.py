@@ -1,6 +1,6 @@
-"""Journal recovery: what a start makes of the journal that it finds.
+"""Journal recovery: what a start does with the journal that it finds.
 
-The rule: what is whole is served, in its place; what is lost is said in one line, and becomes a
+The rule: what is whole is served, in its place; what is lost is reported in one line, and becomes a
 gap; and a damaged file is kept aside before anything is written over it.
 """
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def recover_journal(directory: Path, stored: Snapshot) -> Journal:
-    """The journal in ``directory``, beside what LMDB has.
+    """Return the journal in ``directory``, given what LMDB has.
 
     Raises :class:`OSError` and :class:`ValueError` when it cannot be read at all.
     """
@@ -42,7 +42,7 @@ def recover_journal(directory: Path, stored: Snapshot) -> Journal:
 
 
 def _after_clean_stop(directory: Path, state: JournalState) -> Journal:
-    """LMDB has everything; the file is used again if it is what it should be."""
+    """Recover after a clean stop: LMDB has everything; the file is used again if it is sound."""
     try:
         found = read_journal(directory, state)
     except (OSError, RecordCorrupt):
@@ -52,7 +52,7 @@ def _after_clean_stop(directory: Path, state: JournalState) -> Journal:
 
 
 def _report(stored: Snapshot, found: Reading, fitting: Fitting) -> str:
-    """One line: what is wrong, what is lost from where to where, and what is not."""
+    """Return one line: what is wrong, which entries are lost, and which are not."""
     parts = [str(each) for each in found.faults] or ["the journal does not fit to the data file"]
     parts += losses(stored, fitting)
     numbers = [each.number for each in fitting.records]

@@ -1,9 +1,8 @@
 """The local commit log: LMDB's own commit, or the journal file in front of it.
 
-The rule: a thread commits what is submitted, in order, and touches nothing but the store. Of a
-commit whose outcome is in doubt nobody is told before that is known, and nothing else is committed:
-until the disk can be used again nothing could be, and should the process end before, nobody was
-told a thing that is not so.
+The rule: a thread commits what is submitted, in order, and touches only the store. While the
+outcome of a commit is in doubt nobody is told, and nothing else is committed: nothing could be
+until the disk works again, and if the process ends before, nobody was told anything untrue.
 """
 
 import logging
@@ -23,7 +22,7 @@ Args = TypeVarTuple("Args")
 
 DOUBT_WAIT_S: Final = 0.05
 DOUBT_WAIT_S_MAX: Final = 1.0
-"""Between two looks at a disk on which nobody can tell what became of a commit."""
+"""Between two looks at a disk that does not show the outcome of a commit; it doubles up to this."""
 
 
 class CommittingStore(Protocol):
@@ -44,8 +43,8 @@ class CommittingStore(Protocol):
 
 
 class InLoop(Protocol):
-    """Has a function called in the event loop, soon, and in order; never, when the loop has ended:
-    nobody is left then who would want to know."""
+    """Calls a function in the event loop, soon and in order; never once the loop has ended, when
+    nobody wants to know any more."""
 
     def __call__(self, function: Callable[[*Args], object], *args: *Args) -> None: ...
 
@@ -59,14 +58,14 @@ class _Submitted:
         self.changes = changes
         self.ended = ended
         self.era = era
-        """How often a commit was refused before it was submitted."""
+        """How many commits had been refused when it was submitted."""
         self.for_journal = for_journal
         self.failure: OSError | None = None
-        """Of the write into the journal."""
+        """The failed write into the journal, if any."""
 
 
 class LocalCommitLog:
-    """The :class:`.CommitLog` of one machine, which nobody else writes: leadership is not lost."""
+    """The :class:`.CommitLog` of one machine with no other writer: leadership is never lost."""
 
     def __init__(self, store: CommittingStore, in_loop: InLoop, depth: int = 1) -> None:
         """More than one commit under way gains nothing with one disk: what came during a flush is
@@ -79,10 +78,10 @@ class LocalCommitLog:
         self._inline = InlineCommits(store.commit_tiny)
         self._beside = BesideCommits(store.commit_tiny, store.commit_beside)
         self._under_way = 0
-        """What the thread has to do; while that is nothing, the loop may use the store."""
+        """Work for the thread; while there is none, the loop may use the store."""
         self._era = 0
         self._refused_era = -1
-        """The thread's: what was planned on something that was refused, and does not count."""
+        """The thread's: the era of the last refused commit. Commits of that era do not count."""
         self._queue: SimpleQueue[_Submitted | Callable[[], None] | None] = SimpleQueue()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="arneb-writer", daemon=True)
@@ -97,15 +96,15 @@ class LocalCommitLog:
         return self._store.is_unsettled
 
     def prepare(self) -> None:
-        """Make the journal ready, in the thread."""
+        """Prepare the journal, in the thread."""
         self._under_way += 1
         self._queue.put(self._store.prepare_tiny)
 
     def submit(
         self, changes: Changes, ended: Ended, *, settle: bool = False
     ) -> CommitReport | None:
-        """See :meth:`.CommitLog.submit`. What the loop can commit by one write is stored when this
-        returns; everything else goes through the thread."""
+        """See :meth:`.CommitLog.submit`. A commit that the loop can make by one write is stored
+        when this returns; all others go through the thread."""
         inline = self._inline
         for_journal = False
         if not settle:
@@ -121,7 +120,7 @@ class LocalCommitLog:
 
     def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
         """See :meth:`.CommitLog.submit_beside`: one write into the journal, while the thread is
-        busy with LMDB or has nothing to do."""
+        busy with LMDB or idle."""
         if not self._under_way:
             return self._beside.commit(changes, None)
         return self._beside.commit(changes, lambda: self._in_loop(possible))
@@ -138,7 +137,7 @@ class LocalCommitLog:
         if isinstance(ending, CommitReport):
             self._under_way -= 1
         else:
-            # All behind it end with it; what is submitted from now on knows that.
+            # All behind it end with it; commits submitted from now on are of a new era.
             self._under_way = 0
             self._era += 1
         if commit.for_journal:
@@ -157,10 +156,10 @@ class LocalCommitLog:
                 self._in_loop(self._prepared)
             elif not self._commit(work):
                 return
-            del work  # or what was committed would stay in memory until there is more
+            del work  # or the commit would stay in memory until the next one
 
     def _commit(self, commit: _Submitted) -> bool:
-        """Commit and tell; False when nothing more can be committed by this process."""
+        """Commit and report; False when this process can commit nothing more."""
         if commit.era == self._refused_era:
             return True
         ending = self._ending(commit)
@@ -171,7 +170,7 @@ class LocalCommitLog:
         return ending is not None
 
     def _ending(self, commit: _Submitted) -> Ending | None:
-        """How the commit went; None if nobody will ever know in this process."""
+        """Return the commit's ending; None if this process will never know it."""
         try:
             report = self._in_journal(commit) if commit.for_journal else None
             return report or self._store.commit(commit.changes)
@@ -185,7 +184,7 @@ class LocalCommitLog:
             return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
 
     def _in_journal(self, commit: _Submitted) -> CommitReport | None:
-        """One write, where LMDB has two flushes and the file system's own work. None: not now."""
+        """Commit by one write, without two flushes and the file system's work. None: not now."""
         try:
             return self._store.commit_tiny(commit.changes)
         except OSError as error:

@@ -1,8 +1,8 @@
 """An outcome: what became of a commit that failed too late to say.
 
 The rule: an outcome is never guessed. LMDB's last write makes a commit count; when that write
-fails, the disk has it or not. Nobody is told before the file was opened again, which shows it, and
-before a further commit is durable, which makes it stay so.
+fails, the disk has it or not. Nobody is told until the file was opened again, which shows it, and
+another commit is durable, which makes it final.
 """
 
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class Attempt:
     """A commit under way."""
 
     transaction: int
-    """Its number, as LMDB counts."""
+    """Its number in LMDB."""
     report: CommitReport
     trims_left: list[Trim]
     journal: JournalState | None
-    """What it tells LMDB of the journal."""
+    """The state of the journal that it tells LMDB."""
     held: list[HeldCommit] = field(default_factory=list)
-    """What it takes over of that."""
+    """The held commits that it takes over."""
     is_there: bool | None = None
-    """None: not known yet."""
+    """Whether it is on disk; None: not known yet."""

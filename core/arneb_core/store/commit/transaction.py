@@ -1,7 +1,7 @@
 """A transaction: one write transaction of LMDB, and how changes go into it.
 
-The rule: nothing here commits or gives up; an exception leaves that to whoever opened the
-transaction, and then all of it is as if it had never been.
+The rule: nothing here commits or aborts. An exception leaves that to the opener of the transaction,
+and then nothing of it has happened.
 """
 
 import time
@@ -34,11 +34,11 @@ from arneb_core.store.format.schema import (
 
 TRIM_BLOCKS_MAX: Final = 2_000
 TRIM_S_MAX: Final = 0.02
-"""What one commit may delete, so that nobody waits for somebody else's old entries."""
+"""What one commit may delete, so that no request waits for old entries of another."""
 
 
 class Transaction:
-    """A write transaction under way, begun with ``buffers=True``: a trim looks at the first bytes
+    """A write transaction under way, begun with ``buffers=True``: a trim reads only the first bytes
     of large blocks."""
 
     __slots__ = ("_tables", "_txn")
@@ -51,7 +51,7 @@ class Transaction:
         return f"<Transaction {self._txn.id()}>"
 
     def apply(self, changes: Changes, encoded: Encoded) -> None:
-        """Everything but the trims, in the order that :class:`Changes` promises."""
+        """Apply everything but the trims, in the order that :class:`Changes` promises."""
         txn, tables = self._txn, self._tables
         for table, key in changes.deletes:
             txn.delete(shorten(key), db=tables[table])
@@ -74,7 +74,7 @@ class Transaction:
             self._delete_prefix(table, prefix)
 
     def trim(self, trims: list[Trim]) -> list[Trim]:
-        """Delete blocks within the bounds of one commit; the trims left."""
+        """Delete blocks within the bounds of one commit; return the trims left."""
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
         deadline = time.monotonic() + TRIM_S_MAX
         trimmed = 0
@@ -96,7 +96,7 @@ class Transaction:
         return []
 
     def remember_trims(self, trims: list[Trim]) -> None:
-        """Keep the trims that are left, so that a restart goes on with them."""
+        """Store the trims that are left, so that a restart continues them."""
         meta = self._tables[Table.META]
         if trims:
             self._txn.put(META_TRIMS, pack_trims(trims), db=meta)
@@ -104,15 +104,15 @@ class Transaction:
             self._txn.delete(META_TRIMS, db=meta)
 
     def forget_ahead(self) -> None:
-        """What was written ahead before this store was opened is among the trims now."""
+        """Forget what was written ahead before the store was opened: it is among the trims now."""
         self._txn.delete(META_AHEAD, db=self._tables[Table.META])
 
     def remember_journal(self, state: JournalState) -> None:
-        """Keep what is to be known of the journal from now on."""
+        """Store the journal's new state."""
         self._txn.put(META_JOURNAL, state.pack(), db=self._tables[Table.META])
 
     def _release(self, keys: list[BodyKey]) -> None:
-        """Blocks that held these references are gone; what nothing refers to goes too."""
+        """Discount the references of deleted blocks, and delete bodies without references."""
         txn, counts = self._txn, self._tables[Table.REFERENCES]
         for key, released in Counter(keys).items():
             value = txn.get(key, db=counts)
@@ -134,17 +134,17 @@ class Transaction:
 
 
 def _references(block: "memoryview[int]") -> list[BodyKey]:
-    """What a block refers to. Nearly always nothing, which its first byte says."""
+    """Return the bodies that a block refers to: nearly always none, as its first byte says."""
     if block[:1] != SHARED_BYTE:
         return []
     try:
         return block_references(bytes(block))
     except BlockCorrupt:
-        return []  # as below; the check will find its bodies
+        return []  # deleted all the same; the check will find its bodies
 
 
 def _begins_before(block: "memoryview[int]", first: Position) -> bool:
     try:
         return block_span(bytes(block[:HEADER_BYTES]))[0] < first
     except BlockCorrupt:
-        return False  # old and unreadable: let it go rather than fail every commit
+        return False  # old and unreadable: delete it rather than fail every commit

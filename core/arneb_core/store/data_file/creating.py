@@ -1,8 +1,8 @@
 """Creating: a new store's data file.
 
-The rule: it has its name only when it is whole, so one that is empty or without tables was never
-made by us, wherever a power cut or a kill came in between. LMDB makes the file where it opens it;
-so that is a directory beside, out of which the file is moved.
+The rule: the file gets its name only when it is whole, so an empty one, or one without tables, was
+never made by us, whatever power cut or kill came in between. LMDB creates the file where it opens
+it, so it is made in a directory beside, and moved out of that.
 """
 
 import os
@@ -15,11 +15,11 @@ from arneb_core.store.format.records import pack_number
 from arneb_core.store.format.schema import FORMAT_VERSION, META_FORMAT, Table
 
 NEW_NAME: Final = "arneb.new"
-"""What a start that was killed leaves of it is removed by the next one."""
+"""The directory beside. What a killed start leaves of it is removed by the next start."""
 
 
 def create_store(directory: Path) -> None:
-    """Make an empty store, durably. Raises ``lmdb.Error`` and :class:`OSError`."""
+    """Create an empty store, durably. Raises ``lmdb.Error`` and :class:`OSError`."""
     making = directory / NEW_NAME
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(mode=0o750)

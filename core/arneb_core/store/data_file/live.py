@@ -1,10 +1,10 @@
-"""The live environment: LMDB's environment of an open store, opened again when it has given up.
+"""The live environment: LMDB's environment of an open store, reopened after LMDB has given up.
 
-The rule: the environment is closed, or opened again, only while no snapshot of this process is
-open; and after it was opened again nobody gets to use it before one new transaction is durable.
+The rule: the environment is closed or reopened only while no snapshot of this process is open; and
+once reopened it is not used before one new transaction is durable.
 
-LMDB gives up (``MDB_PANIC``) when it could not write its meta page, for then it does not know what
-is on disk. Opened again, it takes the newest meta page that is whole.
+LMDB gives up (``MDB_PANIC``) when it could not write its meta page, because it then does not know
+what is on disk. Reopened, it takes the newest meta page that is whole.
 """
 
 import os
@@ -25,7 +25,7 @@ from arneb_core.store.format.records import pack_number
 from arneb_core.store.format.schema import FORMAT_VERSION, META_FORMAT, Table
 
 SNAPSHOTS_WAIT_S: Final = 5.0
-"""How long closing waits for snapshots of this process; they are held for a batch each."""
+"""How long closing waits for snapshots of this process; each is held for one batch."""
 
 
 class LiveEnvironment:
@@ -43,15 +43,15 @@ class LiveEnvironment:
         opened: Callable[[], None],
         settled: Callable[[], None],
     ) -> None:
-        """``opened`` is called when it was opened again, ``settled`` when what it showed then is
-        certain; both before anybody uses it."""
+        """``opened`` is called after a reopening, ``settled`` when what that showed is certain;
+        both before anybody uses the environment."""
         self._path = path
         self._data = os.fspath(path / DATA_NAME)
         self._map_bytes = map_bytes
         self._env: lmdb.Environment | None = env
         self._opened = opened
         self._settled = settled
-        # Taken by itself, which is C's; the condition is only for threads that wait.
+        # Used directly, since it is C's; the condition is only for threads that wait.
         self._lock = RLock()
         self._gate = Condition(self._lock)
         self.snapshots = 0
@@ -70,18 +70,18 @@ class LiveEnvironment:
         return f"<LiveEnvironment {state}, {self.snapshots} snapshots>"
 
     def working(self) -> lmdb.Environment:
-        """The environment, to write to. Raises :class:`StoreFailed` while there is none."""
+        """Return the environment for writing. Raises :class:`StoreFailed` while there is none."""
         with self._lock:
             return self._open_again_if_broken()
 
     def current(self) -> lmdb.Environment:
-        """The environment as it is. Raises :class:`StoreFailed` when there is none."""
+        """Return the environment as it is. Raises :class:`StoreFailed` when there is none."""
         if self._env is None:
             raise StoreFailed(f"the store in {self._path} could not be opened again")
         return self._env
 
     def begin_snapshot(self) -> "lmdb.Transaction[bytes]":
-        """A read transaction, to be given to :meth:`end_snapshot`. Raises :class:`StoreFailed`."""
+        """Begin a read transaction, for :meth:`end_snapshot`. Raises :class:`StoreFailed`."""
         with self._lock:
             try:
                 self._open_again_if_broken()
@@ -92,7 +92,7 @@ class LiveEnvironment:
             return txn
 
     def end_snapshot(self, txn: "lmdb.Transaction[bytes]") -> None:
-        """End it."""
+        """End a read transaction."""
         with self._lock:
             self._slots.end(txn)
             self.snapshots -= 1
@@ -100,17 +100,17 @@ class LiveEnvironment:
 
     @contextmanager
     def reading(self) -> Iterator["lmdb.Transaction[bytes]"]:
-        """A read transaction for a moment, of the environment as it is."""
+        """Yield a short read transaction of the environment as it is."""
         with self._lock, self._slots.reading() as txn:
             yield txn
 
     def readers(self) -> str:
-        """LMDB's table of readers, as it prints it."""
+        """Return LMDB's table of readers as it prints it."""
         with self._lock:
             return "" if self._env is None or self.is_closed else self._env.readers()
 
     def notice(self) -> bool:
-        """A transaction failed: whether LMDB has given up."""
+        """Find out, after a failed transaction, whether LMDB has given up."""
         try:
             with self.reading():
                 pass
@@ -120,30 +120,30 @@ class LiveEnvironment:
 
     @property
     def last_transaction(self) -> int:
-        """The number of the last one that counts."""
+        """The number of the last transaction that counts."""
         return int(self.current().info()["last_txnid"])
 
     @property
     def used_bytes(self) -> int:
-        """The data file up to its last page."""
+        """Bytes of the data file up to its last page."""
         env = self.current()
         return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])
 
     @property
     def size_bytes(self) -> int:
-        """The same, and the last known one while the file is not open."""
+        """The same; the last known figure while the file is not open."""
         with self._lock:
             if self._env is not None and not self.is_closed:
                 self._size_bytes = self.used_bytes
             return self._size_bytes
 
     def reader_check(self) -> int:
-        """Free the slots of readers that died, and say how many."""
+        """Free the slots of readers that died; return how many."""
         with self._lock:
             return 0 if self._env is None or self.is_closed else self._env.reader_check()
 
     def close(self) -> bool:
-        """Close, after waiting a little for open snapshots; False when it was closed already."""
+        """Close, after waiting a little for open snapshots; False if it was closed already."""
         with self._lock:
             if self.is_closed:
                 return False
@@ -156,7 +156,7 @@ class LiveEnvironment:
             return True
 
     def _open_again_if_broken(self) -> lmdb.Environment:
-        """The environment; opened anew if the last commit left it unusable. Holds the gate."""
+        """Return the environment, reopened if the last commit left it unusable. Holds the gate."""
         if self.is_closed:
             raise RuntimeError(f"the store in {self._path} is closed")
         if not self.is_broken:
@@ -173,8 +173,8 @@ class LiveEnvironment:
             self._env = env
             self._look(env)
             self._opened()
-            # What was seen now may differ from what a power cut would leave: a new transaction
-            # makes it certain, before anybody builds on it or is told.
+            # The file as seen now may differ from what a power cut would leave: a new transaction
+            # makes it certain before anybody builds on it or is told.
             with env.begin(write=True) as txn:
                 txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=self.tables[Table.META])
         except (lmdb.Error, OSError, StoreUnusable) as error:
@@ -184,18 +184,18 @@ class LiveEnvironment:
         return env
 
     def _expect_whole(self, env: lmdb.Environment) -> None:
-        """Raise :class:`StoreFailed` when somebody cut the file off: LMDB reads and writes through
-        a map of it, and would end the process.
+        """Raise :class:`StoreFailed` if the file was cut off: LMDB reads and writes through a map
+        of it, and would end the process.
 
-        What a transaction adds behind the end makes the file larger, so as long as its size is what
-        it was nobody needs to ask LMDB for the last page.
+        A transaction that adds pages makes the file larger, so while its size is unchanged LMDB
+        need not be asked for the last page.
         """
         try:
             size = os.lseek(self._data_fd, 0, os.SEEK_END)
             if size == self._whole_bytes:
                 return
             if size < (env.info()["last_pgno"] + 1) * self._page_bytes:
-                check_file(Path(self._data))  # which knows of pages that were never written
+                check_file(Path(self._data))  # which allows for pages that were never written
                 return
             self._whole_bytes = size
         except (OSError, StoreUnusable) as error:
@@ -208,6 +208,6 @@ class LiveEnvironment:
         self.page_release = PageRelease(self._path / DATA_NAME)
         if self._data_fd >= 0:
             os.close(self._data_fd)
-        # Not LMDB's own, whose place in the file a transaction under way goes by.
+        # Not LMDB's own descriptor, whose offset a transaction under way relies on.
         self._data_fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
         self._whole_bytes = -1

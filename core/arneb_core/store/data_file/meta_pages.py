@@ -1,12 +1,12 @@
-"""Meta pages: what the data file says of itself, and whether it can be so.
+"""Meta pages: what the data file says of itself, and whether that is possible.
 
-The rule: this is looked at before LMDB maps a file. A file that is shorter than it says ends
-whoever maps it with SIGBUS when they come to the missing page, and an empty one would become a new
-store; here both are one line.
+The rule: they are checked before LMDB maps a file. A file shorter than it says ends any process
+that maps it with SIGBUS at the missing page, and an empty file would become a new store; here both
+are one line of error.
 
-LMDB writes the two meta pages in turn, so the numbers of their transactions differ by one, the even
-one stands in the first, and the higher one counts. They have no checksum: that, and the sizes, are
-what they can be held to.
+LMDB writes the two meta pages in turn, so their transaction numbers differ by one, the even number
+is in the first page, and the higher one counts. They have no checksum: the numbers and the sizes
+are all that can be verified.
 """
 
 from pathlib import Path
@@ -38,10 +38,10 @@ TREES_AT: Final = HEADER_BYTES + HEAD.size
 TAIL_AT: Final = TREES_AT + 2 * TREE_BYTES
 META_BYTES: Final = TAIL_AT + TAIL.size
 DEPTH_MAX: Final = 32
-"""As deep as a cursor of LMDB goes."""
+"""The deepest that a cursor of LMDB goes."""
 
 READ_TRIES: Final = 100
-"""A broker may write them while they are read: two readings must agree."""
+"""A broker may write them while they are read: two readings in a row must agree."""
 
 
 class Meta(NamedTuple):
@@ -56,15 +56,15 @@ class Meta(NamedTuple):
 
     @property
     def file_bytes(self) -> int:
-        """How long the file is at least, by what this page says."""
+        """The least length of the file, according to this page."""
         return (self.last_page + 1) * self.page_bytes
 
 
 def check_file(path: Path) -> Meta:
-    """The meta page of the data file ``path`` that counts, once the file is found to be as long as
-    that says.
+    """Return the meta page of the data file ``path`` that counts, after checking that the file is
+    as long as it says.
 
-    Raises :class:`.ForeignDirectory` for a file that is empty or no file of LMDB,
+    Raises :class:`.ForeignDirectory` for a file that is empty or not LMDB's,
     :class:`.FormatMismatch` for one of another LMDB, :class:`.StoreDamaged`, :class:`OSError`.
     """
     with PageFile(path) as file:
@@ -72,16 +72,16 @@ def check_file(path: Path) -> Meta:
 
 
 def check_opened(file: PageFile) -> Meta:
-    """The same for a file that is open."""
+    """Do the same for an open file."""
     meta = newest(read_metas(file), file.path)
     _check_length(file, meta)
     return meta
 
 
 def read_metas(file: PageFile) -> list["Meta | PageDamaged"]:
-    """Both meta pages, or what is wrong with them; sets the page size of ``file``.
+    """Return both meta pages, or what is wrong with them; sets the page size of ``file``.
 
-    Raises as :func:`check_file` when the file is none of LMDB.
+    Raises as :func:`check_file` when the file is not LMDB's.
     """
     size = file.size
     if size == 0:
@@ -103,7 +103,7 @@ def read_metas(file: PageFile) -> list["Meta | PageDamaged"]:
 
 
 def out_of_step(first: Meta, second: Meta) -> str | None:
-    """What is wrong with two meta pages that are whole, each for itself."""
+    """Return what is wrong between two meta pages that are each whole."""
     one, other = first.transaction, second.transaction
     # Both are 0 in a file in which nothing was ever committed.
     if abs(one - other) == 1 or not (one or other):
@@ -112,7 +112,7 @@ def out_of_step(first: Meta, second: Meta) -> str | None:
 
 
 def newest(metas: list["Meta | PageDamaged"], path: Path) -> Meta:
-    """The one that counts. Raises :class:`.StoreDamaged` unless both are as LMDB leaves them."""
+    """Return the one that counts. Raises :class:`.StoreDamaged` unless LMDB could leave both so."""
     for each in metas:
         if isinstance(each, PageDamaged):
             raise StoreDamaged(f"{path}: meta page {each.page} is damaged: {each}")
@@ -133,8 +133,8 @@ def newest(metas: list["Meta | PageDamaged"], path: Path) -> Meta:
 
 
 def _find_page_size(file: PageFile) -> None:
-    """Take the page size from whichever meta page has one. Raises :class:`.ForeignDirectory` when
-    neither is a meta page, and :class:`.FormatMismatch` when they are another LMDB's."""
+    """Take the page size from either meta page. Raises :class:`.ForeignDirectory` when neither is a
+    meta page, and :class:`.FormatMismatch` when they are another LMDB's."""
     head = file.read(0, 2 * PAGE_BYTES_ALLOWED[-1])
     for size in PAGE_BYTES_ALLOWED:
         for start in (0, size):
@@ -170,7 +170,7 @@ def _check_length(file: PageFile, meta: Meta) -> None:
     size = file.size
     if size >= meta.file_bytes:
         return
-    # Pages at the end that were used and given up in one transaction are never written.
+    # Pages at the end that one transaction used and freed again are never written.
     missing = range(size // meta.page_bytes, meta.last_page + 1)
     free = free_pages(file, meta.free, meta.last_page)
     if free.range_cardinality(missing.start, missing.stop) == len(missing):

@@ -1,7 +1,7 @@
 """Opening LMDB: the file, its options, its tables and its format version.
 
-The rule: every environment of the project is opened here, so that the options on which
-durability and readers depend are said once.
+The rule: every environment of the project is opened here, so that the options on which durability
+and readers depend are set in one place.
 """
 
 import os
@@ -18,25 +18,25 @@ from arneb_core.store.format.schema import Table
 
 DATA_NAME: Final = "data.mdb"
 LMDB_LOCK_NAME: Final = "lock.mdb"
-"""LMDB names its two files so."""
+"""LMDB's names for its two files."""
 LOCK_NAME: Final = "arneb.lock"
-"""Whose directory it is, and who may write to it; see :mod:`.directory`."""
+"""Names the owner of the directory, and locks it for one writer; see :mod:`.directory`."""
 
 Tables = Mapping[Table, Any]
-"""The open handles; ``lmdb._Database`` has no public name."""
+"""The open table handles; ``lmdb._Database`` has no public name."""
 
 MAP_BYTES: Final = 1 << 40
-"""Address space reserved for the file, far more than it will need: the map never has to grow,
-which LMDB allows only while nobody reads. It costs neither memory nor disk; measured, an open
-store with it takes 0.2 MB more than the interpreter alone."""
+"""Address space reserved for the file, far more than it will need: the map never has to grow, which
+LMDB allows only while nobody reads. It costs neither memory nor disk: an open store measured 0.2 MB
+more than the interpreter alone."""
 
 MAP_BYTES_MIN: Final = 1 << 26
 FILE_MODE: Final = 0o640
 READERS_MAX: Final = 2048
-"""Set by whoever creates the lock file, so every opener says the same."""
+"""Set by the creator of the lock file, so every opener passes the same."""
 
 LMDB_LOCK_BYTES: Final = 128 + 64 * READERS_MAX
-"""The header, then 64 bytes for each reader."""
+"""The header, then 64 bytes per reader."""
 
 
 def open_lmdb(
@@ -47,9 +47,9 @@ def open_lmdb(
     lock: bool = True,
     map_bytes: int = MAP_BYTES,
 ) -> lmdb.Environment:
-    """The LMDB environment with the options that the store depends on. Unless it is ``new``, the
-    file is compared with what it says of itself before LMDB maps it. Without ``lock``, whoever
-    calls sees to it that nobody writes.
+    """Open LMDB with the options that the store depends on. Unless it is ``new``, the file is
+    checked against its own meta pages before LMDB maps it. Without ``lock``, the caller ensures
+    that nobody writes.
 
     Raises ``lmdb.Error``, :class:`OSError`, :class:`.StoreUnusable` and its kinds.
     """
@@ -64,12 +64,12 @@ def open_lmdb(
                 create=new,
                 lock=lock,
                 mode=FILE_MODE,
-                # fsync before a commit returns, and only through file descriptors, so that an
-                # error of the disk is an exception and not a SIGBUS.
+                # fsync before a commit returns, and write only through descriptors, so that a disk
+                # error is an exception and not a SIGBUS.
                 sync=True,
                 metasync=True,
                 writemap=False,
-                # Pages are read in log order by cold readers and at random by nobody.
+                # Cold readers read pages in log order, and nobody reads at random.
                 readahead=True,
                 max_readers=READERS_MAX,
                 max_dbs=len(Table) + 2,
@@ -77,7 +77,7 @@ def open_lmdb(
                 lib_version=0,
             )
         except lmdb.MemoryError:
-            # The process may be limited in address space (RLIMIT_AS).
+            # The process may have limited address space (RLIMIT_AS).
             if map_bytes // 4 < MAP_BYTES_MIN:
                 raise
             map_bytes //= 4
@@ -86,9 +86,9 @@ def open_lmdb(
 def allocate_lock_file(path: str | os.PathLike[str]) -> None:
     """Give LMDB's lock file its disk space, before LMDB opens it.
 
-    LMDB makes it sparse and writes to it through memory: on a full disk a new reader would
-    then kill the process with SIGBUS. Not to be called while this process has the environment
-    open, for closing the file here would drop LMDB's locks on it.
+    LMDB makes it sparse and writes to it through memory, so on a full disk a new reader would kill
+    the process with SIGBUS. Do not call this while this process has the environment open: closing
+    the file here would drop LMDB's locks on it.
     """
     fd = os.open(
         os.path.join(path, LMDB_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE
@@ -102,7 +102,7 @@ def allocate_lock_file(path: str | os.PathLike[str]) -> None:
 
 
 def open_tables(env: lmdb.Environment) -> Tables:
-    """Handles of all tables of an existing store; raises ``lmdb.Error`` if one is missing."""
+    """Open all tables of an existing store; raises ``lmdb.Error`` if one is missing."""
     return {table: env.open_db(table.value, create=False) for table in Table}
 
 
@@ -113,7 +113,7 @@ def copy_environment(
     try:
         env.copy(os.fspath(target), compact=compact)
         data = os.path.join(target, DATA_NAME)
-        os.chmod(data, FILE_MODE)  # LMDB lets everybody read it
+        os.chmod(data, FILE_MODE)  # LMDB makes it readable for everybody
         sync_file(data)
         sync_directory(target)
     except (lmdb.Error, OSError) as error:
@@ -121,7 +121,7 @@ def copy_environment(
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Put the names in a directory on disk; without it a new file may vanish in a power cut."""
+    """Flush the names in a directory; without that a new file may vanish in a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -130,7 +130,7 @@ def sync_directory(path: str | os.PathLike[str]) -> None:
 
 
 def sync_file(path: str | os.PathLike[str]) -> None:
-    """Put a file that somebody else has written on disk."""
+    """Flush a file that was written elsewhere."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

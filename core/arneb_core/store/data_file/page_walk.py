@@ -1,11 +1,10 @@
-"""A walk over the pages of trees: every page that a tree says is its own.
+"""A walk over the pages of trees: every page that a tree claims as its own.
 
-The rule: a page is followed only once, only if it is what the page above it says, and only inside
-the file; what is not so is a fault with its place, and the walk goes on beside it. So a walk ends,
-whatever the bytes are, and a tree without a fault is one in which LMDB finds its way.
+The rule: a page is followed only once, only if it is what its parent says, and only inside the
+file; anything else is a fault with its place, and the walk continues beside it. So a walk ends
+whatever the bytes are, and LMDB finds its way in a tree without a fault.
 
-What a walk does not read is the inside of long values: blocks and bodies prove themselves when they
-are read.
+A walk does not read the inside of long values: blocks and bodies are verified when they are read.
 """
 
 import itertools
@@ -35,7 +34,7 @@ FREE_LIST: Final = "list of free pages"
 MAIN_TREE: Final = "list of tables"
 
 Key = bytes | int
-"""Rows of the list of free pages are ordered as numbers, all others as bytes."""
+"""Rows of the free list are ordered as numbers, all others as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class PageFault:
 
 
 class Leaf(NamedTuple):
-    """A leaf page that is sound, and its rows."""
+    """A sound leaf page, and its rows."""
 
     number: int
     page: bytes
@@ -60,18 +59,18 @@ class Leaf(NamedTuple):
 
 
 class _Visit(NamedTuple):
-    """A page to go to, and what the page above says of it."""
+    """A page to visit, and what its parent says of it."""
 
     number: int
     levels: int
-    """1 = a leaf."""
+    """1: a leaf."""
     low: Key | None
     high: Key | None
 
 
 @dataclass(slots=True)
 class _Count:
-    """What a walk found of a tree."""
+    """What a walk counted in a tree."""
 
     branch_pages: int = 0
     leaf_pages: int = 0
@@ -80,13 +79,13 @@ class _Count:
 
 
 class PageWalk:
-    """One walk over trees of one file that share it."""
+    """One walk over several trees of one file."""
 
     def __init__(self, file: PageFile, last_page: int) -> None:
         self._file = file
         self._last_page = last_page
         self.used = BitMap64()
-        """Pages that were come by, in trees or in the list of free pages."""
+        """Pages met so far, in trees or in the free list."""
         self.free = BitMap64()
         self.faults: list[PageFault] = []
 
@@ -96,7 +95,7 @@ class PageWalk:
     def leaves(
         self, name: str, tree: Tree, key_of: Callable[[bytes], Key] = bytes
     ) -> Iterator[Leaf]:
-        """The sound leaf pages of a tree in key order, without the rows whose long value is not
+        """Yield the sound leaf pages of a tree in key order, without rows whose long value is not
         where they say."""
         if tree.root == NO_PAGE:
             return
@@ -124,7 +123,7 @@ class PageWalk:
             self._check_count(name, tree, count)
 
     def tables(self, main: Tree) -> dict[str, Tree]:
-        """The trees of the tables, by name; rows that are no table are left out."""
+        """Return the trees of the tables, by name; rows that are not tables are left out."""
         found = {}
         for leaf in self.leaves(MAIN_TREE, main):
             for row in leaf.rows:
@@ -134,7 +133,7 @@ class PageWalk:
         return found
 
     def free_list(self, tree: Tree) -> None:
-        """Fill :attr:`free`. What is both free and in use would be written over."""
+        """Fill :attr:`free`. A page that is both free and in use would be overwritten."""
         for leaf in self.leaves(FREE_LIST, tree, _number):
             for row in leaf.rows:
                 try:
@@ -157,9 +156,9 @@ class PageWalk:
         self.free |= pages
 
     def _below(self, visit: _Visit, page: bytes, key_of: Callable[[bytes], Key]) -> list[_Visit]:
-        """The pages below a branch page."""
+        """Return the visits to the pages below a branch page."""
         found = children(visit.number, page)
-        # The first key of a branch page stands for everything below the second.
+        # A branch page's first key is unused: its child has everything below the second key.
         keys: list[Key] = [key_of(key) for key, _ in found[1:]]
         _check_order(visit, keys)
         lows, highs = [visit.low, *keys], [*keys, visit.high]
@@ -172,7 +171,7 @@ class PageWalk:
         ]
 
     def _with_values(self, name: str, found: list[Row], count: _Count) -> list[Row]:
-        """``found`` without the rows whose value cannot be where they say."""
+        """Return ``found`` without the rows whose value cannot be where they say."""
         big = [row.at for row in found if row.flags & BIG_DATA and row.at <= self._last_page]
         if not any(row.flags & BIG_DATA for row in found):
             return found
@@ -192,7 +191,7 @@ class PageWalk:
         return sound
 
     def _take(self, number: int, pages: int) -> None:
-        """These pages are come by now. Raises :class:`PageDamaged` when that cannot be."""
+        """Mark these pages as met. Raises :class:`PageDamaged` when that is impossible."""
         if not self._inside(number, number + pages - 1):
             raise PageDamaged(number, f"expected a page up to {self._last_page}")
         if pages == 1:
@@ -215,21 +214,21 @@ class PageWalk:
             self.fault(name, PageDamaged(tree.root, detail))
 
     def fault(self, name: str, error: PageDamaged) -> None:
-        """Note that a page of the tree ``name`` is damaged."""
+        """Record a damaged page of the tree ``name``."""
         at_byte = error.page * self._file.page_bytes
         self.faults.append(PageFault(error.page, at_byte, name, str(error)))
 
 
 def free_pages(file: PageFile, tree: Tree, last_page: int) -> BitMap64:
-    """The pages that hold nothing, as far as the list of them can be read."""
+    """Return the free pages, as far as their list can be read."""
     walk = PageWalk(file, last_page)
     walk.free_list(tree)
     return walk.free
 
 
 def last_transaction_of(file: PageFile, tree: Tree) -> int:
-    """The last transaction that gave pages up, by the end of the list of free pages; 0 when that
-    cannot be read. Each but the first of a file gives some up."""
+    """Return the last transaction that freed pages, by the end of the free list; 0 if that is
+    unreadable. Every transaction but the first of a file frees some."""
     number = tree.root
     with suppress(PageDamaged):
         for _ in range(tree.depth - 1):
@@ -242,8 +241,8 @@ def last_transaction_of(file: PageFile, tree: Tree) -> int:
 def pages_given_up_since(
     file: PageFile, tree: Tree, last_page: int, transactions: Collection[int]
 ) -> dict[int, int]:
-    """How many pages were given up in each of ``transactions`` or later, as far as the list of free
-    pages can be read."""
+    """Return how many pages were freed in each of ``transactions`` or later, as far as the free
+    list can be read."""
     found = dict.fromkeys(transactions, 0)
     for leaf in PageWalk(file, last_page).leaves(FREE_LIST, tree, _number):
         for row in leaf.rows:
@@ -259,13 +258,13 @@ def pages_given_up_since(
 
 def _number(key: bytes) -> int:
     if len(key) != PAGE_NUMBER.size:
-        return -1  # no transaction: it cannot stand behind another
+        return -1  # no transaction: it cannot come behind another
     number: int = PAGE_NUMBER.unpack(key)[0]
     return number
 
 
 def _check_order(visit: _Visit, keys: list[Key]) -> None:
-    """Raise :class:`PageDamaged` unless ``keys`` ascend, inside of what the page above says."""
+    """Raise :class:`PageDamaged` unless ``keys`` ascend, within the parent page's bounds."""
     # Keys of one tree are all of one type, which mypy cannot know.
     if not all(low < high for low, high in itertools.pairwise(keys)):  # type: ignore[operator]
         raise PageDamaged(visit.number, "expected keys that ascend")

@@ -1,14 +1,14 @@
 """Pages: the bytes of LMDB's data file, read without LMDB.
 
-The rule: nothing here maps the file or believes what stands in it. Every number is compared with
-the page and the file that it lies in before it is followed, so whatever the bytes are, the worst
-that comes of them is :class:`PageDamaged`. LMDB has no checksums and reads through a memory map: a
-number that is wrong there ends the process.
+The rule: nothing here maps the file or trusts its contents. Every number is compared with its page
+and the file before it is followed, so whatever the bytes are, the worst result is
+:class:`PageDamaged`. LMDB has no checksums and reads through a memory map: there, a wrong number
+ends the process.
 
 The layout is that of LMDB 0.9 on a 64-bit machine, in its own byte order (``mdb.c``: ``MDB_page``,
-``MDB_meta``, ``MDB_db``, ``MDB_node``). A page begins with its own number, its kind, and where the
-free space between its pointers and its nodes begins and ends; a page of a long value (*overflow*)
-has the number of pages there.
+``MDB_meta``, ``MDB_db``, ``MDB_node``). A page begins with its own number, its kind, and the bounds
+of the free space between its pointers and its nodes; in a page of a long value (*overflow*) the
+number of pages takes the place of the bounds.
 """
 
 import os
@@ -19,7 +19,7 @@ from struct import Struct, unpack_from
 from typing import Final, NamedTuple, Self
 
 PAGE_BYTES: Final = 4096
-"""What LMDB takes where the system's pages are of this size; the file says what it is."""
+"""LMDB's choice where the system's pages have this size; the file states its own."""
 
 PAGE_BYTES_ALLOWED: Final = (4096, 8192, 16384, 32768, 65536)
 
@@ -41,11 +41,11 @@ TREE_BYTES: Final = TREE.size
 PAGE_NUMBER: Final = Struct("=Q")
 NO_PAGE: Final = (1 << 64) - 1
 FIRST_PAGE: Final = 2
-"""Behind the two meta pages."""
+"""The two meta pages come before it."""
 
 BIG_DATA: Final = 1
 SUB_TREE: Final = 2
-"""Flags of a node in a leaf: its value stands in overflow pages; it is a :class:`Tree`."""
+"""Flags of a leaf node: its value is in overflow pages; its value is a :class:`Tree`."""
 
 
 class PageKind(IntFlag):
@@ -58,7 +58,7 @@ class PageKind(IntFlag):
 
 
 class PageDamaged(Exception):
-    """A page that is not what it must be; the text says what was expected and what is there."""
+    """A page that is not what it must be; the text says what was expected and what was found."""
 
     def __init__(self, page: int, detail: str) -> None:
         super().__init__(detail)
@@ -95,7 +95,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """Where a long value stands."""
+    """The place of a long value."""
 
     first: int
     pages: int
@@ -105,7 +105,7 @@ class PageFile:
     """A data file open for reading, page by page."""
 
     def __init__(self, path: Path, page_bytes: int = PAGE_BYTES) -> None:
-        """Raises :class:`OSError`."""
+        """Open the file. Raises :class:`OSError`."""
         self.path = path
         self.page_bytes = page_bytes
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -125,19 +125,19 @@ class PageFile:
         return os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer where the file ends. Both may come from damaged pages."""
+        """Return up to ``size`` bytes, fewer at the end. Damaged pages may supply both numbers."""
         there = max(0, self.size - offset)
         return os.pread(self._fd, min(size, there), offset) if there else b""
 
     def page(self, number: int) -> bytes:
-        """A whole page that bears its own number. Raises :class:`PageDamaged`."""
+        """Return a whole page that bears its own number. Raises :class:`PageDamaged`."""
         page = self._read(number, self.page_bytes)
         if (found := PAGE_NUMBER.unpack_from(page)[0]) != number:
             raise PageDamaged(number, f"expected the page to bear its number, got {found}")
         return page
 
     def overflow(self, number: int, size: int) -> Overflow:
-        """The pages of a long value of ``size`` bytes, by their header. Raises
+        """Return the pages of a long value of ``size`` bytes, by their header. Raises
         :class:`PageDamaged`."""
         found, _, kind, pages = OVERFLOW.unpack(self._read(number, OVERFLOW.size))
         needed = overflow_pages(size, self.page_bytes)
@@ -151,7 +151,7 @@ class PageFile:
         return Overflow(number, pages)
 
     def value(self, page: bytes, row: Row) -> bytes:
-        """The value of a row, wherever it stands. Raises :class:`PageDamaged`."""
+        """Return the value of a row, wherever it is. Raises :class:`PageDamaged`."""
         if not row.flags & BIG_DATA:
             return page[row.at : row.at + row.size]
         first = self.overflow(row.at, row.size).first
@@ -162,13 +162,13 @@ class PageFile:
         return value
 
     def expect(self, numbers: list[int]) -> None:
-        """Have the system read the pages of these numbers together, for they are wanted next."""
+        """Have the system read these pages together, since they are needed next."""
         for number in numbers:
             offset = number * self.page_bytes
             os.posix_fadvise(self._fd, offset, self.page_bytes, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the file. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -181,18 +181,18 @@ class PageFile:
 
 
 def overflow_pages(size: int, page_bytes: int) -> int:
-    """How many pages a long value takes."""
+    """Return how many pages a long value takes."""
     return (HEADER_BYTES - 1 + size) // page_bytes + 1
 
 
 def kind_of(page: bytes) -> int:
-    """The kind field of a page."""
+    """Return the kind field of a page."""
     kind: int = HEADER.unpack_from(page)[2]
     return kind
 
 
 def children(number: int, page: bytes) -> list[tuple[bytes, int]]:
-    """Of a branch page: each child, and the key from which on it has rows (the first: none).
+    """Return each child of a branch page, with the key at which its rows begin (the first: none).
 
     Raises :class:`PageDamaged` unless every byte of the page is accounted for.
     """
@@ -209,7 +209,7 @@ def children(number: int, page: bytes) -> list[tuple[bytes, int]]:
 
 
 def rows(number: int, page: bytes) -> list[Row]:
-    """Of a leaf page: its rows in the order of their keys.
+    """Return the rows of a leaf page, in key order.
 
     Raises :class:`PageDamaged` unless every byte of the page is accounted for.
     """
@@ -248,7 +248,7 @@ def _pointers(number: int, page: bytes, expected: PageKind) -> tuple[int, ...]:
 def _check_extents(
     number: int, page: bytes, pointers: tuple[int, ...], extents: dict[int, int]
 ) -> None:
-    """The nodes lie one behind the other, from the end of the free space to that of the page:
+    """Expect the nodes to be contiguous, from the end of the free space to the end of the page:
     LMDB moves them by their sizes, and trusts that."""
     at: int = HEADER.unpack_from(page)[4]
     for pointer in sorted(pointers):

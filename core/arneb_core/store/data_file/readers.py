@@ -1,13 +1,12 @@
 """Readers: who reads the store, since when, and what that costs.
 
-The rule: a read transaction keeps every page that was given up since it began from being used
-again, so the data file grows for as long as it is open. Whoever reads for long is named, with how
-much is kept for it; a reader of ours that reads for longer than the limit while the broker needs
-pages is told to begin anew or fail, in the file :data:`TOLD_NAME`. The broker cannot end another
-process's transaction, only whoever runs that process can.
+The rule: a read transaction keeps every page freed since it began from being reused, so the data
+file grows as long as it is open. Long readers are named, with the bytes they hold; a reader of ours
+that exceeds the limit while the broker needs pages is told to begin anew or fail, in the file
+:data:`TOLD_NAME`. The broker cannot end another process's transaction; only that process can.
 
-LMDB's table of readers knows no times: how long one has been reading is how long it has been seen
-with the same transaction.
+LMDB's table of readers has no times: the age of a reader is how long it has been seen with the same
+transaction.
 """
 
 import json
@@ -30,14 +29,14 @@ TOLD_NAME: Final = "arneb.readers"
 """The readers that were told, as a list of [process, transaction]."""
 
 LONG_S: Final = 10.0
-"""Who reads for longer than this is shown; a batch takes far less."""
+"""Readers older than this are shown; a batch takes far less."""
 
 HELD_BYTES_MIN: Final = 16 << 20
-"""Below this nobody is told: who reads a store that hardly changes may take as long as it takes."""
+"""Below this nobody is told: reading a store that hardly changes may take any time."""
 
 ASK_EVERY_S: Final = 0.5
 ASK_EVERY_READS: Final = 64
-"""How often a reader looks whether it was told, whichever is rarer."""
+"""How often a reader checks whether it was told, whichever is rarer."""
 
 
 class _Slot(NamedTuple):
@@ -49,7 +48,7 @@ class _Slot(NamedTuple):
 
 
 class ReaderWatch:
-    """Looks at the readers of one store now and then; in one thread at a time."""
+    """Looks at the readers of one store from time to time; in one thread at a time."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class ReaderWatch:
         limit_s: float = READER_LIMIT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``table`` is what LMDB prints of it."""
+        """``table`` returns LMDB's printed table of readers."""
         self._directory = directory
         self._table = table
         self.limit_s = limit_s
@@ -67,15 +66,15 @@ class ReaderWatch:
         self._since: dict[_Slot, float] = {}
         self._told: list[list[int]] = []
         self.long: tuple[LongReader, ...] = ()
-        """Those that were seen to read for long, the oldest first."""
-        with suppress(OSError):  # whom an earlier broker told
+        """Long readers, the oldest first."""
+        with suppress(OSError):  # readers that an earlier broker told
             (directory / TOLD_NAME).unlink()
 
     def __repr__(self) -> str:
         return f"<ReaderWatch {len(self._since)} reading, {len(self.long)} for long>"
 
     def look(self) -> list[LongReader]:
-        """Look, tell those that read beyond the limit, and say which of them were not told before.
+        """Look at the readers, tell those beyond the limit, and return those told just now.
 
         Raises :class:`OSError`, and :class:`StoreUnusable` when the file is damaged.
         """
@@ -104,7 +103,7 @@ class ReaderWatch:
         return fresh
 
     def close(self) -> None:
-        """Nobody is told any more."""
+        """Withdraw what readers were told."""
         with suppress(OSError):
             self._tell([])
 
@@ -119,8 +118,8 @@ class ReaderWatch:
 
 
 class WatchedReading(PageRelease):
-    """What a snapshot in another process than the broker's counts its reads with: it asks now and
-    then whether the broker told it to end."""
+    """The read counter of a snapshot outside the broker's process: it checks from time to time
+    whether the broker told it to end."""
 
     def __init__(self, page_release: PageRelease, directory: Path, transaction: int) -> None:
         self._inner = page_release
@@ -133,7 +132,7 @@ class WatchedReading(PageRelease):
         return f"<WatchedReading {self._me}, {self._reads} reads>"
 
     def read(self, size: int) -> None:
-        """As :meth:`.PageRelease.read`. Raises :class:`StoreUnusable` when it was told."""
+        """Count as :meth:`.PageRelease.read`. Raises :class:`ToldToEnd`."""
         self._inner.read(size)
         self._reads += 1
         if self._reads % ASK_EVERY_READS == 0 and time.monotonic() - self._asked >= ASK_EVERY_S:
@@ -153,26 +152,26 @@ class ToldToEnd(StoreUnusable):
 
 
 def was_told(file: Path, me: list[int]) -> bool:
-    """Whether ``me``, a process and a transaction, is among those that a broker told to end."""
+    """Whether ``me``, a process and a transaction, is among those told to end."""
     try:
         return me in json.loads(file.read_text())
     except (OSError, ValueError, TypeError):
-        return False  # nobody was, or it is being written
+        return False  # nobody was told, or the file is being written
 
 
 def parse_readers(table: str) -> list[_Slot]:
-    """The readers that are reading, out of what LMDB prints of its table."""
+    """Parse LMDB's printed table into the readers that are reading."""
     found = []
     for line in table.splitlines()[1:]:
-        with suppress(ValueError):  # "-": a slot that is kept by one that reads nothing now
+        with suppress(ValueError):  # "-": a kept slot whose owner reads nothing now
             pid, thread, transaction = line.split()
             found.append(_Slot(int(pid), thread, int(transaction)))
     return found
 
 
 def _held_bytes(directory: Path, transactions: Collection[int]) -> dict[int, int]:
-    """How much was given up since each of these transactions, as far as the list of free pages can
-    be read: what is newer than them stays where it is."""
+    """Return the bytes freed since each of these transactions, as far as the free list can be read:
+    what is newer than the transaction is held."""
     with PageFile(directory / DATA_NAME) as file:
         meta = newest(read_metas(file), file.path)
         pages = pages_given_up_since(file, meta.free, meta.last_page, transactions)

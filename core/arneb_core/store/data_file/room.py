@@ -1,11 +1,10 @@
 """Room: the disk space that the data file may still grow into, allocated before it is needed.
 
-LMDB finds out that the disk is full in the middle of a commit, when there is no space left for
-acknowledgements and for deleting either. The rule: the file always has :data:`RESERVE_BYTES`
-allocated that hold nothing, behind its used part or in its holes; appends are refused before
-they would eat into it; everything else may use it. So on a full disk consumers go on, their
-acks stay durable, trimming frees pages inside the file, and appends find room again, there or
-on the disk.
+LMDB notices a full disk in the middle of a commit, when no space is left for acknowledgements and
+deletions either. The rule: the file always has :data:`RESERVE_BYTES` allocated that hold nothing,
+behind its used part or in its holes; appends are refused before they would use it; everything else
+may use it. So on a full disk consumers continue, their acknowledgements stay durable, trimming
+frees pages inside the file, and appends find room again, there or on the disk.
 """
 
 import errno
@@ -21,10 +20,10 @@ RESERVE_BYTES: Final = 8 << 20
 
 STEP_BYTES_MIN: Final = 8 << 20
 STEP_BYTES_MAX: Final = 256 << 20
-"""The file is allocated ahead in steps of a quarter of what is used, within these bounds."""
+"""The file is allocated ahead in steps of a quarter of its used size, within these bounds."""
 
 STAT_BLOCK_BYTES: Final = 512
-"""In which ``st_blocks`` counts, everywhere."""
+"""The unit of ``st_blocks``, everywhere."""
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
@@ -33,8 +32,8 @@ CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS
 class Room:
     """The allocated size of one file, and its bound.
 
-    ``used`` and ``free`` ask LMDB: bytes of the file up to its last page, and those of them
-    that hold nothing. Both are costly enough not to be asked at every commit.
+    ``used`` and ``free`` ask LMDB: bytes of the file up to its last page, and those of them that
+    hold nothing. Both cost too much to be asked at every commit.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class Room:
         used: Callable[[], int],
         free: Callable[[], int],
     ) -> None:
-        # Open for good: a process that has no descriptor left must be able to grow the file.
+        # Open for good: a process without descriptors left must still be able to grow the file.
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._allocated = os.fstat(self._fd).st_size
         self._bytes_max = bytes_max
@@ -62,12 +61,12 @@ class Room:
 
     @property
     def on_disk_bytes(self) -> int:
-        """What the file really takes: on some file systems it has holes."""
+        """Bytes that the file really takes: on some file systems it has holes."""
         found = os.fstat(self._fd)
         return min(found.st_size, found.st_blocks * STAT_BLOCK_BYTES)
 
     def close(self) -> None:
-        """Give the descriptor back. Idempotent."""
+        """Close the descriptor. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -86,18 +85,18 @@ class Room:
                 self._make(need, wanted)
 
     def is_at_hand(self, need: int) -> bool:
-        """Whether ``need`` bytes can be had without making the file larger."""
+        """Whether ``need`` bytes are there without making the file larger."""
         wanted = need + self._reserve
         if self._allocated - self._used_at_most < wanted:
             self._used_at_most = self._used()
         return self._allocated - self._used_at_most >= wanted
 
     def seems_at_hand(self, need: int) -> bool:
-        """The same by what was seen last, for another thread than the one that commits."""
+        """The same by the last known figures, for another thread than the committing one."""
         return self._allocated - self._used_at_most >= need + self._reserve
 
     def spend(self, need: int) -> None:
-        """Note that a commit without appends may have used ``need`` bytes of the reserve."""
+        """Count a commit without appends that may have used ``need`` bytes of the reserve."""
         self._used_at_most += need
 
     def _make(self, need: int, wanted: int) -> None:
@@ -105,8 +104,8 @@ class Room:
         for size in (self._used_at_most + wanted + step, self._used_at_most + wanted):
             if self._grow(size):
                 return
-        # The file cannot grow, but it may have holes, and then the reserve may be there too. If
-        # they are too small for a block, LMDB meets the end of the file: a clean failure.
+        # The file cannot grow, but it may have holes, with the reserve in them. If they are too
+        # small for a block, LMDB meets the end of the file, which is a clean failure.
         left = self._free() + self._allocated - self._used_at_most
         if left < 2 * need + self._reserve:
             where = "disk" if self._bytes_max is None else f"disk or bound of {self._bytes_max}"

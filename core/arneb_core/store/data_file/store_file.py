@@ -1,8 +1,8 @@
 """The store's file: whether it is a store of ours, of this format, and whole.
 
-The rule: this is found out page by page and before LMDB reads a table, so that what is wrong is one
-line that names the place. A start looks at every page of every tree; a reader of another process
-at those tables that say what there is, and leaves the log to the checksums of its blocks.
+The rule: this is checked page by page, before LMDB reads a table, so that damage is one line that
+names the place. A start checks every page of every tree; a reader in another process checks the
+tables that describe the store, and leaves the log to the checksums of its blocks.
 """
 
 from collections.abc import Collection
@@ -18,21 +18,21 @@ from arneb_core.store.format.schema import FORMAT_VERSION, META_FORMAT, Table
 
 EVERY_TABLE: Final = frozenset(Table)
 WHAT_THERE_IS: Final = frozenset({Table.META, Table.CATALOG, Table.LEDGERS, Table.CURSORS})
-"""Small beside the log: a store with ten thousand topics has some hundred pages of them."""
+"""Tables that are small beside the log: with ten thousand topics, some hundred pages."""
 
 
 def table_name(table: Table) -> str:
-    """A table for people."""
+    """Return a table's name for people."""
     return f"table {table.name}"
 
 
 def look_through(
     file: PageFile, meta: Meta, *, claimed: bool, tables: Collection[Table] = EVERY_TABLE
 ) -> list[PageFault]:
-    """The format, then every page of ``tables``, and of the list of free pages if that is all of
-    them; what is wrong with them.
+    """Check the format, then every page of ``tables``, and of the free list if these are all
+    tables; return the faults.
 
-    ``claimed``: the directory is one of ours, so a file without our tables is a damaged one. Raises
+    ``claimed``: the directory is ours, so a file without our tables is damaged. Raises
     :class:`.ForeignDirectory` and :class:`.FormatMismatch`.
     """
     walk = PageWalk(file, meta.last_page)
@@ -60,8 +60,8 @@ def look_through(
 def look_at_transaction(
     path: Path, transaction: int, *, claimed: bool, tables: Collection[Table]
 ) -> list[PageFault] | None:
-    """:func:`look_through` of the pages that a read transaction of LMDB holds, which is open
-    meanwhile; None when so many others came that its meta page is written over."""
+    """Do :func:`look_through` on the pages that an open read transaction of LMDB holds; None when
+    its meta page was overwritten by later transactions."""
     with PageFile(path) as file:
         for meta in read_metas(file):
             if isinstance(meta, Meta) and meta.transaction == transaction:
@@ -70,14 +70,14 @@ def look_at_transaction(
 
 
 def refuse(path: Path, faults: list[PageFault]) -> None:
-    """Raise :class:`.StoreDamaged` if there are any."""
+    """Raise :class:`.StoreDamaged` if there are faults."""
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
         raise StoreDamaged(f"{path} is damaged: {faults[0]}{more}")
 
 
 def damaged_tables(faults: list[PageFault]) -> set[Table]:
-    """The tables that cannot be read for these faults: all, unless each is in one table only."""
+    """Return the unreadable tables: all of them, unless each fault is in one table only."""
     names = {table_name(table): table for table in Table}
     if any(fault.tree not in names and fault.tree != FREE_LIST for fault in faults):
         return set(Table)

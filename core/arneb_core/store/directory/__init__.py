@@ -1,6 +1,6 @@
-"""The data directory: who may write to it, and how a whole one is made or takes another's place.
+"""The data directory: who may write to it, and how a whole one is made or replaces another.
 
-The rule: a directory is whole under its name or it is not there; a kill leaves the old or the new.
+The rule: a directory is whole under its name or not there; a kill leaves the old or the new one.
 
 Read in this order: ``directory`` (whose it is), ``placing`` (made beside its place), ``replacing``
 (in the place of another), ``copying`` and ``compacting`` (the store written anew).

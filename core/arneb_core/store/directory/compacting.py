@@ -1,8 +1,8 @@
-"""Compacting: the data file of a directory that nobody uses, written anew without free pages.
+"""Compacting: the data file of an unused directory, rewritten without free pages.
 
-The rule: the old file stays whole under its name until the new one is on disk, and then one
-renaming puts it in its place; whatever ends this before that leaves the old one. The journal
-stays as it is: what it holds and how far it was taken over is in the new file as in the old.
+The rule: the old file stays whole under its name until the new one is on disk, and then one rename
+puts that in its place; any end before that leaves the old one. The journal stays unchanged: the new
+file, like the old one, has the state of its takeover.
 """
 
 import fcntl
@@ -28,13 +28,13 @@ from arneb_core.store.data_file.opening import (
 from arneb_core.store.directory.directory import Content, DirectoryLock
 
 NEW_NAME: Final = "arneb.compacted"
-"""The directory in the data directory that the new file is written into. What is left of it after
-a kill is as large as the store: the next one who opens that removes it."""
+"""The directory inside the data directory in which the new file is written. What a kill leaves of
+it is as large as the store; the next opener removes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Bytes of the data file on disk."""
+    """Bytes of the data file on disk, before and after."""
 
     before: int
     after: int
@@ -43,7 +43,7 @@ class Compacted:
 def compact(path: Path) -> Compacted:
     """Compact the store in ``path``.
 
-    Raises :class:`StoreLocked` while a broker or a reader of another process has it,
+    Raises :class:`StoreLocked` while a broker or a reader in another process has it open,
     :class:`StoreUnusable` when there is none, and :class:`StoreFailed` when there is no room for
     the new file.
     """
@@ -64,17 +64,17 @@ def compact(path: Path) -> Compacted:
 def _compact(path: Path) -> Compacted:
     data, new = path / DATA_NAME, path / NEW_NAME
     before = _on_disk(data)
-    shutil.rmtree(new, ignore_errors=True)  # of a time before that was broken off
+    shutil.rmtree(new, ignore_errors=True)  # of an earlier, interrupted run
     try:
         new.mkdir(mode=0o750)
-        # The lock file stays out of this: its table of readers counts for the old file.
+        # Without the lock file: its table of readers belongs to the old file.
         env = open_lmdb(path, readonly=True, lock=False)
         try:
             _give_back_room_ahead(env, data)
             copy_environment(env, new, compact=True)
         finally:
             env.close()
-        # Whoever does this, root perhaps: the broker's user must find the file its own.
+        # Perhaps run by root: the broker's user must still own the file.
         owned = data.stat()
         os.chown(new / DATA_NAME, owned.st_uid, owned.st_gid)
         os.chmod(new / DATA_NAME, owned.st_mode & 0o777)
@@ -83,7 +83,7 @@ def _compact(path: Path) -> Compacted:
         sync_directory(path)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    # Made anew by the next one who opens the store; who waits for the old one has the old file.
+    # The next opener makes a new one; a process waiting for the old one has the old file.
     (path / LMDB_LOCK_NAME).unlink(missing_ok=True)
     return Compacted(before, _on_disk(data))
 
@@ -98,8 +98,8 @@ def _give_back_room_ahead(env: lmdb.Environment, data: Path) -> None:
 
 @contextmanager
 def _without_readers(path: Path) -> Iterator[None]:
-    """Hold LMDB's own lock on its lock file, which every process shares that has the store open:
-    a reader that went on with the old file would be mistaken for one of the new."""
+    """Hold LMDB's own lock on its lock file, which every process shares that has the store open: a
+    reader continuing on the old file would be taken for one of the new."""
     try:
         fd = os.open(path / LMDB_LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Copying: a whole store into an empty directory, while commits go on.
+"""Copying: a whole store into an empty directory, while commits continue.
 
-The rule: a copy is what a broker that is killed now would leave, so the journal goes with LMDB's
-file: what the copied LMDB lacks of it, in a file that the copied LMDB knows.
+The rule: a copy is what a broker killed now would leave, so the journal goes with LMDB's file: the
+records that the copied LMDB lacks, in a file that it knows.
 """
 
 import os
@@ -25,11 +25,11 @@ def copy_store(
     *,
     compact: bool,
 ) -> None:
-    """Write a consistent copy into ``target``, durably. ``pending``: what LMDB did not have a
+    """Write a consistent copy into ``target``, durably. ``pending``: records that LMDB lacked a
     moment ago. Raises :class:`StoreFailed`."""
     copy_environment(env, target, compact=compact)
     try:
-        # LMDB may have taken over some of it before it was copied, but never lost any.
+        # LMDB may have taken over some of them before it was copied, but never lost any.
         state = _state_of(target)
         if state.in_use:
             late = [each for each in pending if each.number > state.number]

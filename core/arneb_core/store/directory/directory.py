@@ -1,10 +1,10 @@
 """The data directory: whose it is, and who may write to it.
 
-The rule: a directory is looked at before it is touched, so that a refusal (foreign, locked,
-another format) leaves every file as it was.
+The rule: a directory is inspected before it is touched, so that a refusal (foreign, locked, another
+format) leaves every file as it was.
 
-``arneb.lock`` carries the lock of the one broker that may write: an ``flock``, which goes
-with its process however that ends. The number in the file is for people only.
+``arneb.lock`` carries the lock of the one broker that may write: an ``flock``, which ends with its
+process, however that ends. The number in the file is only for people.
 """
 
 import errno
@@ -27,23 +27,22 @@ from arneb_core.store.format.schema import Table
 from arneb_core.store.journal.writing import JOURNAL_NAME
 
 CONTROL_NAME: Final = "arneb.sock"
-"""The socket by which a broker is told what to do."""
+"""The socket through which a broker takes commands."""
 
 FOREIGN_TOLERATED: Final = frozenset({"lost+found", CONTROL_NAME})
 """What a fresh file system holds, so that a data directory may be its mount point; and the socket
 that a broker opens before the store."""
 
 LEFT_BY_A_STORE: Final = frozenset({LMDB_LOCK_NAME, JOURNAL_NAME})
-"""Files that are made when the data file is there: alone they are what is left of a store."""
+"""Files made once the data file exists: without it they are the remains of a store."""
 
 
 MADE_BY_US: Final = frozenset({LOCK_NAME, NEW_NAME, COPY_NAME, GIVEN_NAME})
-"""What may be there without a store, in a directory that is ours: stores that are being made, and
-copies."""
+"""What a directory of ours may hold without a store: stores being made, and copies."""
 
 
 class Content(Enum):
-    """What a directory that may be used holds."""
+    """What a usable directory holds."""
 
     NOTHING = "nothing"
     STORE = "store"
@@ -62,10 +61,10 @@ class DirectoryLock:
 
     @classmethod
     def take(cls, path: Path) -> "DirectoryLock":
-        """Take the directory for this process, making it if it is not there.
+        """Take the directory for this process, creating it if needed.
 
         Raises :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`, or
-        :class:`StoreUnusable` when the system does not let us.
+        :class:`StoreUnusable` when the system does not allow it.
         """
         try:
             content = look_at(path)
@@ -86,7 +85,7 @@ class DirectoryLock:
         except BaseException as error:
             os.close(fd)
             if not was_claimed and not isinstance(error, StoreLocked):
-                (path / LOCK_NAME).unlink(missing_ok=True)  # it was made by us just now
+                (path / LOCK_NAME).unlink(missing_ok=True)  # we made it just now
             if isinstance(error, OSError):
                 raise StoreUnusable(f"cannot lock {path}: {error.strerror}") from error
             raise
@@ -101,8 +100,8 @@ class DirectoryLock:
 
 
 def look_at(path: Path, *, locked: bool = False) -> Content:
-    """What the directory holds, without changing anything; every page of it if it is ``locked``,
-    for until then a broker may be at work in it.
+    """Return what the directory holds, without changing anything. Every page is checked if it is
+    ``locked``; before that a broker may be at work in it.
 
     Raises :class:`StoreDamaged`, :class:`ForeignDirectory`, :class:`FormatMismatch`.
     """
@@ -122,7 +121,7 @@ def look_at(path: Path, *, locked: bool = False) -> Content:
 
 
 def _look_at_data(path: Path, *, claimed: bool, locked: bool) -> Content:
-    """Look without LMDB, which would make a lock file and believe what it reads."""
+    """Inspect the file without LMDB, which would make a lock file and trust what it reads."""
     try:
         with PageFile(path / DATA_NAME) as file:
             meta = check_opened(file)
@@ -146,20 +145,20 @@ def _flock(fd: int, path: Path) -> None:
 
 
 def holder_of(path: Path) -> str:
-    """The process that has the store open, as its lock file says; empty if nobody does."""
+    """Return the process that has the store open, by its lock file; empty if none."""
     with suppress(OSError, ValueError):
         return (path / LOCK_NAME).read_text("ascii").strip()
     return ""
 
 
 def in_use(path: Path, holder: str) -> StoreLocked:
-    """The error for a directory that another process has."""
+    """Return the error for a directory that another process has."""
     return StoreLocked(f"{path} is in use by another broker (process {holder or 'unknown'})")
 
 
 def erase(path: Path) -> None:
-    """Remove the store in a directory that no broker has open. Who is killed in between leaves a
-    part of it.
+    """Remove the store in a directory that no broker has open. A kill in between leaves a part of
+    it.
 
     Raises as :meth:`DirectoryLock.take`, and :class:`OSError`.
     """
@@ -175,16 +174,16 @@ def erase(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a data directory and what leads to it, unless it is there."""
+    """Make a data directory and its parents, unless they exist."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o750 if each == path else 0o777, exist_ok=True)
 
 
 def sync_names(path: Path) -> None:
-    """Put the names that lead to a new store on disk, for a store whose directory goes in a power
-    cut goes with it. Who made them, and how long ago, cannot be seen: a start may have been killed
-    in between."""
+    """Flush the names that lead to a new store, since it goes with a directory that a power cut
+    removes. Whether this start made them cannot be seen: an earlier one may have been killed in
+    between."""
     path = path.absolute()
     for each in (path, *path.parents):
         if os.path.ismount(each):

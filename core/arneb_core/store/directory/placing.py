@@ -1,8 +1,7 @@
 """Placing: a directory that is made beside its place and gets its name when it is whole.
 
-The rule: under its name there is nothing, or all of it, on disk. What is being made stands beside
-it under a longer name, one maker at a time; whoever comes after one that was killed removes what
-that one left.
+The rule: under its name there is nothing, or all of it, on disk. It is made beside its place under
+a longer name, by one process at a time; the next maker removes what a killed one left.
 """
 
 import fcntl
@@ -18,11 +17,11 @@ from arneb_core.store.directory.directory import sync_names
 
 @contextmanager
 def placed_when_whole(target: Path, suffix: str) -> Iterator[Path]:
-    """An empty directory beside ``target``, which is put in its place if the block ends without
-    an error, and is removed if not. What the block writes into it, it puts on disk itself.
+    """Yield an empty directory beside ``target``, put in its place if the block ends without an
+    error, and removed otherwise. The block itself flushes what it writes there.
 
     Raises :class:`.StoreUnusable` when ``target`` holds something, :class:`.StoreLocked` when
-    somebody else is making it, and :class:`OSError`.
+    another process is making it, and :class:`OSError`.
     """
     target = Path(os.path.abspath(target))
     _expect_nothing(target)
@@ -60,7 +59,7 @@ def _claim(making: Path) -> int:
             os.close(fd)
             raise StoreLocked(f"{making} is being written by another process") from error
         except FileNotFoundError:
-            pass  # whoever had it has just put it in its place
+            pass  # its maker has just put it in its place
         os.close(fd)
 
 

@@ -1,8 +1,8 @@
-"""Replacing: a store that another takes the place of, which is made in the same directory.
+"""Replacing: a store takes the place of another, and is made in the same directory.
 
-The rule: what was there stays whole until the other is, on disk and marked so; from then on it is
-the other, whoever is killed in between: what is left to be moved the next one moves who opens the
-directory. What is not marked may be written on later, and is nobody's store.
+The rule: the old store stays whole until the new one is on disk and marked whole; from then on the
+new one counts, even after a kill: the next opener of the directory completes the move. A store that
+is not marked may still be written, and is nobody's.
 """
 
 import json
@@ -16,27 +16,27 @@ from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, sync_d
 from arneb_core.store.journal.writing import JOURNAL_NAME
 
 COPY_NAME: Final = "arneb.copy"
-"""The directory in the data directory in which the other is made."""
+"""The directory inside the data directory in which the new store is made."""
 
 GIVEN_NAME: Final = "arneb.given"
-"""The directory in the data directory that holds a copy of it that others are given."""
+"""The directory inside the data directory with a copy that is given to other nodes."""
 
 WHOLE_NAME: Final = "whole"
-"""The file that says that it is, and of which files it is made."""
+"""The file that marks a store as whole, and lists its files."""
 
 FILES: Final = frozenset({DATA_NAME, JOURNAL_NAME})
-"""Of which a store may be made."""
+"""The files that a store may consist of."""
 
 
 def begin_replacing(directory: Path) -> Path:
-    """Where the other store is to be made; what was made there is still there."""
+    """Return where to make the new store; what was made there before is still there."""
     making = directory / COPY_NAME
     making.mkdir(mode=0o750, exist_ok=True)
     return making
 
 
 def mark_whole(directory: Path, names: Collection[str]) -> None:
-    """Say that the other store is whole: it has these files. They are on disk then."""
+    """Mark the new store, which consists of these files, as whole, after flushing it."""
     if DATA_NAME not in names or not FILES.issuperset(names):
         raise ValueError(f"expected {DATA_NAME}, and no more than {sorted(FILES)}, got {names}")
     making = directory / COPY_NAME
@@ -54,8 +54,8 @@ def mark_whole(directory: Path, names: Collection[str]) -> None:
 
 
 def finish_replacing(directory: Path) -> bool:
-    """Put the other store in its place, if it is whole; whether it was. Nobody else has the
-    directory open. Raises :class:`OSError`."""
+    """Put the new store in its place if it is whole; return whether it was. No other process has
+    the directory open. Raises :class:`OSError`."""
     making = directory / COPY_NAME
     try:
         names = json.loads((making / WHOLE_NAME).read_text())
@@ -67,7 +67,7 @@ def finish_replacing(directory: Path) -> bool:
         elif JOURNAL_NAME not in names:
             (directory / JOURNAL_NAME).unlink(missing_ok=True)
         (directory / LMDB_LOCK_NAME).unlink(missing_ok=True)
-        # The data last: until then all of this is done once more.
+        # The data file last: until then a restart repeats all of this.
         os.replace(making / DATA_NAME, directory / DATA_NAME)
         sync_directory(directory)
     shutil.rmtree(making)
@@ -75,7 +75,7 @@ def finish_replacing(directory: Path) -> bool:
 
 
 def give_up_replacing(directory: Path) -> None:
-    """Remove what was made of another store and is not whole."""
+    """Remove a new store that is not whole."""
     making = directory / COPY_NAME
     if not (making / WHOLE_NAME).exists():
         shutil.rmtree(making, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""The format: what of the store is on disk as bytes, and what a commit adds to it.
+"""The format: the bytes of the store on disk, and what a commit adds to them.
 
 The rule: bytes in, values out, and the other way; nothing here opens a file or knows LMDB.
 
 Read in this order: ``schema`` (tables and keys) and ``records`` (values), ``block`` and ``bodies``
-(entries), ``delayed_rows``, ``long_keys``, ``changes`` (what a commit takes) and ``commit_record``
-(the same as bytes that prove themselves).
+(entries), ``delayed_rows``, ``long_keys``, ``changes`` (the input of a commit) and
+``commit_record`` (the same as bytes with a checksum).
 """

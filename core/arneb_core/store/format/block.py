@@ -53,26 +53,26 @@ LENGTH_BYTES: Final = 4
 assert HEADER_BYTES == 24
 
 KEEP_GIL: Final = 0
-"""The checksum of a block takes about 15 us; giving the GIL away could cost milliseconds."""
+"""The checksum of a block takes about 15 us; releasing the GIL could cost milliseconds."""
 
 
 FindBody = Callable[[BodyKey], bytes]
-"""The entry that a reference means; raises :class:`BlockCorrupt`."""
+"""Returns the entry that a reference means; raises :class:`BlockCorrupt`."""
 
 
 class BlockCorrupt(ValueError):
-    """The bytes are not a block as it was written."""
+    """The bytes are not a block as written."""
 
 
 class BodyLost(BlockCorrupt):
-    """The block is sound, but an entry that it refers to is not there, or not as it was."""
+    """The block is sound, but an entry that it refers to is missing or changed."""
 
 
 def encode_block(
     first: Position, entries: Sequence[bytes], lengths: Iterable[int] = ()
 ) -> bytearray:
-    """The block of ``entries``, which stand at ``first`` and densely behind it. ``lengths`` are
-    theirs, from who has asked each of them already."""
+    """Encode ``entries``, which are dense from ``first``, as a block. ``lengths``: theirs, if the
+    caller has them already."""
     packed = pack(f">{len(entries)}I", *(lengths or map(len, entries)))
     return _encode(BLOCK_FORMAT, first, packed, entries)
 
@@ -80,7 +80,7 @@ def encode_block(
 def encode_shared_block(
     first: Position, entries: Sequence[bytes], keys: Sequence[BodyKey | None]
 ) -> bytearray:
-    """The same, with references in place of the entries that have a key."""
+    """Encode a block with references in place of the entries that have a key."""
     if not any(keys):
         return encode_block(first, entries)
     parts = [key or entry for key, entry in zip(keys, entries, strict=True)]
@@ -96,7 +96,7 @@ def _encode(fmt: int, first: Position, lengths: bytes, entries: Sequence[bytes])
     assert count, "a block holds at least one entry"
     assert entry_of(first) + count - 1 <= ENTRY_MASK, f"run crosses a ledger at {render(first)}"
     header = HEADER.pack(fmt, 0, 0, 0, first, count, 0)
-    # A bytearray, because the checksum goes in last and the value is not copied again for it.
+    # A bytearray: the checksum goes in last without another copy of the value.
     value = bytearray().join((header, lengths, *entries))
     with memoryview(value) as view:
         pack_into(">I", value, CRC_OFFSET, crc32c(view[CRC_END:], 0, KEEP_GIL))
@@ -104,9 +104,9 @@ def _encode(fmt: int, first: Position, lengths: bytes, entries: Sequence[bytes])
 
 
 def block_span(value: bytes) -> tuple[Position, int]:
-    """First position and number of entries, from the header alone.
+    """Return the first position and number of entries, from the header alone.
 
-    Raises :class:`BlockCorrupt` when it is no header of a known format.
+    Raises :class:`BlockCorrupt` when it is not a header of a known format.
     """
     if len(value) < HEADER_BYTES:
         raise BlockCorrupt(f"expected a block of at least {HEADER_BYTES} bytes, got {len(value)}")
@@ -119,7 +119,7 @@ def block_span(value: bytes) -> tuple[Position, int]:
 
 
 def decode_block(value: bytes, find: FindBody | None = None) -> tuple[Position, list[bytes]]:
-    """The position of the first entry, and the entries; those referred to as ``find`` finds them.
+    """Return the position of the first entry, and the entries; ``find`` looks up references.
 
     Raises :class:`BlockCorrupt` when ``value`` is not byte for byte what was encoded.
     """
@@ -135,8 +135,8 @@ def decode_block(value: bytes, find: FindBody | None = None) -> tuple[Position, 
 def pick_entries(
     value: bytes, indices: Iterable[int], find: FindBody | None = None
 ) -> Iterator[bytes]:
-    """The entries at ``indices``, which ascend and are all in the block; the whole block is checked
-    first, but only these are made, one by one. Raises as :func:`decode_block`."""
+    """Yield the entries at ``indices``, which ascend and are in the block. The whole block is
+    checked first, but only these entries are made, one by one. Raises as :func:`decode_block`."""
     _, lengths, at = _checked(value)
     plain = value[0] == BLOCK_FORMAT
     passed = 0
@@ -148,7 +148,7 @@ def pick_entries(
 
 
 def block_bytes(head: bytes) -> int:
-    """How long a block is, by its header and the lengths of its entries. Raises
+    """Return the length of a block, from its header and the lengths of its entries. Raises
     :class:`BlockCorrupt`."""
     _, count = block_span(head)
     body = HEADER_BYTES + LENGTH_BYTES * count
@@ -159,13 +159,13 @@ def block_bytes(head: bytes) -> int:
 
 
 def check_block(value: bytes) -> None:
-    """Raise :class:`BlockCorrupt` unless ``value`` is byte for byte a block as it was encoded;
-    what it refers to stands elsewhere."""
+    """Raise :class:`BlockCorrupt` unless ``value`` is byte for byte a block as encoded; bodies that
+    it refers to are not checked."""
     _checked(value)
 
 
 def block_references(value: bytes) -> list[BodyKey]:
-    """The references in a block, one for each. Raises as :func:`decode_block`."""
+    """Return the references in a block, with repetitions. Raises as :func:`decode_block`."""
     if value[:1] != SHARED_BYTE:
         return []
     _, lengths, at = _checked(value)
@@ -180,8 +180,8 @@ def block_references(value: bytes) -> list[BodyKey]:
 def whole_parts(
     value: bytes, find: FindBody
 ) -> list[tuple[Position, list[bytes], list[BodyKey | None]]]:
-    """The runs of a block that remain without the entries whose body is lost, each with the keys of
-    those that it refers to. Raises :class:`BlockCorrupt` when the block itself is damaged."""
+    """Return the runs that remain of a block without entries whose body is lost, each with the keys
+    of its references. Raises :class:`BlockCorrupt` when the block itself is damaged."""
     first, lengths, at = _checked(value)
     parts: list[tuple[Position, list[bytes], list[BodyKey | None]]] = []
     goes_on = False
@@ -214,7 +214,7 @@ def _resolved(value: bytes, lengths: Sequence[int], at: int, find: FindBody | No
 
 
 def _entry(value: bytes, at: int, length: int, find: FindBody | None) -> bytes:
-    """The entry that stands at ``at``, or is referred to there."""
+    """Return the entry at ``at``, or the one referred to there."""
     if not length & REFERENCE:
         return value[at : at + length]
     if find is None:
@@ -226,7 +226,7 @@ def _entry(value: bytes, at: int, length: int, find: FindBody | None) -> bytes:
 
 
 def _checked(value: bytes) -> tuple[Position, Sequence[int], int]:
-    """The first position, the lengths as they stand there, and where the entries begin."""
+    """Return the first position, the raw lengths, and where the entries begin."""
     first, count = block_span(value)
     with memoryview(value) as view:
         crc = crc32c(view[CRC_END:], 0, KEEP_GIL)
@@ -246,7 +246,7 @@ def _checked(value: bytes) -> tuple[Position, Sequence[int], int]:
 def cut_run(
     place: Position, entries: list[bytes], first: Position, last: Position | None
 ) -> tuple[Position, list[bytes]]:
-    """The part of a run that lies in [first, last]."""
+    """Return the part of a run that lies in [first, last]."""
     if last is not None and place + len(entries) - 1 > last:
         del entries[max(0, last - place + 1) :]
     if place < first:
@@ -258,8 +258,8 @@ def cut_run(
 def split_run(
     first: Position, entries: list[bytes], bytes_max: int = BLOCK_BYTES_MAX
 ) -> list[tuple[Position, list[bytes], list[int]]]:
-    """Cut a run into runs of about ``bytes_max`` bytes, at least one entry each; with the lengths
-    of their entries."""
+    """Split a run into runs of about ``bytes_max`` bytes, with at least one entry each; return them
+    with the lengths of their entries."""
     lengths = list(map(len, entries))
     if sum(lengths) <= bytes_max:
         return [(first, entries, lengths)] if entries else []

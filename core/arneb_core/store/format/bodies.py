@@ -36,7 +36,7 @@ KEEP_GIL: Final = 0
 
 @dataclass(slots=True)
 class Body:
-    """An entry that a commit keeps once."""
+    """An entry that a commit stores once."""
 
     entry: bytes
     references: int
@@ -51,7 +51,7 @@ class Encoded:
 
     @property
     def size(self) -> int:
-        """Bytes of the values, apart from counts."""
+        """Bytes of the values, without counts."""
         size = 0
         for _, value in self.blocks:
             size += len(value)
@@ -61,8 +61,8 @@ class Encoded:
 
 
 def encode_runs(runs: Sequence[Block], shared: Collection[bytes]) -> Encoded:
-    """Runs as blocks; done before the transaction begins. Of the very objects in ``shared`` those
-    that stand in several places become bodies."""
+    """Encode runs as blocks; done before the transaction begins. Those objects in ``shared`` that
+    occur in several places become bodies."""
     encoded = Encoded()
     keys = _places(runs, {id(entry) for entry in shared}) if shared else {}
     for topic_id, first, entries in runs:
@@ -80,7 +80,7 @@ def encode_runs(runs: Sequence[Block], shared: Collection[bytes]) -> Encoded:
 
 
 def _places(runs: Sequence[Block], wanted: set[int]) -> Mapping[int, BodyKey]:
-    """The key of each wanted object that occurs more than once, by its id."""
+    """Return the key of each wanted object that occurs more than once, by its id."""
     counts: Counter[int] = Counter()
     keys: dict[int, BodyKey] = {}
     for topic_id, first, entries in runs:
@@ -94,7 +94,7 @@ def _places(runs: Sequence[Block], wanted: set[int]) -> Mapping[int, BodyKey]:
 
 
 def shared_entries(runs: Sequence[list[bytes]]) -> list[bytes]:
-    """The large entries that are in several of ``runs``, as objects. Costs nothing worth saying
+    """Return the large entries that are in several of ``runs``, as objects. Costs next to nothing
     when all are small."""
     if len(runs) < 2:
         return []
@@ -110,12 +110,12 @@ def shared_entries(runs: Sequence[list[bytes]]) -> list[bytes]:
 
 
 def pack_body(entry: bytes) -> bytes:
-    """A row of BODIES."""
+    """Return a row of BODIES."""
     return b"".join((crc32c(entry, 0, KEEP_GIL).to_bytes(CRC_BYTES, "big"), entry))
 
 
 def unpack_body(key: BodyKey, value: bytes | None) -> bytes:
-    """The entry; raises :class:`.BodyLost` when it is not the one that was packed under
+    """Return the entry; raises :class:`.BodyLost` when it is not the one that was packed under
     ``key``."""
     if value is None:
         raise BodyLost(f"expected a body under key {key.hex()}, got none")

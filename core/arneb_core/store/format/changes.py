@@ -1,9 +1,9 @@
 """Changes: everything that one commit makes durable, together or not at all.
 
-The rule: plain lists, filled by the engine without a thought for LMDB, and consumed once.
-A commit applies them in this order: deletes, puts, blocks, prefixes, trims. So a key that is
-both in ``deletes`` and in ``puts`` is there afterwards, and a row that is written in the very
-commit that removes its subscription goes with it.
+The rule: plain lists, filled by the engine without regard to LMDB, and consumed once. A commit
+applies them in this order: deletes, puts, blocks, prefixes, trims. So a key that is both in
+``deletes`` and in ``puts`` exists afterwards, and a row written in the same commit that removes its
+subscription goes with it.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from arneb_core.api.position import Position
 from arneb_core.store.format.schema import Table, TopicId
 
 Block = tuple[TopicId, Position, list[bytes]]
-"""A run of entries: the topic, the position of the first, and the entries, dense from there.
-Any length; :meth:`.Store.commit` splits it. It must not cross a ledger boundary."""
+"""A run of entries: the topic, the position of the first, and the entries, dense from there. Of any
+length: :meth:`.Store.commit` splits it. It must not cross a ledger boundary."""
 
 Trim = tuple[TopicId, Position, Position]
 """Delete every block of the topic that lies wholly inside [first, last]."""
@@ -21,25 +21,25 @@ Trim = tuple[TopicId, Position, Position]
 
 @dataclass(slots=True)
 class Changes:
-    """What one commit writes. Not to be touched once it is handed to the store."""
+    """What one commit writes. Not to be changed once it is handed to the store."""
 
     blocks: list[Block] = field(default_factory=list)
     puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
-    """Applied in this order; None as value deletes the key, whether it is there or not. For
-    rows that several parts of one group commit may touch."""
+    """Applied in this order; None as value deletes the key, if it exists. For rows that several
+    parts of one group commit may touch."""
     deletes: list[tuple[Table, bytes]] = field(default_factory=list)
-    """Keys that need not be there."""
+    """Keys that need not exist."""
     prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
-    """Delete every key of the table that begins so: a subscription's cursor rows, a topic's
-    ledgers. Not for ENTRIES, whose rows are many: :attr:`trims` does that in bounded steps."""
+    """Delete every key of the table with that prefix: a subscription's cursor rows, a topic's
+    ledgers. Not for ENTRIES, whose rows are many: :attr:`trims` deletes those in bounded steps."""
     trims: list[Trim] = field(default_factory=list)
     shared: list[bytes] = field(default_factory=list)
-    """Entries that stand in several ``blocks``, the very same objects, and are to be kept once;
-    says nothing of what is written, only of how."""
+    """Entries that occur in several ``blocks`` as the same objects, to be stored once. Affects only
+    how they are written, not what."""
 
     @property
     def is_plain(self) -> bool:
-        """Entries and nothing else."""
+        """Whether there are only entries."""
         return not (self.puts or self.deletes or self.prefixes or self.trims or self.shared)
 
     def __bool__(self) -> bool:
@@ -48,17 +48,17 @@ class Changes:
 
 @dataclass(slots=True)
 class CommitReport:
-    """What a commit did; it is durable when somebody is given this, and not to be changed then.
-    Not frozen: one is made for every commit, and a frozen one costs four times as much to make."""
+    """What a durable commit did. Not to be changed once handed out; not frozen, because one is made
+    for every commit, and a frozen one takes four times as long to make."""
 
     blocks: int
     """Blocks written, after splitting."""
     bytes_written: int
     """Bytes of those blocks."""
     trims_left: int
-    """Trims that are not finished yet. The store remembers them, durably, and goes on with them
-    in every later commit; when there is none, commit empty :class:`Changes`."""
+    """Unfinished trims. The store remembers them durably and continues them in every later commit;
+    if there is no other, commit empty :class:`Changes`."""
     seconds: float = field(default=0.0, compare=False)
-    """What writing and flushing took."""
+    """How long writing and flushing took."""
     unsettled: bool = False
-    """It is in the journal only; commit empty :class:`Changes` soon, if there is nothing else."""
+    """It is only in the journal; commit empty :class:`Changes` soon if nothing else comes."""

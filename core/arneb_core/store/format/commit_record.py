@@ -14,7 +14,7 @@ offset type   field of a record
 16     u64    number: one more than that of the record before
 24     u32    checksum of the record before
 28     u32    bytes of the body
-32            the body: six counts u32, then so many of each in this order, then the rest
+32            the body: six counts u32, then that many of each in this order, then the rest
 ====== ====== ===================================================================
 
 ======== =======================================================================
@@ -80,26 +80,26 @@ KEEP_GIL: Final = 0
 
 
 class RecordCorrupt(ValueError):
-    """The bytes are not a record as it was written."""
+    """The bytes are not a record as written."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One commit, in its place."""
+    """One commit and its place in the chain."""
 
     epoch: int
     number: int
     before: int
-    """The checksum of the record before."""
+    """The checksum of the previous record."""
     changes: Changes
     checksum: int = 0
-    """Its own."""
+    """The checksum of this record."""
 
 
 def encode_record(
     epoch: int, number: int, before: int, changes: Changes, salt: int = 0, align: int = 1
 ) -> tuple[bytes, int]:
-    """The record, filled up to a multiple of ``align``, and its checksum."""
+    """Return the record, filled up to a multiple of ``align``, and its checksum."""
     packed = _pack_changes(changes)
     filler = bytes(-(HEADER_BYTES + sum(map(len, packed)) + NUMBER.size) % align)
     body = b"".join((*packed, filler, NUMBER.pack(number)))
@@ -114,8 +114,8 @@ def encode_stamped(
     salt: int,
     stamp: Callable[[int], bytes | bytearray],
 ) -> tuple[bytes, int]:
-    """A record of the second version, and its checksum. ``stamp``: what stands behind a record of
-    that size."""
+    """Return a record of the second version, and its checksum. ``stamp`` returns what is behind a
+    record of a given size."""
     packed = _pack_changes(changes)
     size = HEADER_BYTES + sum(map(len, packed)) + STAMP_BYTES + NUMBER.size
     body = b"".join((*packed, stamp(size), NUMBER.pack(number)))
@@ -125,7 +125,7 @@ def encode_stamped(
 def seal(
     magic: bytes, epoch: int, number: int, before: int, body: bytes, salt: int
 ) -> tuple[bytes, int]:
-    """A header with its body, and the checksum of both."""
+    """Return a header with its body, and the checksum of both."""
     head = CHECKED.pack(epoch, number, before, len(body))
     checksum = crc32c(head, salt, KEEP_GIL)
     if body:
@@ -136,10 +136,10 @@ def seal(
 def parse_record(
     data: bytes, offset: int = 0, salt: int = 0, magic: bytes = MAGIC
 ) -> tuple[CommitRecord, int] | None:
-    """The record that begins at ``offset``, and where it ends; None when there is none whole of
-    the version ``magic``.
+    """Return the record that begins at ``offset``, and where it ends; None if there is no whole
+    record of the version ``magic``.
 
-    Raises :class:`RecordCorrupt` when it is whole, but holds what this version cannot read.
+    Raises :class:`RecordCorrupt` when it is whole but holds what this version cannot read.
     """
     found = unseal(magic, data, offset, salt)
     if found is None:
@@ -152,7 +152,7 @@ def parse_record(
 
 
 def stamp_in(data: bytes | bytearray, end: int) -> bytes:
-    """What a record of the second version, which ends at ``end``, says of what stood behind it."""
+    """Return what a record of the second version that ends at ``end`` says was behind it."""
     at = end - NUMBER.size
     return bytes(data[at - STAMP_BYTES : at])
 
@@ -160,7 +160,7 @@ def stamp_in(data: bytes | bytearray, end: int) -> bytes:
 def unseal(
     magic: bytes, data: bytes, offset: int, salt: int
 ) -> tuple[int, int, int, int, bytes] | None:
-    """Checksum, epoch, number, checksum before, and body of what :func:`seal` made; None when
+    """Return checksum, epoch, number, checksum before, and body of what :func:`seal` made; None if
     that is not there, or not whole."""
     if data[offset : offset + len(magic)] != magic or offset + HEADER_BYTES > len(data):
         return None
@@ -175,18 +175,18 @@ def unseal(
 
 
 def encode_changes(changes: Changes) -> bytes:
-    """A commit's changes as bytes, for a log that numbers and checks its records itself."""
+    """Return a commit's changes as bytes, for a log that numbers and checks its records itself."""
     return b"".join((*_pack_changes(changes), NUMBER.pack(0)))
 
 
 def decode_changes(data: bytes) -> Changes:
-    """What :func:`encode_changes` was given. Raises :class:`RecordCorrupt`."""
+    """Undo :func:`encode_changes`. Raises :class:`RecordCorrupt`."""
     return _unpack_changes(data, 0)
 
 
 def rows_in(data: bytes) -> int:
-    """How many rows, prefixes and trims stand in what :func:`encode_changes` has made, without a
-    look at them. Raises :class:`RecordCorrupt`."""
+    """Count the rows, prefixes and trims in a result of :func:`encode_changes`, without reading
+    them. Raises :class:`RecordCorrupt`."""
     try:
         _, _, *counts = COUNTS.unpack_from(data)
     except error as short:
@@ -195,7 +195,7 @@ def rows_in(data: bytes) -> int:
 
 
 def merged_blocks(commits: Iterable[Changes]) -> list[Block]:
-    """The runs of several commits, those that continue each other made one."""
+    """Return the runs of several commits, with contiguous ones merged."""
     topics: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
     for changes in commits:
         for topic_id, first, entries in changes.blocks:
@@ -243,7 +243,7 @@ def _unpack_changes(body: bytes, number: int) -> Changes:
 
 
 class _Body:
-    """A body that is read from front to end."""
+    """A body, read from front to end."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -258,7 +258,7 @@ class _Body:
         runs: list[Block] = []
         for _ in range(blocks):
             topic, size = self._fields(BLOCK_ITEM)
-            # The very same objects for the same key, which is how they are kept once again.
+            # The same object for the same key, so that it is stored once again.
             first, entries = decode_block(self._take(size), known.__getitem__)
             runs.append((TopicId(topic), first, entries))
         found = Changes(

@@ -1,8 +1,8 @@
 """Delayed rows: the values of the DELAYED table as bytes.
 
-The rule: a row read back equals the one written, and bytes that are no row, or not the ones that
-were written, raise :class:`ValueError`. Segments and heads prove themselves by a checksum, since
-what they say of an entry is in no other row: but all of it can be made again from the log.
+The rule: a row read back equals the one written, and bytes that are no row, or not the ones
+written, raise :class:`ValueError`. Segments and heads carry a checksum, since no other row says
+what they say of an entry; but all of it can be rebuilt from the log.
 """
 
 from array import array
@@ -28,7 +28,7 @@ SPAN: Final = Struct(">QQQQI")
 
 
 class Span(NamedTuple):
-    """What a segment holds, without reading it."""
+    """What a segment holds, known without reading it."""
 
     first: DueKey
     last: DueKey
@@ -36,22 +36,22 @@ class Span(NamedTuple):
 
 
 def records_of(keys: Iterable[DueKey]) -> bytes:
-    """The records of ``keys``, one behind the other; records sort as keys do."""
+    """Concatenate the records of ``keys``; records sort as keys do."""
     return b"".join([key.to_bytes(16, "big") for key in keys])
 
 
 def key_of(record: bytes) -> DueKey:
-    """Undo :func:`records_of` for one."""
+    """Return the key of one record."""
     return DueKey(int.from_bytes(record, "big"))
 
 
 def split_records(records: bytes) -> Sequence[bytes]:
-    """Records that stand one behind the other, one by one."""
+    """Split concatenated records."""
     return list(map(itemgetter(0), ONE_RECORD.iter_unpack(records)))
 
 
 def pack_segment(records: bytes) -> bytes:
-    """The records of a segment, in order."""
+    """Return the row of a segment, whose records are in order."""
     return _sealed(records)
 
 
@@ -65,7 +65,7 @@ def unpack_segment(value: bytes) -> bytes:
 
 
 def places_of(records: bytes) -> "array[int]":
-    """Where the entries of records stand."""
+    """Return the positions in records."""
     places = array("Q", records)[1::2]
     if byteorder == "little":
         places.byteswap()
@@ -73,12 +73,12 @@ def places_of(records: bytes) -> "array[int]":
 
 
 def keys_of(records: bytes | memoryview) -> list[DueKey]:
-    """Records as keys."""
+    """Return the keys of records."""
     return [DueKey(at_ms << PLACE_BITS | place) for at_ms, place in RECORD.iter_unpack(records)]
 
 
 def pack_head(spans: Sequence[Span]) -> bytes:
-    """What the segments of a bucket are, in order."""
+    """Return the row that describes a bucket's segments, in order."""
     return _sealed(
         b"".join(
             SPAN.pack(
@@ -107,7 +107,7 @@ def unpack_head(value: bytes) -> list[Span]:
 
 
 def pack_members(members: BitMap64) -> bytes:
-    """The positions of a bucket's entries."""
+    """Return the row with the positions of a bucket's entries."""
     return _sealed(bytes(members.serialize()))
 
 
@@ -120,7 +120,7 @@ def unpack_members(value: bytes) -> BitMap64:
 
 
 def pack_through(place: int) -> bytes:
-    """Up to where the log was looked through."""
+    """Return the row that says up to where the log was scanned."""
     return U64.pack(place)
 
 

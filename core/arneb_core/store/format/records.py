@@ -1,8 +1,8 @@
 """Records: the values of the catalog, the ledgers and the cursors as bytes.
 
 The rule: a record read back equals the one written, and bytes that are no record raise
-:class:`ValueError`, which ``arneb check`` turns into a finding. JSON where people may look
-and where fields will be added, structs where rows are many.
+:class:`ValueError`, which ``arneb check`` turns into a finding. JSON where people may look and
+fields will be added, structs where there are many rows.
 """
 
 import json
@@ -23,13 +23,13 @@ CURSOR_RECORD: Final = Struct(">QQ")
 TRIM_RECORD: Final = Struct(">IQQ")
 JOURNAL_RECORD: Final = Struct(">QIQIQI?")
 JOURNAL_RECORD_WITH_LAYOUT: Final = Struct(JOURNAL_RECORD.format + "B")
-"""Longer, so that a version which knows only the first layout opens no such store: it would take a
-journal of the second for a damaged one."""
+"""Longer, so that a version that knows only the first layout refuses such a store: it would take a
+journal of the second layout for a damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A topic in the catalog. Retention: -1 without end, 0 none."""
+    """A topic in the catalog. Retention: -1 no bound, 0 none."""
 
     id: TopicId
     durable: bool = True
@@ -39,7 +39,7 @@ class TopicRecord:
     expiring: bool = False
     """Some entry may have an expiry of its own."""
     ledger_bytes_max: int = 0
-    """0 = what the broker does by itself."""
+    """0: the broker's default."""
     delayed: bool = False
     """Some entry may be delayed."""
 
@@ -88,7 +88,7 @@ class SubscriptionRecord:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """A ledger; the counts are true once it is closed."""
+    """A ledger; the counts are valid once it is closed."""
 
     created_ms: int
     closed_ms: int = 0
@@ -98,7 +98,7 @@ class LedgerRecord:
     bytes_total: int = 0
     """Bytes of the entries, headers included."""
     messages_before: int = 0
-    """Messages in all ledgers below it, those that are gone included; true from the first day."""
+    """Messages in all ledgers below it, deleted ones included; valid from the beginning."""
 
     def pack(self) -> bytes:
         return LEDGER_RECORD.pack(
@@ -117,8 +117,8 @@ class LedgerRecord:
 
 @dataclass(frozen=True, slots=True)
 class CursorRecord:
-    """Where a cursor stands: all up to ``mark_delete`` is acknowledged, and ``read_position``
-    is the next entry that was never handed out."""
+    """Where a cursor is: everything up to ``mark_delete`` is acknowledged, and ``read_position`` is
+    the first entry that was never delivered."""
 
     mark_delete: Position
     read_position: Position
@@ -133,12 +133,12 @@ class CursorRecord:
 
 
 class JournalLayout(Enum):
-    """How records stand in a journal's file."""
+    """How records are laid out in a journal's file."""
 
     SLOTS = 1
-    """Until 2026-11-24: :mod:`.journal.slots`."""
+    """Until 2026-11-24: see :mod:`.journal.slots`."""
     BLOCKS = 2
-    """:mod:`.journal.record`."""
+    """See :mod:`.journal.record`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +148,19 @@ class JournalState:
     epoch: int = 0
     """Counts the journal files that this store has had."""
     salt: int = 0
-    """What the checksums of its records begin with: bytes that a client sent are never a record."""
+    """Start value of its records' checksums: bytes sent by a client never pass for a record."""
     number: int = 0
-    """Of the last record that LMDB has taken over."""
+    """The number of the last record that LMDB has taken over."""
     checksum: int = 0
-    """Of that record."""
+    """The checksum of that record."""
     head: int = 0
-    """Of the record that the file begins with, until the next one is written over it."""
+    """The number of the record that the file begins with, until the next one overwrites it."""
     head_checksum: int = 0
-    """Of that record."""
+    """The checksum of that record."""
     in_use: bool = False
     """Records behind :attr:`number` may be in the file, and nowhere else."""
     layout: JournalLayout = JournalLayout.BLOCKS
-    """Of the file."""
+    """The layout of the file."""
 
     def pack(self) -> bytes:
         fields = (
@@ -178,7 +178,7 @@ class JournalState:
 
     @classmethod
     def unpack(cls, value: bytes | None) -> "JournalState":
-        """``None``: a store that has had no journal yet."""
+        """Parse a row; ``None``: the store has had no journal yet."""
         if value is None:
             return cls()
         if len(value) == JOURNAL_RECORD.size:
@@ -194,7 +194,7 @@ class JournalState:
 
 
 def pack_number(number: int) -> bytes:
-    """A META number (``format``, ``next_topic_id``)."""
+    """Return a META number (``format``, ``next_topic_id``)."""
     return U32.pack(number)
 
 
@@ -204,7 +204,7 @@ def unpack_number(value: bytes) -> int:
 
 
 def pack_gap(first: Position) -> bytes:
-    """A row of GAPS."""
+    """Return a row of GAPS."""
     return U64.pack(first)
 
 
@@ -214,7 +214,7 @@ def unpack_gap(value: bytes) -> Position:
 
 
 def pack_holes(holes: BitMap) -> bytes:
-    """A chunk of individually acknowledged entries, by their low 16 bits."""
+    """Return a chunk of individually acknowledged entries, by their low 16 bits."""
     return bytes(holes.serialize())
 
 
@@ -227,7 +227,7 @@ def unpack_holes(value: bytes) -> BitMap:
 
 
 def pack_mask(mask: int) -> bytes:
-    """A batch's messages that are still unacknowledged, without leading zero bytes."""
+    """Return a batch's unacknowledged messages as a mask, without leading zero bytes."""
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
@@ -237,7 +237,7 @@ def unpack_mask(value: bytes) -> int:
 
 
 def pack_trims(trims: Iterable[Trim]) -> bytes:
-    """The META list of trims that are not finished."""
+    """Return the META list of unfinished trims."""
     return b"".join(TRIM_RECORD.pack(*trim) for trim in trims)
 
 

@@ -38,7 +38,7 @@ SubscriptionId = NewType("SubscriptionId", int)
 """Counts the subscriptions of one topic from 1; never reused inside the topic."""
 
 BodyKey = NewType("BodyKey", bytes)
-"""Names an entry that several blocks refer to: an ENTRIES key, of its first place."""
+"""Names an entry that several blocks refer to: the ENTRIES key of its first place."""
 
 BODY_KEY_BYTES: Final = 12
 
@@ -68,19 +68,19 @@ TABLE_NUMBERS: Final = {
     Table.REFERENCES: 8,
     Table.GAPS: 9,
 }
-"""How a commit record names a table; a number is never given to another one."""
+"""Numbers of tables in commit records; a number is never given to another table."""
 
 
 class CursorKind(IntEnum):
     """What a CURSORS row holds; the byte behind :func:`cursor_prefix`."""
 
     PLACE = 0
-    """Nothing more in the key; value :class:`.records.CursorRecord`."""
+    """The key ends here; value: :class:`.records.CursorRecord`."""
     HOLES = 1
-    """Key goes on with the chunk, u48 = position >> 16; value: a serialised roaring bitmap of
-    the low 16 bits of the entries acknowledged individually."""
+    """The key continues with the chunk, u48 = position >> 16; value: a serialised roaring bitmap of
+    the low 16 bits of the individually acknowledged entries."""
     MASK = 2
-    """Key goes on with the position, u64; value: the batch's messages that are STILL UNACKED,
+    """The key continues with the position, u64; value: the batch's messages that are STILL UNACKED,
     bit *i* = message *i*, as little-endian bytes."""
 
 
@@ -88,29 +88,29 @@ class DelayedKind(IntEnum):
     """What a DELAYED row holds; the byte behind :func:`bucket_prefix`."""
 
     THROUGH = 0
-    """Of bucket 0, which is none: the position, u64, up to which the log was looked through for
-    delayed entries. What lies behind is looked through again at the next start."""
+    """Under bucket 0, which does not exist: the position, u64, up to which the log was scanned for
+    delayed entries. The next start scans what is behind it."""
     HEAD = 1
-    """What the segments are: :func:`.delayed_rows.pack_head`. A bucket without it is none."""
+    """Describes the segments: :func:`.delayed_rows.pack_head`. A bucket needs it to count."""
     MEMBERS = 2
-    """The positions of all its entries: a serialised roaring bitmap."""
+    """The positions of all entries in the bucket: a serialised roaring bitmap."""
     SEGMENT = 3
-    """Key goes on with the number, u32; value: :func:`.delayed_rows.pack_segment`."""
+    """The key continues with the number, u32; value: :func:`.delayed_rows.pack_segment`."""
 
 
 META_FORMAT: Final = b"format"
 META_NEXT_TOPIC_ID: Final = b"next_topic_id"
 META_CLEAN: Final = b"clean"
-"""Present = the last stop was a clean one."""
+"""Present: the last stop was clean."""
 META_TRIMS: Final = b"trims"
-"""The trims that no commit has finished yet; the store's own."""
+"""The trims that no commit has finished yet; used only by the store."""
 META_AHEAD: Final = b"ahead"
-"""Where blocks are written ahead of the commit that makes ledgers of them. When a store is opened
-and this is there, that commit never came, and they are trims like others."""
+"""Where blocks are written ahead of the commit that makes ledgers of them. If it is there when a
+store is opened, that commit never came, and they are trims like others."""
 META_JOURNAL: Final = b"journal"
-"""Up to which record ENTRIES has what the journal has, and how to know that file again."""
+"""The last record of the journal that ENTRIES has, and how to recognise the journal's file."""
 META_REPLICA: Final = b"replica"
-"""Of a directory that follows a replicated log: up to where it has that. JSON of the cluster's."""
+"""In a directory that follows a replicated log: how far it has that log. JSON of the cluster's."""
 META_KEYS: Final = frozenset(
     {
         META_FORMAT,
@@ -143,43 +143,43 @@ CHUNK_BYTES: Final = 6
 
 
 def topic_prefix(topic_id: TopicId) -> bytes:
-    """What every key of a topic begins with, in ENTRIES, LEDGERS, CURSORS and DELAYED."""
+    """Return the prefix of a topic's keys in ENTRIES, LEDGERS, CURSORS and DELAYED."""
     return U32.pack(topic_id)
 
 
 def entry_key(topic_id: TopicId, last: Position) -> bytes:
-    """The ENTRIES key of the block that ends with ``last``.
+    """Return the ENTRIES key of the block that ends with ``last``.
 
-    Also where a search for the block that holds ``last`` starts: the first key that is not
-    smaller belongs to that block.
+    A search for the block with ``last`` starts here, too: the first key that is not smaller is that
+    block's.
     """
     return ENTRY_KEY.pack(topic_id, last)
 
 
 def parse_entry_key(key: bytes) -> tuple[TopicId, Position]:
-    """The topic and the last position of a block; raises ``struct.error`` on another length."""
+    """Return the topic and last position of a block; raises ``struct.error`` on another length."""
     topic_id, last = ENTRY_KEY.unpack(key)
     return TopicId(topic_id), Position(last)
 
 
 def gap_key(topic_id: TopicId, last: Position) -> bytes:
-    """The GAPS key of the gap that ends with ``last``."""
+    """Return the GAPS key of the gap that ends with ``last``."""
     return ENTRY_KEY.pack(topic_id, last)
 
 
 def ledger_key(topic_id: TopicId, ledger: LedgerId) -> bytes:
-    """The LEDGERS key of a ledger."""
+    """Return the LEDGERS key of a ledger."""
     return LEDGER_KEY.pack(topic_id, ledger)
 
 
 def parse_ledger_key(key: bytes) -> tuple[TopicId, LedgerId]:
-    """The topic and the ledger; raises ``struct.error`` on another length."""
+    """Return the topic and the ledger; raises ``struct.error`` on another length."""
     topic_id, ledger = LEDGER_KEY.unpack(key)
     return TopicId(topic_id), LedgerId(ledger)
 
 
 def cursor_prefix(topic_id: TopicId, subscription_id: SubscriptionId) -> bytes:
-    """What every CURSORS key of a subscription begins with."""
+    """Return the prefix of a subscription's CURSORS keys."""
     return CURSOR_PREFIX.pack(topic_id, subscription_id)
 
 
@@ -188,17 +188,17 @@ PLACE_SUFFIX: Final = bytes([CursorKind.PLACE])
 
 
 def holes_suffix(chunk: int) -> bytes:
-    """The rest of the key of a bitmap of holes; ``chunk`` is position >> 16."""
+    """Return the rest of the key of a bitmap of holes; ``chunk`` is position >> 16."""
     return bytes([CursorKind.HOLES]) + chunk.to_bytes(CHUNK_BYTES, "big")
 
 
 def mask_suffix(place: Position) -> bytes:
-    """The rest of the key of a batch mask."""
+    """Return the rest of the key of a batch mask."""
     return MASK_SUFFIX.pack(CursorKind.MASK, place)
 
 
 def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, int]:
-    """Topic, subscription, kind, and the chunk or position (0 for the place).
+    """Return topic, subscription, kind, and the chunk or position (0 for the place).
 
     Raises :class:`ValueError` when the bytes are no key of a known kind.
     """
@@ -216,22 +216,22 @@ def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, i
 
 
 def through_key(topic_id: TopicId) -> bytes:
-    """The DELAYED key of :attr:`DelayedKind.THROUGH`."""
+    """Return the DELAYED key of :attr:`DelayedKind.THROUGH`."""
     return BUCKET_KEY.pack(topic_id, 0, DelayedKind.THROUGH)
 
 
 def bucket_key(topic_id: TopicId, bucket: int, kind: DelayedKind) -> bytes:
-    """The DELAYED key of a bucket's head or members."""
+    """Return the DELAYED key of a bucket's head or members."""
     return BUCKET_KEY.pack(topic_id, bucket, kind)
 
 
 def segment_key(topic_id: TopicId, bucket: int, segment: int) -> bytes:
-    """The DELAYED key of a segment of a bucket."""
+    """Return the DELAYED key of a bucket's segment."""
     return SEGMENT_KEY.pack(topic_id, bucket, DelayedKind.SEGMENT, segment)
 
 
 def parse_delayed_key(key: bytes) -> tuple[TopicId, int, DelayedKind, int]:
-    """Topic, bucket, kind, and the segment (0 for other kinds).
+    """Return topic, bucket, kind, and the segment (0 for other kinds).
 
     Raises :class:`ValueError` when the bytes are no key of a known kind.
     """
@@ -250,22 +250,22 @@ def parse_delayed_key(key: bytes) -> tuple[TopicId, int, DelayedKind, int]:
 
 
 def topic_key(name: str) -> bytes:
-    """The CATALOG key of a topic."""
+    """Return the CATALOG key of a topic."""
     return TOPIC_PREFIX + name.encode()
 
 
 def subscriptions_prefix(topic_id: TopicId) -> bytes:
-    """What the CATALOG keys of a topic's subscriptions begin with."""
+    """Return the prefix of the CATALOG keys of a topic's subscriptions."""
     return b"%s%08x/" % (SUBSCRIPTION_PREFIX, topic_id)
 
 
 def subscription_key(topic_id: TopicId, name: str) -> bytes:
-    """The CATALOG key of a subscription."""
+    """Return the CATALOG key of a subscription."""
     return subscriptions_prefix(topic_id) + name.encode()
 
 
 def parse_subscription_key(key: bytes) -> tuple[TopicId, str]:
-    """The topic and the name; raises :class:`ValueError` on any other key."""
+    """Return the topic and the name; raises :class:`ValueError` on any other key."""
     head, slash, name = key.removeprefix(SUBSCRIPTION_PREFIX).partition(b"/")
     topic_id = int(head, 16)
     if not slash or key != subscriptions_prefix(TopicId(topic_id)) + name:
@@ -274,5 +274,5 @@ def parse_subscription_key(key: bytes) -> tuple[TopicId, str]:
 
 
 def frontend_key(key: str) -> bytes:
-    """The CATALOG key of a frontend's own metadata."""
+    """Return the CATALOG key of a frontend's own metadata."""
     return FRONTEND_PREFIX + key.encode()

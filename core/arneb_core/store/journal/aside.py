@@ -1,8 +1,7 @@
 """Aside: a damaged journal, kept for people before the broker writes over it.
 
-The rule: what was found damaged is on disk under another name, with a report of what is lost,
-before anything else is written; the report stays, and ``arneb check`` names it, until somebody
-removes it.
+The rule: a damaged file is on disk under another name, with a report of the losses, before anything
+else is written; the report stays, and ``arneb check`` names it, until somebody removes it.
 """
 
 import os
@@ -18,22 +17,22 @@ KEPT_PREFIX: Final = f"{JOURNAL_NAME}.damaged-"
 REPORT_SUFFIX: Final = ".txt"
 
 KEPT_MAX: Final = 16
-"""A disk that damages every journal must not be filled with them: the oldest goes, and whoever
-reads of the newest is told so."""
+"""Damaged journals kept. A disk that damages every journal must not be filled with them: the oldest
+is removed, and the report of the newest says so."""
 
 
 def keep_aside(directory: Path, data: bytes, report: str) -> str:
-    """Keep ``data``, if there is any, and ``report``, durably; the name of what was kept and of
-    what went for it, or why nothing could be kept."""
+    """Keep ``data``, if there is any, and ``report``, durably; return the name of what was kept and
+    of what was removed for it, or why nothing could be kept."""
     try:
         return _keep(directory, data, report)
     except OSError as error:
-        # A full disk, perhaps. What is whole must be served all the same.
+        # Perhaps a full disk. What is whole must be served all the same.
         return f"not kept: {error}"
 
 
 def kept_reports(directory: Path) -> Iterator[tuple[str, str]]:
-    """The names of the reports that are there, and what each says."""
+    """Yield the names of the existing reports, and their texts."""
     for path in sorted(directory.glob(f"{KEPT_PREFIX}*{REPORT_SUFFIX}"), key=_number):
         with suppress(OSError):
             yield path.name, path.read_text("utf-8", "replace").strip()
@@ -43,7 +42,7 @@ def _keep(directory: Path, data: bytes, report: str) -> str:
     reports = sorted(directory.glob(f"{KEPT_PREFIX}*{REPORT_SUFFIX}"), key=_number)
     last = reports[-1] if reports else None
     if last is not None and _is_kept(last, data, report):
-        return last.stem  # the start that found it was killed before it could do more
+        return last.stem  # the start that kept it was killed before it could do more
     name = f"{KEPT_PREFIX}{_number(last) + 1 if last is not None else 1}"
     if data:
         _write(directory / name, data)

@@ -1,15 +1,14 @@
-"""The journal's file: what is found there.
+"""The journal's file: what a start finds there.
 
-The rule: nothing that is missing or damaged goes unnoticed. A record says what stood behind it when
-it was written, which the next one is written over. So where the records end that is there, or a
-record that was cut off; anything else there is damage, and so is a whole record of a later number
-behind. In a new file, and where a record was undone, there is a *mark*, which names the number that
-comes next. LMDB knows with which record the file begins
-(:class:`.records.JournalState`), so a file that is missing, empty, shorter, of another time or of
-another store is noticed too. What cannot be noticed is a file whose last records are, byte for
-byte, what stood there before they were written.
-How a record stands there: :mod:`.journal.record`, and :mod:`.journal.slots` in a file of the layout
-before, in which marks stand behind all records.
+The rule: nothing missing or damaged goes unnoticed. A record says what was behind it when it was
+written, which the next record overwrites. So where the records end there is either that, or a
+record that was cut off; anything else is damage, and so is a whole record of a later number further
+on. In a new file, and where a record was undone, there is a *mark*, which names the next number.
+LMDB knows the record with which the file begins (:class:`.records.JournalState`), so a file that is
+missing, empty, shorter, of another time or of another store is noticed too. Only a file whose last
+records are, byte for byte, what was there before they were written goes unnoticed.
+:mod:`.journal.record` has the layout of a record, and :mod:`.journal.slots` the former layout, in
+which a mark follows every record.
 """
 
 from collections.abc import Iterator
@@ -36,11 +35,11 @@ from arneb_core.store.journal.slots import SLOT_BYTES
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
 
 JOURNAL_BYTES_BEFORE: Final = 1 << 20
-"""Until 2026-11-23. What such a file holds is taken over; then it is written anew."""
+"""Size until 2026-11-23. The records of such a file are taken over; then it is written anew."""
 
 
 class FaultKind(Enum):
-    """What may be wrong with a journal."""
+    """The kinds of damage to a journal."""
 
     MISSING = "is missing"
     SHORT = "has the wrong size"
@@ -52,14 +51,14 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a journal."""
+    """One fault of a journal."""
 
     kind: FaultKind
     detail: str
 
     @property
     def is_certain(self) -> bool:
-        """Something is damaged. A record that is cut off is what a power cut leaves of a write
+        """Whether something is surely damaged. A power cut can leave a cut-off record, of a write
         that nobody was told of."""
         return self.kind is not FaultKind.CUT_OFF
 
@@ -69,21 +68,21 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a journal file holds that LMDB does not have."""
+    """What a journal file holds that LMDB does not."""
 
     records: tuple[CommitRecord, ...] = ()
     """Oldest first; there may be faults between them."""
     faults: tuple[Fault, ...] = ()
     is_sound: bool = False
-    """The file may be written on as it is."""
+    """The file may be written to as it is."""
     end: int = 0
-    """Where the next record belongs, if it is sound."""
+    """Where the next record belongs, if the file is sound."""
     passed_over: bool = False
-    """In front of them are records that LMDB has."""
+    """Records that LMDB has come before these."""
     data: bytes = b""
-    """The file."""
+    """The bytes of the file."""
     reached: int = 0
-    """Where the next record would stand that is not here."""
+    """Where the next record would be, which is not here."""
 
     @property
     def is_damaged(self) -> bool:
@@ -91,9 +90,9 @@ class Reading:
 
 
 def read_journal(directory: Path, state: JournalState) -> Reading:
-    """What the file in ``directory`` holds behind ``state``; nothing when that does not want it.
+    """Return what the file in ``directory`` holds behind ``state``; nothing if that uses no file.
 
-    Raises :class:`OSError` when the file is there and cannot be opened.
+    Raises :class:`OSError` when the file exists and cannot be opened.
     """
     if not state.in_use:
         return Reading()
@@ -105,13 +104,13 @@ def read_journal(directory: Path, state: JournalState) -> Reading:
 
 
 def missing(state: JournalState) -> Reading:
-    """What is found where there is no file, which ``state`` wants."""
+    """Return the reading for a file that ``state`` uses and that is missing."""
     lost = f"what it held behind record {state.number}, if anything, is lost"
     return Reading(faults=(Fault(FaultKind.MISSING, lost),))
 
 
 def parse_journal(data: bytes, state: JournalState) -> Reading:
-    """What ``data``, a whole file, holds behind ``state``."""
+    """Return what ``data``, a whole file, holds behind ``state``."""
     walk = _Walk(data, state)
     walk.go()
     sound = walk.is_sound and not walk.faults and state.layout is JournalLayout.BLOCKS
@@ -133,14 +132,14 @@ class _Walk:
         self.number = state.number
         self.checksum = state.checksum
         self.stamp: bytes | None = None
-        """What the record in front of here says that stood here."""
+        """What was here before, as the previous record says."""
         self.is_sound = True
         self.passed_over = False
         self.reached = 0
         in_blocks = state.layout is JournalLayout.BLOCKS
         self.magic = MAGIC_WITH_STAMP if in_blocks else MAGIC
         self.step = BLOCK_BYTES if in_blocks else SLOT_BYTES
-        """Records begin at multiples of it."""
+        """Records begin at multiples of this."""
         self.sizes = (JOURNAL_BYTES,) if in_blocks else (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE)
 
     def go(self) -> None:
@@ -151,7 +150,7 @@ class _Walk:
         self._walk()
         self.reached = self.offset
         if self.passed_over and not (self.records or self.faults):
-            self.passed_over, self.offset = False, 0  # the next may be written there
+            self.passed_over, self.offset = False, 0  # the next record may be written there
 
     def _walk(self) -> None:
         while True:
@@ -168,8 +167,8 @@ class _Walk:
             self._jump(*later)
 
     def _pass_over(self) -> None:
-        """Begin behind the records that LMDB has, if all of them are there: what came while they
-        were taken over stands behind them."""
+        """Begin behind the records that LMDB has, if all of them are there: records written during
+        the takeover follow them."""
         state, offset, checksum = self.state, 0, self.state.head_checksum
         stamp = None
         for number in range(state.head, state.number + 1):
@@ -190,12 +189,12 @@ class _Walk:
         self.offset, self.stamp = self._behind(end)
 
     def _behind(self, end: int) -> tuple[int, bytes | None]:
-        """Where the next record belongs behind one that ends at ``end``, and what stood there."""
+        """Return where the record behind one that ends at ``end`` belongs, and what was there."""
         stamp = stamp_in(self.data, end) if self.step == BLOCK_BYTES else None
         return end + -end % self.step, stamp
 
     def _jump(self, record: CommitRecord, end: int) -> None:
-        """Go on with a record that does not follow the one before it."""
+        """Continue with a record that does not follow the previous one."""
         first, last = self.number + 1, record.number - 1
         if first > last:
             out = f"record {record.number} is whole, and not where or behind what it should be"
@@ -206,7 +205,7 @@ class _Walk:
         self._take(record, end)
 
     def _end(self) -> Fault | None:
-        """What is wrong where no record follows; None when the records may end here."""
+        """Return what is wrong where no record follows; None when the records may end here."""
         state, number = self.state, self.number + 1
         found = unseal(MARK_MAGIC, self.data, self.offset, state.salt)
         if found is not None and found[1:4] == (state.epoch, number, self.checksum):
@@ -216,8 +215,8 @@ class _Walk:
         said = self._said(self.offset)
         head = (self.magic, state.head_checksum, state.epoch, state.head)
         if self.offset == 0 and state.head < number and said == head:
-            # Of what was taken over not all is left: one that was not confirmed was being written
-            # over it, or it is damaged, and perhaps what stood behind it.
+            # Records that were taken over are partly gone: an unconfirmed record was being written
+            # over them, or they are damaged, and perhaps those behind them.
             return self._cut_off(number)
         if said is not None and (said[0], *said[2:]) == (self.magic, state.epoch, number):
             return self._cut_off(number)
@@ -238,7 +237,7 @@ class _Walk:
         )
 
     def _later(self) -> tuple[CommitRecord, int] | None:
-        """The next whole record from here on of a number that is still to come."""
+        """Return the next whole record from here on with a number still to come."""
         for offset in self._headers():
             said = self._said(offset)
             if said is None or said[2] != self.state.epoch or said[3] <= self.number:
@@ -248,7 +247,7 @@ class _Walk:
         return None
 
     def _headers(self) -> Iterator[int]:
-        """Where headers of records may stand from here on."""
+        """Yield where headers of records may be from here on."""
         at = self.data.find(self.magic, self.offset)
         while at >= 0:
             if at % self.step == 0:
@@ -256,7 +255,7 @@ class _Walk:
             at = self.data.find(self.magic, at + 1)
 
     def _said(self, offset: int) -> tuple[bytes, int, int, int] | None:
-        """Magic, checksum, epoch and number of a header, true or not."""
+        """Return magic, checksum, epoch and number of a header, without checking it."""
         if offset + HEADER_BYTES > len(self.data):
             return None
         magic, checksum, epoch, number, _, _ = HEADER.unpack_from(self.data, offset)

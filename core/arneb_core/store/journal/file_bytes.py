@@ -1,9 +1,9 @@
 """The bytes of a journal's file, read past the page cache.
 
-The rule: what is read is what the disk has. Linux forgets what its cache had of a block that is
-written past it, but not while somebody copies just that out of it, who would read of a time before
-the last record until LMDB has that; and the writer would be told of an error. What the disk cannot
-read is zeros, and so is found to be damaged.
+The rule: read what the disk has. Linux drops cached data of a block that is written past the cache,
+but not while somebody is copying it from there: that reader would see the time before the last
+record until LMDB has it, and the writer would get an error. What the disk cannot read becomes
+zeros, and so is found to be damaged.
 """
 
 import errno
@@ -16,12 +16,12 @@ from arneb_core.store.journal.record import BLOCK_BYTES, end_of_block
 from arneb_core.store.journal.writing import NOT_DIRECTLY
 
 READ_BYTES: Final = 4096
-"""Read at a time from a disk that cannot read all of the file."""
+"""Bytes read at a time from a disk that cannot read all of the file."""
 
 
 def bytes_of(path: Path, early: bytes = b"", up_to: int | None = None) -> bytes:
-    """The file; or so much of it, which ends where a block does, and behind that what was read
-    ``early``. Raises :class:`OSError` when it cannot be opened."""
+    """Return the file; or its first ``up_to`` bytes, which end at a block boundary, followed by the
+    bytes read ``early``. Raises :class:`OSError` when it cannot be opened."""
     try:
         return _read(path, getattr(os, "O_DIRECT", 0), early, up_to)
     except OSError as error:
@@ -35,7 +35,7 @@ def _read(path: Path, flags: int, early: bytes, up_to: int | None) -> bytes:
     try:
         size = os.fstat(fd).st_size
         asked = size if up_to is None else min(size, up_to)
-        # From the start of a page, as it has to be.
+        # The buffer begins at a page boundary, as direct reads require.
         with (
             mmap.mmap(-1, end_of_block(asked) or BLOCK_BYTES) as buffer,
             memoryview(buffer) as view,
@@ -68,5 +68,5 @@ def _read_piece(piece: memoryview, fd: int, at: int) -> None:
         os.preadv(fd, [piece], at)
     except OSError as error:
         if error.errno in NOT_DIRECTLY:
-            raise  # the disk's own blocks are larger, so this says nothing of what is there
+            raise  # the disk's own blocks are larger, so this says nothing about the contents
         piece[:] = bytes(len(piece))

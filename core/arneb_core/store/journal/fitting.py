@@ -1,11 +1,11 @@
-"""Fitting: what a journal held, beside what LMDB holds.
+"""Fitting: how the records of a journal fit onto what LMDB holds.
 
 The rule: an entry keeps the position that it was given. What is missing between the log and a run
-of the journal, or between two of its runs, becomes a *gap*: a row of GAPS, which says that these
-positions were given out and that what stood there is lost. A run that has no place, because its
-ledger is not there or something stands there already, is left out and said. Cursors stay where they
-were behind a record that is lost: a cursor writes what has changed since it was written last, so
-what follows says too little. Then messages come again that were acknowledged, and that is said.
+of the journal, or between two of its runs, becomes a *gap*: a row of GAPS saying that these
+positions were used and their entries are lost. A run without a place, because its ledger does not
+exist or its positions are taken, is left out and reported. Behind a lost record cursors stay where
+they were: a cursor writes only its changes since the last write, so later ones say too little.
+Acknowledged messages then come again, and that is reported.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ class Stored(Protocol):
 
 
 class Gap(NamedTuple):
-    """Entries that were there and are lost; both ends included."""
+    """Entries that are lost; both ends included."""
 
     topic_id: TopicId
     first: Position
@@ -42,21 +42,21 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class Fitting:
-    """How the records of a journal go on from what LMDB has."""
+    """How the records of a journal continue what LMDB has."""
 
     records: list[CommitRecord] = field(default_factory=list)
-    """Those that have a place."""
+    """Records that have a place."""
     gaps: list[Gap] = field(default_factory=list)
     refused: list[Block] = field(default_factory=list)
-    """Runs that have none."""
+    """Runs that have no place."""
     cursors_left: int = 0
-    """Records whose rows of cursors are left out."""
+    """Records whose cursor rows are left out."""
     read_again: int = 0
     """Records of a replicated log, which is read again from there on."""
 
     @property
     def repairs(self) -> Changes | None:
-        """What has to be committed together with the records."""
+        """What must be committed together with the records."""
         puts: list[tuple[Table, bytes, bytes | None]] = [
             (Table.GAPS, gap_key(gap.topic_id, gap.last), pack_gap(gap.first)) for gap in self.gaps
         ]
@@ -64,8 +64,8 @@ class Fitting:
 
 
 def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting:
-    """Find the place of ``records``, which ``stored`` must not have: it has those up to
-    ``number``."""
+    """Find places for ``records``, which come behind record ``number``, the last one that
+    ``stored`` has."""
     made = Fitting()
     ends: dict[TopicId, Position] = {}
     for record, is_behind_loss in in_turn(records, number):
@@ -95,8 +95,7 @@ def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting
 
 
 def in_turn(records: Iterable[CommitRecord], number: int) -> Iterator[tuple[CommitRecord, bool]]:
-    """Records as they are found behind the one with ``number``, each with whether one between that
-    and it is missing."""
+    """Yield the records behind record ``number``, each with whether one before it is missing."""
     is_behind_loss = False
     for record in records:
         is_behind_loss = is_behind_loss or record.number != number + 1
@@ -115,7 +114,7 @@ def _without_cursors(changes: Changes) -> Changes:
 def _expected(
     stored: Stored, end: Position | None, topic_id: TopicId, ledger: LedgerId
 ) -> Position | None:
-    """Where the topic's next entry belongs if it lies in ``ledger``; None: nowhere."""
+    """Return where the topic's next entry belongs if it is in ``ledger``; None: nowhere."""
     start = position(ledger, 0)
     if end is not None and end > start:
         return end
@@ -126,7 +125,7 @@ def _expected(
 
 
 def losses(stored: Stored, fitting: Fitting) -> list[str]:
-    """What is lost, from where to where, in words for people."""
+    """Return what is lost, from where to where, in words for people."""
     again: list[str] = []
     if left := fitting.cursors_left:
         again.append(

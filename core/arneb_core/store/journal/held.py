@@ -1,8 +1,8 @@
-"""Held commits: what counts elsewhere already, and stays in memory until LMDB has it.
+"""Held commits: durable elsewhere already, and kept in memory until LMDB has them.
 
-The rule: whoever reads the store in this process finds what is held as if LMDB had it, and once:
-each commit knows the transaction that takes it over, and a snapshot of that or a later one leaves
-it out. One thread holds; another may take over meanwhile, the oldest first.
+The rule: readers of the store in this process find held commits as if LMDB had them, and once: each
+commit knows the transaction that takes it over, and snapshots from that transaction on leave it
+out. One thread holds; another may take over meanwhile, the oldest first.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from arneb_core.store.format.changes import Changes
 from arneb_core.store.journal.overlay import can_be_laid_over
 
 HELD_BYTES_MAX: Final = 4 << 20
-"""Of entries and rows: what a snapshot lays over LMDB, and a takeover writes in one transaction."""
+"""Bytes of entries and rows: snapshots lay them over LMDB, and a takeover writes them at once."""
 
 HELD_RUNS_MAX: Final = 1024
 HELD_ROWS_MAX: Final = 256
-"""Each is some pages for the takeover, where a run is a part of one."""
+"""Each row costs a takeover some pages, a run only part of one."""
 
 
 class HeldCommit:
-    """One of them."""
+    """A held commit."""
 
     __slots__ = ("changes", "rows", "size", "taken_in")
 
@@ -29,23 +29,22 @@ class HeldCommit:
         self.size = size
         self.rows = len(changes.puts) + len(changes.deletes)
         self.taken_in: int | None = None
-        """The number of the transaction that takes it over, or has tried to; None: there is
-        none."""
+        """The number of the transaction that takes it over, or has tried to; None: not yet."""
 
     def __repr__(self) -> str:
         return f"<HeldCommit of {self.size} bytes, taken over in {self.taken_in}>"
 
     def is_in(self, transaction: int) -> bool:
-        """Whether who reads that transaction finds it there."""
+        """Whether a reader of that transaction finds it there."""
         return self.taken_in is not None and self.taken_in <= transaction
 
 
 class HeldCommits:
-    """Those of one store."""
+    """The held commits of one store."""
 
     def __init__(self) -> None:
         self._commits: list[HeldCommit] = []
-        # What was ever held is counted by one thread, and what was taken over by the other.
+        # One thread counts what was ever held, the other what was taken over.
         self._held = self._taken = (0, 0, 0)
 
     def __repr__(self) -> str:
@@ -56,7 +55,7 @@ class HeldCommits:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Bytes that are held."""
         return self._held[0] - self._taken[0]
 
     def takes(self, changes: Changes, size: int) -> bool:
@@ -78,27 +77,27 @@ class HeldCommits:
         self._commits.append(commit)
 
     def copy(self) -> list[HeldCommit]:
-        """Those of this moment, oldest first."""
+        """Return the commits held at this moment, oldest first."""
         return self._commits.copy()
 
     def begin(self, commits: Sequence[HeldCommit], transaction: int) -> None:
-        """That transaction, which is about to be made durable, takes these over."""
+        """Note that ``transaction``, about to be made durable, takes these over."""
         for each in commits:
             each.taken_in = transaction
 
     def failed(self, commits: Sequence[HeldCommit]) -> None:
-        """It was not made, and another may get its number."""
+        """Note that it was not made; another transaction may get its number."""
         for each in commits:
             each.taken_in = None
 
     def took(self, commits: Sequence[HeldCommit]) -> None:
-        """LMDB has these, which are the oldest."""
+        """Drop these, the oldest, since LMDB has them."""
         self._taken = _plus(self._taken, commits)
         del self._commits[: len(commits)]
 
 
 def left_of(commits: Sequence[HeldCommit], transaction: int) -> list[Changes]:
-    """Of those what who reads that transaction does not find there, oldest first."""
+    """Return those that a reader of that transaction does not find there, oldest first."""
     return [each.changes for each in commits if not each.is_in(transaction)]
 
 

@@ -1,9 +1,9 @@
 """The overlay: what the journal or the process holds and LMDB lacks, laid over what LMDB has.
 
-The rule: whoever reads finds what a takeover of the same commits would leave. So both take only
-what can be laid over a table key by key: runs of entries, and single rows that
-:func:`can_be_laid_over` names. Any other row says how to read others (a ledger, a trim, the journal
-itself), and whoever reads that reads LMDB alone.
+The rule: a reader finds what a takeover of the same commits would leave. So journal and process
+hold only what can be laid over a table key by key: runs of entries, and the single rows of
+:func:`can_be_laid_over`. Any other row says how to read others (a ledger, a trim, the journal
+itself), and is read from LMDB alone.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from arneb_core.store.format.commit_record import merged_blocks
 from arneb_core.store.format.schema import FRONTEND_PREFIX, META_REPLICA, Table, TopicId
 
 Rows = dict[bytes, bytes | None]
-"""By key; None: the row is gone."""
+"""By key; None: the row was deleted."""
 
 NO_ROWS: Final[Mapping[bytes, bytes | None]] = {}
 
@@ -43,10 +43,10 @@ class Overlay:
     def blocks(
         self, topic_id: TopicId, first: Position = BEFORE_ALL, last: Position | None = None
     ) -> Iterator[tuple[Position, bytes]]:
-        """The topic's entries from ``first`` to ``last`` in blocks as LMDB will have them, and
-        perhaps some more; each with the position of its last entry."""
+        """Yield the topic's entries from ``first`` to ``last`` in blocks as LMDB will have them,
+        perhaps with some more; each with the position of its last entry."""
         for place, entries in self.runs.get(topic_id, ()):
-            # A run may be all that the journal holds.
+            # One run may be all that the journal holds.
             for begin, part, lengths in split_run(place, entries):
                 end = Position(begin + len(part) - 1)
                 if end >= first:
@@ -55,13 +55,13 @@ class Overlay:
                     return
 
     def rows(self, table: Table) -> Mapping[bytes, bytes | None]:
-        """Rows of ``table`` that stand there instead of those of LMDB."""
+        """Return the rows of ``table`` that replace LMDB's."""
         return self._rows.get(table, NO_ROWS)
 
 
 def can_be_laid_over(changes: Changes) -> bool:
-    """Whether it may stand before LMDB: entries, places of cursors, rows that frontends
-    keep, and up to where a directory has a replicated log."""
+    """Whether all of it can be laid over LMDB: entries, cursor rows, frontends' rows, and how far a
+    directory has a replicated log."""
     return changes.is_plain or (
         not (changes.prefixes or changes.trims)
         and all(
@@ -74,12 +74,12 @@ def can_be_laid_over(changes: Changes) -> bool:
 
 
 def is_of_replica(changes: Changes) -> bool:
-    """Whether it is of a replicated log, and says up to where the directory has that."""
+    """Whether it comes from a replicated log, and says how far the directory has that."""
     return any(table is Table.META and key == META_REPLICA for table, key, _ in changes.puts)
 
 
 def rows_of(changes: Changes) -> Iterable[tuple[Table, bytes, bytes | None]]:
-    """The rows that a commit changes, in the order that :class:`.Changes` promises."""
+    """Return the rows that a commit changes, in the order that :class:`.Changes` promises."""
     if not changes.deletes:
         return changes.puts
     return [(table, key, None) for table, key in changes.deletes] + changes.puts
@@ -88,8 +88,8 @@ def rows_of(changes: Changes) -> Iterable[tuple[Table, bytes, bytes | None]]:
 def laid_over(
     stored: Iterator[tuple[bytes, bytes]], late: Mapping[bytes, bytes | None], prefix: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """``stored``, rows of one table that begin with ``prefix`` in the order of their keys, with
-    those of ``late`` in their places."""
+    """Merge the rows of ``late`` into ``stored``, which are one table's rows with ``prefix`` in key
+    order."""
     return _merged(stored, late, prefix) if late else stored
 
 

@@ -1,8 +1,8 @@
 """The journal reader: what LMDB lacks of the journal, read beside a broker in another process.
 
-The rule: it reads what is there at one instant, though the broker writes the journal from its
-start again once LMDB has taken it over, and may be writing a record just now; and it is never
-silent on damage.
+The rule: it reads the state of one instant, although the broker overwrites the journal from its
+start once LMDB has taken it over, and may just be writing a record; and it never keeps silent on
+damage.
 """
 
 import logging
@@ -21,22 +21,21 @@ from arneb_core.store.journal.record import BLOCK_BYTES
 from arneb_core.store.journal.writing import JOURNAL_NAME
 
 JOURNAL_TRIES: Final = 100
-"""Only what has come since LMDB took over has to be read between two takeovers, of which a broker
-makes no more than one in 50 ms: it was written in that time, a record at a time, and is read in
-much less."""
+"""Between two takeovers, at most one in 50 ms, only what came since the last one must be read: it
+was written in that time, record by record, and is read in much less."""
 
 FIRST_BYTES: Final = 256 << 10
-"""Read at first of that, and twice as much until its end is there."""
+"""Bytes of it read at first, doubled until its end is there."""
 
 FAULT_TRIES: Final = 5
 FAULT_WAIT_S: Final = 0.01
-"""A fault that goes in that time was a record that the broker was just writing."""
+"""A fault that disappears in this time was a record that the broker was just writing."""
 
 logger = logging.getLogger(__name__)
 
 
 class JournalReader:
-    """The journal of a directory of which somebody else has the lock."""
+    """The journal of a directory that another process has locked."""
 
     def __init__(self, directory: Path, meta: Callable[[bytes], bytes | None]) -> None:
         """``meta`` reads a row of META as it is now."""
@@ -48,14 +47,14 @@ class JournalReader:
         return f"<JournalReader {self._directory}>"
 
     def read(self) -> Reading:
-        """What LMDB did not have a moment ago, and what is wrong with the journal. Raises
+        """Return what LMDB lacked a moment ago, and what is wrong with the journal. Raises
         :class:`StoreUnusable` when it cannot be read at all."""
         faulty, epoch, early = 0, -1, b""
         for _ in range(JOURNAL_TRIES):
             state = self._state()
             try:
                 if state.in_use and state.epoch != epoch:
-                    # All of it, however long that takes: what stands behind the last record.
+                    # The whole file, however long that takes: for what is behind the last record.
                     epoch, early = state.epoch, self._bytes()
                     state = self._state()
                 found = self._found(state, early)
@@ -74,8 +73,8 @@ class JournalReader:
         raise StoreUnusable(f"the journal changed {JOURNAL_TRIES} times while it was read")
 
     def read_whole(self) -> Reading:
-        """As :meth:`read`. Raises :class:`StoreUnusable` on damage, too; what may be none is said
-        once."""
+        """Do as :meth:`read`, but raise :class:`StoreUnusable` on damage; log once what may be
+        none."""
         found = self.read()
         if found.is_damaged:
             what = "; ".join(map(str, found.faults))
@@ -93,10 +92,10 @@ class JournalReader:
         return bytes_of(self._directory / JOURNAL_NAME, early, up_to)
 
     def _found(self, state: JournalState, early: bytes) -> Reading:
-        """What LMDB lacked in ``state``, if that stays so meanwhile. A disk of 80 MB/s reads all of
-        the file no faster than a busy broker takes it over; so only that is read now which has
-        records, to where the next one would begin. What stands behind that was read ``early``: a
-        record there that does not follow from these is one that was lost, now as then."""
+        """Return what LMDB lacked in ``state``, if that stays so meanwhile. A disk of 80 MB/s reads
+        the whole file no faster than a busy broker takes it over; so only the part with records is
+        read now, up to where the next one would begin. The part behind was read ``early``: a record
+        there that does not follow from these was lost, now as then."""
         if not state.in_use:
             return Reading()
         size, data = FIRST_BYTES, early
@@ -110,6 +109,6 @@ class JournalReader:
 
     def _state(self) -> JournalState:
         state = JournalState.unpack(self._meta(META_JOURNAL))
-        # A broker that stopped in order left nothing in the journal.
+        # A broker that stopped cleanly left nothing in the journal.
         is_clean = self._meta(META_CLEAN) is not None
         return replace(state, in_use=False) if is_clean else state

@@ -1,18 +1,18 @@
-"""A record as the journal's file holds it: in blocks of its own, which say what stood behind it.
+"""A record in the journal's file: in blocks of its own, with a note of what was behind it.
 
-The rule: no block of a record that counts is ever written again before LMDB has what it holds. So
-a record begins where a block begins, and a power cut in the next write cannot reach it, whatever
-the disk makes of the sectors that it was writing.
+The rule: no block of a record that counts is written again before LMDB has its contents. So a
+record begins where a block begins, and a power cut in the next write cannot reach it, whatever the
+disk does to the sectors that it was writing.
 
-Nothing is written behind a record, so where the records end there stands what stood there before: a
-record of an earlier round, or the middle of one. To know it again each record holds the *stamp* of
-the block behind it, its first eight bytes, which are those of another record as soon as there is
-one. Zeros and ones are no stamp (:data:`WEAK`), for a disk may leave them where a record was: a
-blank is written in their place first.
+Nothing is written behind a record, so behind the last one is what was there before: a record of an
+earlier round, or the middle of one. To recognise it, each record holds the *stamp* of the block
+behind it, the first eight bytes, which change as soon as there is another record. Zeros and ones
+are not valid stamps (:data:`WEAK`), because a disk may leave them where a record was: a blank is
+first written in their place.
 
-This is the hot path of a client that waits for each confirm: a run of few entries, which is what
-it brings, is laid out in one go (:func:`_run_in_blocks`) in a third of the time. A property test
-compares that with the plain way byte for byte.
+This is the hot path of a client that waits for each confirm: its run of few entries is laid out in
+one go (:func:`_run_in_blocks`) in a third of the time. A property test compares the result with the
+plain way byte for byte.
 """
 
 from collections.abc import Callable
@@ -37,21 +37,21 @@ from arneb_core.store.format.commit_record import (
 )
 
 BLOCK_BYTES: Final = 4096
-"""The least that any disk of today writes whole, whatever it says: many that take sectors of 512
-bytes read one of these, change it and write it back, all of it. It is also the page of the system's
-cache, of which a smaller write would have made as much dirty."""
+"""The least that any disk of today writes whole, whatever it claims: many that take sectors of 512
+bytes read a block of this size, change it and write it back. It is also the page size of the
+system's cache, where a smaller write would dirty as much."""
 
 MARK_MAGIC: Final = b"aRc\xff"
 BLANK_MAGIC: Final = b"aRc\xfe"
 
 WEAK: Final = (b"\x00" * STAMP_BYTES, b"\xff" * STAMP_BYTES)
-"""What is there where a disk has given up what was there."""
+"""What a disk may show in place of data that it has lost."""
 
 FEW_ENTRIES: Final = 64
-"""With more, the layout is a small part of the work."""
+"""With more entries, the layout is a small part of the work."""
 
 RUN_HEAD: Final = Struct(HEADER.format + COUNTS.format[1:] + "II" + blocks.HEADER.format[1:])
-"""What stands before the lengths of the entries when a commit is one run and nothing else: the
+"""Everything before the lengths of the entries when a commit is one run and nothing else: the
 header, six counts, topic and size of the block, the header of the block."""
 
 BLOCK_AT: Final = RUN_HEAD.size - blocks.HEADER_BYTES
@@ -62,22 +62,22 @@ BLOCK_CRC_END: Final = BLOCK_AT + blocks.CRC_END
 
 
 StampAt = Callable[[int], bytes | bytearray]
-"""The stamp of the block that begins at an offset, as it is before the write."""
+"""Returns the stamp of the block that begins at an offset, as it is before the write."""
 
 
 def end_of_block(offset: int) -> int:
-    """Where the block that ``offset`` lies in ends; ``offset`` itself if one ends there."""
+    """Return the end of the block that contains ``offset``; ``offset`` itself if one ends there."""
     return offset + -offset % BLOCK_BYTES
 
 
 def stamps_of(blocks_of_it: bytes | bytearray | memoryview) -> bytes:
-    """The stamps of so many blocks, one behind the other."""
+    """Return the concatenated stamps of these blocks."""
     with memoryview(blocks_of_it) as view, view.cast("Q") as words:
         return words[:: BLOCK_BYTES // STAMP_BYTES].tobytes()
 
 
 def stamp_behind(record: bytes | bytearray) -> bytes:
-    """What a record says of the block behind it."""
+    """Return what a record says about the block behind it."""
     return stamp_in(record, len(record))
 
 
@@ -90,13 +90,13 @@ def in_blocks(
     offset: int,
     stamp_at: StampAt,
 ) -> tuple[bytes | bytearray, int]:
-    """A record as it is written at ``offset``, and its checksum. ``before``: the checksum of the
-    record before. The next one stands where the block ends that it ends in."""
+    """Return a record as it is written at ``offset``, and its checksum. ``before``: the checksum of
+    the previous record. The next record begins at the end of the block in which this one ends."""
     if len(changes.blocks) == 1 and changes.is_plain:
         run = changes.blocks[0]
         if len(run[2]) <= FEW_ENTRIES:
             size = sum(map(len, run[2]))
-            if size <= blocks.BLOCK_BYTES_MAX:  # more is several blocks
+            if size <= blocks.BLOCK_BYTES_MAX:  # more needs several blocks
                 return _run_in_blocks(epoch, number, before, salt, run, size, offset, stamp_at)
     return in_blocks_plainly(epoch, number, before, salt, changes, offset, stamp_at)
 
@@ -110,7 +110,7 @@ def in_blocks_plainly(
     offset: int,
     stamp_at: StampAt,
 ) -> tuple[bytes, int]:
-    """The same in the plain way, whatever the commit holds."""
+    """Return the same in the plain way, whatever the commit holds."""
     return encode_stamped(
         epoch,
         number,
@@ -122,8 +122,8 @@ def in_blocks_plainly(
 
 
 def mark(epoch: int, number: int, before: int, salt: int) -> bytes:
-    """What stands where record ``number`` will be written, if it is known when it is written that
-    this is the place: in a new file, and where a record is undone."""
+    """Return the mark for the place of record ``number``, where that place is known beforehand: in
+    a new file, and where a record is undone."""
     return seal(MARK_MAGIC, epoch, number, before, b"", salt)[0]
 
 
@@ -131,8 +131,8 @@ MARK_BYTES: Final = len(mark(0, 0, 0, 0))
 
 
 def blank(epoch: int, offset: int) -> bytes:
-    """A stamp for the block at ``offset``, which has none: no other block's, should a disk mistake
-    one for another."""
+    """Return a stamp for the block at ``offset``, which has none: no other block has it, in case a
+    disk confuses two blocks."""
     which = epoch * (1 << 16) + offset // BLOCK_BYTES
     return BLANK_MAGIC + (which & 0xFFFF_FFFF).to_bytes(4, "big")
 

@@ -1,12 +1,12 @@
-"""Records in slots: how a journal's file was laid out until 2026-11-24.
+"""Records in slots: the layout of a journal's file until 2026-11-24.
 
-The rule: such a file is read, with all that is to be noticed of it, and never written on: what it
-holds is taken over, and then it is written anew in blocks (:mod:`.journal.record`). Only a copy of
-a store on which no broker has been started since is laid out so again.
+The rule: such a file is read, with all its faults noticed, and never written to: its records are
+taken over, and then it is written anew in blocks (:mod:`.journal.record`). Only a copy of a store
+on which no broker has been started since is laid out this way again.
 
-A record begins and ends at multiples of :data:`SLOT_BYTES`, so no header lies in two sectors, and
-none ends where a sector ends. Behind it stands the *mark* of the next one, in the same sector, over
-which the next one is written.
+A record begins and ends at multiples of :data:`SLOT_BYTES`, so that no header is in two sectors,
+and none ends where a sector ends. Behind it, in the same sector, is the *mark* of the next record,
+which overwrites the mark.
 """
 
 from typing import Final
@@ -22,8 +22,8 @@ SECTOR_BYTES: Final = 512
 def in_slots(
     epoch: int, number: int, before: int, salt: int, changes: Changes, offset: int
 ) -> tuple[bytes, int]:
-    """A record with the mark that follows it, as they stand at ``offset``, and the record's
-    checksum. The next record stands in the mark's place."""
+    """Return a record followed by the next one's mark, as written at ``offset``, and the record's
+    checksum. The next record takes the mark's place."""
     record, checksum = encode_record(epoch, number, before, changes, salt, SLOT_BYTES)
     if (offset + len(record)) % SECTOR_BYTES == 0:
         longer = len(record) + SLOT_BYTES

@@ -1,10 +1,10 @@
 """Writing the journal: a whole file anew, and block by block past the page cache.
 
-The rule: what :meth:`OpenJournal.write` has written is on disk when it returns. It is written from
-a buffer of its own to the disk (``O_DIRECT``), by the same call that has the disk flush what it
-keeps (``O_DSYNC``): the page cache has no part in it, and whoever reads the file reads past it as
-well (:mod:`.journal.file`). Where a file system does not do that it is written through the cache,
-as everywhere until 2026-11-24, which takes longer and is no less safe.
+The rule: what :meth:`OpenJournal.write` has written is on disk when it returns. It goes from a
+buffer of its own to the disk (``O_DIRECT``), in a call that also makes the disk flush its cache
+(``O_DSYNC``): the page cache has no part in it, and readers of the file bypass it too
+(:mod:`.journal.file`). On file systems that cannot do that it is written through the cache, as
+everywhere until 2026-11-24, which takes longer and is no less safe.
 """
 
 import errno
@@ -30,44 +30,43 @@ from arneb_core.store.journal.slots import in_slots
 JOURNAL_NAME: Final = "arneb.journal"
 
 JOURNAL_BYTES: Final = 1 << 22
-"""What a busy publisher brings between two takeovers, and small enough to be filled with zeros at
+"""What a busy publisher sends between two takeovers, and small enough to be filled with zeros at
 the first use, so that no write allocates."""
 
 STAMP_SHIFT: Final = (BLOCK_BYTES // STAMP_BYTES).bit_length() - 1
 
 NOT_DIRECTLY: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
-"""What file systems say that cannot write past the page cache, or not in such blocks."""
+"""Errors of file systems that cannot write past the page cache, or not in such blocks."""
 
 
 class OpenJournal:
-    """The journal's file, open to write whole blocks; and what each block begins with."""
+    """The journal's file, open for writing whole blocks, and the first bytes of each block."""
 
     def __init__(
         self, directory: Path, stamps: bytes, bytes_max: int, *, directly: bool = True
     ) -> None:
-        """``stamps`` of its blocks; ``bytes_max`` of one write; ``directly``: past the page cache,
-        where that goes. Raises :class:`OSError`."""
+        """``stamps``: of its blocks; ``bytes_max``: of one write; ``directly``: past the page
+        cache, where possible. Raises :class:`OSError`."""
         self._path = directory / JOURNAL_NAME
         self._stamps = bytearray(stamps)
-        # From the start of a page, as the disk wants it, and nobody's but this one's.
+        # Begins at a page boundary, as the disk wants it, and is used for nothing else.
         self._buffer = mmap.mmap(-1, end_of_block(bytes_max))
         self._view = memoryview(self._buffer)
         self._fd, self.is_direct = _opened(self._path, self._view, directly)
         self.is_refused = False
-        """It had to write past the page cache, which could not be done, whatever was said when it
-        was opened."""
+        """Writing past the page cache failed, although opening the file did not."""
 
     def __repr__(self) -> str:
         way = "past" if self.is_direct else "through"
         return f"<OpenJournal {self._path}, {way} the page cache>"
 
     def stamp_at(self, offset: int) -> bytearray:
-        """What the block that begins at ``offset`` begins with."""
+        """Return the first bytes of the block that begins at ``offset``."""
         at = offset >> STAMP_SHIFT
         return self._stamps[at : at + STAMP_BYTES]
 
     def write(self, data: bytes | bytearray, offset: int) -> None:
-        """Put ``data`` on disk in blocks of its own, at ``offset``, where one begins; blocks until
+        """Write ``data`` to disk in blocks of its own at ``offset``, a block boundary; blocks until
         it is there. Raises :class:`OSError` unless all of it is."""
         size = len(data)
         self._buffer[:size] = data
@@ -78,24 +77,24 @@ class OpenJournal:
             self.is_refused = self.is_direct and error.errno in NOT_DIRECTLY
             raise
         at = offset >> STAMP_SHIFT
-        if size <= BLOCK_BYTES:  # as most are
+        if size <= BLOCK_BYTES:  # the usual case
             self._stamps[at : at + STAMP_BYTES] = self._buffer[:STAMP_BYTES]
         else:
             stamps = stamps_of(blocks)
             self._stamps[at : at + len(stamps)] = stamps
 
     def close(self) -> None:
-        os.close(self._fd)  # the buffer goes with this: an error's traceback may have a part of it
+        os.close(self._fd)  # not the buffer: an error's traceback may refer to a part of it
 
 
 def _opened(path: Path, buffer: memoryview, directly: bool) -> tuple[int, bool]:
-    """The file, open so that what is written is on disk, and whether past the page cache."""
+    """Open the file for synchronous writes; return whether they go past the page cache."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC
     if directly and hasattr(os, "O_DIRECT"):
         try:
             fd = os.open(path, flags | os.O_DIRECT)
             try:
-                os.preadv(fd, [buffer[:BLOCK_BYTES]], 0)  # some refuse only what is asked then
+                os.preadv(fd, [buffer[:BLOCK_BYTES]], 0)  # some refuse only now
             except OSError:
                 os.close(fd)
                 raise
@@ -108,16 +107,15 @@ def _opened(path: Path, buffer: memoryview, directly: bool) -> tuple[int, bool]:
 
 
 def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> bytes:
-    """Write a whole journal file, durably: ``records``, which follow ``state``, and how they end.
-    Gives back the stamps of its blocks."""
+    """Write a whole journal file, durably: ``records``, which follow ``state``, and their end.
+    Return the stamps of its blocks."""
     data = whole_file(state, records)
-    # Not emptied first: on a full disk its blocks might not be had again.
+    # Not truncated first: on a full disk its blocks might not be had again.
     fd = os.open(directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o640)
     try:
-        # Linux keeps what one write brings as one piece of its cache (a large folio), up to the
-        # whole file; where records are written through the cache, each would make all of that
-        # piece dirty: a fifth more processor time a commit, and 4 MiB in every count of bytes
-        # written.
+        # Linux keeps the data of one write as one piece of its cache (a large folio), up to the
+        # whole file. Where records are written through the cache, each would dirty the whole piece:
+        # a fifth more processor time per commit, and 4 MiB in every count of bytes written.
         for begin in range(0, len(data), BLOCK_BYTES):
             write_at(fd, memoryview(data)[begin : begin + BLOCK_BYTES], begin)
         os.ftruncate(fd, JOURNAL_BYTES)
@@ -129,7 +127,7 @@ def write_file(directory: Path, state: JournalState, records: Iterable[CommitRec
 
 
 def whole_file(state: JournalState, records: Iterable[CommitRecord] = ()) -> bytearray:
-    """What :func:`write_file` writes."""
+    """Return the bytes that :func:`write_file` writes."""
     if state.layout is JournalLayout.SLOTS:
         return _whole_in_slots(state, records)
     data = bytearray(JOURNAL_BYTES)
@@ -169,7 +167,7 @@ def _whole_in_slots(state: JournalState, records: Iterable[CommitRecord]) -> byt
 
 
 def write_at(fd: int, data: memoryview, at: int) -> None:
-    """Write into a journal with one call; raises :class:`OSError` unless all of it is there."""
+    """Write to a journal with one call; raises :class:`OSError` unless all of it is written."""
     written = os.pwrite(fd, data, at)
     if written != len(data):
         raise OSError(f"expected to write {len(data)} bytes of the journal, got {written}")

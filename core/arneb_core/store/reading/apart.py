@@ -1,9 +1,9 @@
 """Apart: reading a data directory in a process of its own.
 
-The rule: LMDB may end the process that reads a damaged file, with a signal and without a word.
-So what must always have an answer (``arneb check``, ``arneb topics``) reads in a child, which says
-on its standard output what it is at and what it found, one JSON object a line; whatever becomes of
-it, the parent has the place.
+The rule: LMDB may end a process that reads a damaged file, by a signal and without a word. So
+commands that must always answer (``arneb check``, ``arneb topics``) read in a child, which reports
+its step and its findings on standard output, one JSON object per line; whatever happens to it, the
+parent knows the place.
 """
 
 import json
@@ -24,11 +24,11 @@ FAILED: Final = "failed"
 DONE: Final = "done"
 
 Say = Callable[[Any], None]
-"""Hands one JSON value to the parent."""
+"""Sends one JSON value to the parent."""
 
 
 class ReadingFailed(StoreDamaged):
-    """The child came to an end that is none; the text says how, and :attr:`at` what it was at."""
+    """The child did not end properly; the text says how, and :attr:`at` in which step."""
 
     def __init__(self, at: str, how: str) -> None:
         super().__init__(f"{how} while reading {at}")
@@ -37,7 +37,7 @@ class ReadingFailed(StoreDamaged):
 
 
 def read_apart(module: str, path: Path) -> Iterator[Any]:
-    """What ``python -m module path`` finds, as it finds it.
+    """Yield what ``python -m module path`` finds, as it finds it.
 
     Raises :class:`.StoreUnusable` as the child did, and :class:`ReadingFailed`.
     """
@@ -77,8 +77,8 @@ def read_apart(module: str, path: Path) -> Iterator[Any]:
 
 
 def speak(read: Callable[[Path, Say, Say], None]) -> None:
-    """The child's side: ``read`` is given the path and whom to tell what it is at and what it
-    found."""
+    """Run the child's side: ``read`` gets the path, and functions that report its step and its
+    findings."""
 
     def say(kind: str, value: object = None) -> None:
         sys.stdout.write(json.dumps([kind, value]) + "\n")
@@ -89,14 +89,14 @@ def speak(read: Callable[[Path, Say, Say], None]) -> None:
     except StoreUnusable as error:
         say(REFUSED, str(error))
     except Exception as error:
-        # Damaged rows can say anything, so anything may come of reading them.
+        # Damaged rows can say anything, so any exception may come of reading them.
         say(FAILED, describe(error))
     else:
         say(DONE)
 
 
 def _end(status: int, said: str) -> str:
-    """How a child ended that did not say so itself."""
+    """Describe the end of a child that did not report it itself."""
     if status < 0:
         how = f"LMDB ended the process with {signal.Signals(-status).name}"
     else:

@@ -1,8 +1,8 @@
 """Extents: what the topics' logs hold at one instant.
 
-The rule: everything is taken from one snapshot, the topics, their ledgers and the last entry of
-each; what is committed later does not exist for whoever plans a read with it. An extent is plain
-values, so it can be sent to a reader elsewhere.
+The rule: everything comes from one snapshot: the topics, their ledgers and the last entry of each;
+later commits do not exist for a read that is planned with it. An extent is plain values, so it can
+be sent to a reader elsewhere.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,11 +47,11 @@ class LedgerExtent:
     messages: int
     created_ms: int = 0
     closed_ms: int = 0
-    """0 = open."""
+    """0: open."""
     bytes_total: int = 0
-    """Of the entries, headers included; of an open ledger an estimate, too."""
+    """Bytes of the entries, headers included; for an open ledger an estimate, too."""
     messages_before: int = 0
-    """How many messages the topic ever had before :attr:`first`."""
+    """How many messages the topic has ever had before :attr:`first`."""
 
     @property
     def entries(self) -> int:
@@ -63,31 +63,30 @@ class Extent:
     """What one topic's log holds, in order."""
 
     topic_id: TopicId
-    """Never given to another topic of this store, one of the same name included."""
+    """Never given to another topic of this store, even one of the same name."""
     topic: str
     ledgers: tuple[LedgerExtent, ...]
     floor: Position = BEFORE_LEDGERS
-    """Nothing below this exists any more. A log that was drained says it though it holds
-    nothing."""
+    """Nothing below this exists any more; known even for an empty log that was drained."""
     end: Position = BEFORE_LEDGERS
-    """The first position that was not given out yet, in the youngest ledger."""
+    """The first position not used yet, in the youngest ledger."""
     messages_before: int = 0
-    """How many messages the topic ever had below :attr:`floor`."""
+    """How many messages the topic has ever had below :attr:`floor`."""
 
     @property
     def first(self) -> Position:
-        """The first entry, or, without any, the lowest place where the next one may stand."""
+        """The first entry; without one, the lowest position that the next one may have."""
         return self.ledgers[0].first if self.ledgers else self.floor
 
 
 def topic_names(snapshot: "Snapshot") -> list[str]:
-    """The full names of all durable topics, internal logs among them."""
+    """Return the full names of all durable topics, internal logs among them."""
     rows = snapshot.scan(Table.CATALOG, TOPIC_PREFIX)
     return [key.removeprefix(TOPIC_PREFIX).decode() for key, _ in rows]
 
 
 def find_extents(snapshot: "Snapshot", topics: Iterable[str]) -> list[Extent]:
-    """The extents of those of ``topics`` that exist, in the order given."""
+    """Return the extents of the existing ones of ``topics``, in the order given."""
     found: list[Extent] = []
     for name in topics:
         row = snapshot.get(Table.CATALOG, topic_key(name))
@@ -125,10 +124,10 @@ def _end(
 def _ledgers(
     snapshot: "Snapshot", topic_id: TopicId, records: Iterable[tuple[LedgerId, LedgerRecord]]
 ) -> Iterator[LedgerExtent]:
-    """The topic's ledgers that hold entries.
+    """Yield the topic's ledgers that hold entries.
 
-    A trim removes a ledger's record at once and its blocks in steps, oldest first; so what
-    counts is what has a record, from the first block that is still there.
+    A trim deletes a ledger's record at once and its blocks in steps, oldest first; so what counts
+    is what has a record, from the first block that still exists.
     """
     first = _first(snapshot, topic_id)
     if first is None:
@@ -140,7 +139,7 @@ def _ledgers(
 
 
 def _first(snapshot: "Snapshot", topic_id: TopicId) -> Position | None:
-    """The first entry that is still there; of a block whose head is damaged, the first that it
+    """Return the first entry that still exists; for a block with a damaged head, the first that it
     could have."""
     for block in read_stored_blocks(snapshot, topic_id, BEFORE_LEDGERS, AFTER_ALL, 1):
         try:
@@ -181,8 +180,8 @@ def _ledger(
 
 
 def _typical_entry(snapshot: "Snapshot", topic_id: TopicId, last: Position) -> tuple[int, int]:
-    """Messages and bytes of an entry: an open ledger's record has no counts yet, and its last
-    entries speak for the others."""
+    """Return messages and bytes of a typical entry: an open ledger's record has no counts yet, and
+    its last entries stand for the others."""
     for block in read_stored_blocks(snapshot, topic_id, last, last, 1):
         try:
             first, entries = block.decode()

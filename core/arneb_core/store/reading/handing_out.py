@@ -1,8 +1,8 @@
 """Handing out: stored blocks for readers elsewhere, as they are.
 
-The rule: nobody looks into a block here, but for where it begins, so that a damaged one reaches
-whoever decides what becomes of it. Only one that refers to bodies is made anew, piece by piece: its
-reader has no store to find them in, and all of them together may be larger than any bound.
+The rule: only the beginning of a block is looked at here, so that a damaged one reaches whoever
+decides what becomes of it. Only a block that refers to bodies is made anew, piece by piece: its
+reader has no store to find them in, and all of them together may exceed any bound.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,24 +24,24 @@ from arneb_core.store.reading.stored_blocks import begins_behind
 
 @dataclass(frozen=True, slots=True)
 class HandedOut:
-    """Blocks as they are stored, but for references."""
+    """Blocks as stored, except for references."""
 
     blocks: Sequence[tuple[Position, bytes]]
     """In log order, each with the position of its last entry."""
     next: Position
-    """The first that was not looked at: what is missing before it is not there any more."""
+    """The first position not looked at: what is missing before it does not exist any more."""
 
 
 def hand_out(
     snapshot: Snapshot, topic_id: TopicId, first: Position, last: Position, bytes_max: int
 ) -> HandedOut:
-    """The blocks that hold something of [first, last], to the one with which ``bytes_max`` is
-    reached."""
+    """Return the blocks with anything of [first, last], up to the one that reaches
+    ``bytes_max``."""
     blocks: list[tuple[Position, bytes]] = []
     size = 0
     for end, stored in snapshot.block_values(topic_id, first, last):
         if begins_behind(stored, end, last):
-            break  # what was asked for has been trimmed, and this is what came after it
+            break  # what was asked for has been trimmed, and this came after it
         for place, value in _self_contained(snapshot, end, stored, first):
             if place < first:
                 continue
@@ -57,8 +57,8 @@ def hand_out(
 def _self_contained(
     snapshot: Snapshot, last: Position, value: bytes, wanted: Position
 ) -> Iterator[tuple[Position, bytes]]:
-    """The block itself; instead of one with references as many without as are needed, from the
-    entry at ``wanted`` on. One whose bodies are lost goes as it is from there on."""
+    """Yield the block itself. One with references becomes as many without as needed, from the entry
+    at ``wanted`` on; if bodies are lost, the block itself follows from there."""
     if value[:1] != SHARED_BYTE:
         yield last, value
         return

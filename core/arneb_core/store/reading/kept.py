@@ -1,6 +1,6 @@
-"""Kept: what frontends keep in a store, read out of a snapshot of it.
+"""Kept: what frontends keep in a store, read from a snapshot of it.
 
-The rule: it is read as an engine would read it, and nothing of it is understood here.
+The rule: it is read as an engine would read it, and not interpreted.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from arneb_core.store.reading.snapshot import Snapshot
 
 
 def metadata_rows(snapshot: Snapshot, prefix: str = "") -> dict[str, bytes]:
-    """Rows of metadata whose keys begin so, by their keys."""
+    """Return the metadata whose keys begin with ``prefix``, by key."""
     cut = len(FRONTEND_PREFIX)
     found = snapshot.scan(Table.CATALOG, frontend_key(prefix))
     return {key[cut:].decode(): value for key, value in found}
@@ -39,7 +39,7 @@ def metadata_rows(snapshot: Snapshot, prefix: str = "") -> dict[str, bytes]:
 def unacknowledged(
     snapshot: Snapshot, topic: str, subscription: str
 ) -> Iterator[tuple[Position, bytes]]:
-    """The entries of a topic that a subscription has not acknowledged, in their order; all of them
+    """Yield the entries of a topic that a subscription has not acknowledged, in order; all of them
     if there is no such subscription, none if there is no such topic."""
     kept = snapshot.get(Table.CATALOG, topic_key(topic))
     if kept is None:

@@ -1,7 +1,7 @@
 """Snapshots: the whole store as of one commit, for reading, from any thread or process.
 
-The rule: a snapshot never changes and never blocks the writer. But the pages that it sees
-cannot be used again while it is open, so hold one for a batch, not for a session.
+The rule: a snapshot never changes and never blocks the writer. But the pages that it sees cannot be
+reused while it is open, so hold one for a batch, not for a session.
 """
 
 from bisect import bisect_left
@@ -43,8 +43,8 @@ BEFORE_EVERYTHING = Position(0)
 NOTHING: Final = Overlay()
 
 BLOCKS_READ_MAX: Final = 256
-"""In one reading of single entries. The whole of each is checked: together some 30 ms, after which
-other readers get their turn."""
+"""Blocks in one reading of single entries. Each is checked whole: together some 30 ms, after which
+other readers have their turn."""
 
 
 class Snapshot:
@@ -70,8 +70,8 @@ class Snapshot:
         faults: Sequence[Fault] = (),
         held: Sequence[HeldCommit] = (),
     ) -> None:
-        """``pending`` are records of the journal that LMDB may not have taken over yet, ``gaps``
-        what is missing between them, and ``faults`` what is wrong with it; ``held`` came later."""
+        """``pending``: records of the journal that LMDB may not have taken over yet; ``gaps``
+        between them; ``faults`` of the journal; ``held``: commits after them."""
         self._txn = txn
         self._tables = tables
         self._page_release = page_release
@@ -87,7 +87,7 @@ class Snapshot:
         return f"<Snapshot {self._txn.id()}, with {self._overlay!r}>"
 
     def get(self, table: Table, key: bytes) -> bytes | None:
-        """The value of a key, None when there is none."""
+        """Return the value of a key, None if there is none."""
         late = self._overlay.rows(table)
         if key in late:
             return late[key]
@@ -96,8 +96,8 @@ class Snapshot:
         return unwrap(value)[1] if value is not None and is_long(key) else value
 
     def scan(self, table: Table, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Every key that begins with ``prefix``, with its value, in key order (long keys that
-        share their first 479 bytes come in no particular order among themselves)."""
+        """Yield every key that begins with ``prefix``, with its value, in key order (long keys with
+        the same first 479 bytes in any order among themselves)."""
         return laid_over(self._scan(table, prefix), self._overlay.rows(table), prefix)
 
     def _scan(self, table: Table, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -116,8 +116,8 @@ class Snapshot:
             more = cursor.next()
 
     def keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
-        """Every key that begins with ``prefix``, in order, without its value. For tables whose
-        keys are short."""
+        """Yield every key that begins with ``prefix``, in order, without its value. For tables with
+        short keys."""
         if not (late := self._overlay.rows(table)):
             return self._keys(table, prefix)
         stored = ((key, b"") for key in self._keys(table, prefix))
@@ -137,10 +137,10 @@ class Snapshot:
     def read_blocks(
         self, topic_id: TopicId, first: Position, *, bytes_max: int, last: Position | None = None
     ) -> list[tuple[Position, list[bytes]]]:
-        """Runs of entries from ``first`` on (or the first entry behind it), to ``last``.
+        """Return runs of entries from ``first`` on (or the first entry behind it), to ``last``.
 
-        Stops behind the block with which ``bytes_max`` is reached, so the answer is empty only
-        when there is nothing to read. Raises :class:`.BlockCorrupt`.
+        Stops after the block that reaches ``bytes_max``, so the answer is empty only when there is
+        nothing to read. Raises :class:`.BlockCorrupt`.
         """
         runs: list[tuple[Position, list[bytes]]] = []
         bytes_read = 0
@@ -157,9 +157,9 @@ class Snapshot:
     def read_places(
         self, topic_id: TopicId, places: Sequence[Position], bytes_max: int
     ) -> list[tuple[Position, list[bytes]]]:
-        """Single entries at ``places``, which ascend; those that are not there are left out. Stops
-        behind the entry with which ``bytes_max`` is reached, or :data:`BLOCKS_READ_MAX` blocks.
-        Raises :class:`.BlockCorrupt`."""
+        """Return single entries at ``places``, which ascend, without those that do not exist. Stops
+        after the entry that reaches ``bytes_max``, or :data:`BLOCKS_READ_MAX` blocks. Raises
+        :class:`.BlockCorrupt`."""
         runs: list[tuple[Position, list[bytes]]] = []
         index = bytes_read = 0
         for _ in range(BLOCKS_READ_MAX):
@@ -184,14 +184,14 @@ class Snapshot:
     def iter_blocks(
         self, topic_id: TopicId, first: Position = BEFORE_EVERYTHING, last: Position = AFTER_ALL
     ) -> Iterator[tuple[Position, list[bytes]]]:
-        """As :meth:`read_blocks`, one by one and without a limit."""
+        """Do as :meth:`read_blocks`, run by run and without a limit."""
         for _, value in self.block_values(topic_id, first, last):
             place, entries = cut_run(*decode_block(value, self.find_body), first, last)
             if entries:
                 yield place, entries
 
     def last_position(self, topic_id: TopicId, up_to: Position | None = None) -> Position | None:
-        """The topic's last entry, or its last one that is not behind ``up_to``."""
+        """Return the topic's last entry, or its last one not behind ``up_to``."""
         limit = AFTER_ALL if up_to is None else up_to
         for first, entries in reversed(self._overlay.runs.get(topic_id, ())):
             if first <= limit:
@@ -210,15 +210,15 @@ class Snapshot:
         return last if owner == topic_id else None
 
     def journaled_blocks(self) -> Iterator[tuple[TopicId, Position, bytes]]:
-        """The blocks that are in the journal only, each with its topic and last position: what
-        a :meth:`scan` of ENTRIES does not come by."""
+        """Yield the blocks that are only in the journal, each with its topic and last position: a
+        :meth:`scan` of ENTRIES does not include them."""
         for topic_id in self._overlay.runs:
             for last, value in self._overlay.blocks(topic_id):
                 yield topic_id, last, value
 
     def gaps(self, topic_id: TopicId) -> list[tuple[Position, Position]]:
-        """First and last entry of every gap in the topic's log, in order: positions that were
-        given out, and what stood there is lost."""
+        """Return first and last entry of every gap in the topic's log, in order: positions that
+        were used, and whose entries are lost."""
         found = {
             (unpack_gap(value), parse_entry_key(key)[1])
             for key, value in self.scan(Table.GAPS, topic_prefix(topic_id))
@@ -229,11 +229,11 @@ class Snapshot:
         return sorted(found)
 
     def decode(self, value: bytes) -> tuple[Position, list[bytes]]:
-        """A block of this snapshot; raises :class:`.BlockCorrupt`."""
+        """Decode a block of this snapshot; raises :class:`.BlockCorrupt`."""
         return decode_block(value, self.find_body)
 
     def rows(self, table: Table) -> int:
-        """How many rows a table has; of ENTRIES, how many blocks LMDB has."""
+        """Return how many rows a table has; of ENTRIES, how many blocks LMDB has."""
         handle = self._tables[table]
         count = self._txn.stat(handle)["entries"]
         for key, value in self._overlay.rows(table).items():
@@ -241,7 +241,7 @@ class Snapshot:
         return count
 
     def live_bytes(self) -> int:
-        """Bytes of the file's pages that hold something, as against those to be reused."""
+        """Return the bytes of the file's pages in use, without those to be reused."""
         stats = [self._txn.stat(handle) for handle in self._tables.values()]
         return sum(
             stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
@@ -249,7 +249,7 @@ class Snapshot:
         )
 
     def find_body(self, key: BodyKey) -> bytes:
-        """An entry that blocks refer to. Raises :class:`.BodyLost`."""
+        """Return an entry that blocks refer to. Raises :class:`.BodyLost`."""
         value = self._txn.get(key, db=self._tables[Table.BODIES])
         entry = unpack_body(key, value)
         self._page_release.read(len(entry))
@@ -258,8 +258,8 @@ class Snapshot:
     def block_values(
         self, topic_id: TopicId, first: Position, last: Position | None
     ) -> Iterator[tuple[Position, bytes]]:
-        """The blocks that hold something of [first, last], and perhaps one more behind it, as they
-        are stored, damaged or not; each with the position of its last entry."""
+        """Yield the blocks with anything of [first, last], and perhaps one more behind, as stored,
+        damaged or not; each with the position of its last entry."""
         if self._leftovers is None:
             self._leftovers = leftovers(lambda key: self.get(Table.META, key))
         left = self._leftovers.get(topic_id, ())
@@ -277,6 +277,6 @@ class Snapshot:
                 if last is not None and end >= last:
                     return
             elif last is not None and end >= last:
-                break  # the log goes on below what is written ahead
+                break  # the log continues below what is written ahead
             more = cursor.next()
         yield from self._overlay.blocks(topic_id, first, last)

@@ -1,7 +1,7 @@
 """Snapshot environments: a store that another process writes, opened for reading.
 
-The rule: it is looked at before it is read (its file, the pages of its tables), and what is found
-wrong is an error with a name, never a crash of LMDB.
+The rule: it is checked before it is read (its file, the pages of its tables), and damage is an
+error with a name, never a crash of LMDB.
 """
 
 import os
@@ -32,11 +32,11 @@ from arneb_core.store.journal.reader import JournalReader
 from arneb_core.store.reading.snapshot import Snapshot
 
 LOOK_TRIES: Final = 100
-"""A read transaction's meta page is written over by the second commit that comes behind it."""
+"""A read transaction's meta page is overwritten by the second commit after it."""
 
 
 class SnapshotEnvironment:
-    """A store opened for reading only, beside a live writer in another process."""
+    """A store opened only for reading, beside a live writer in another process."""
 
     def __init__(self, env: lmdb.Environment, tables: Tables) -> None:
         self._env = env
@@ -49,12 +49,12 @@ class SnapshotEnvironment:
 
     @contextmanager
     def snapshot(self, *, damaged_too: bool = False) -> Iterator[Snapshot]:
-        """The store as of now.
+        """Yield the store as of now.
 
         Raises :class:`.StoreUnusable` when the file was cut off since it was opened or the broker
-        wants its pages back, and :class:`.StoreFailed` when LMDB meets a page that is none. Raises
-        :class:`.StoreUnusable` when the journal is damaged, too, unless ``damaged_too``: then
-        :attr:`Snapshot.faults` says how, and the snapshot has what is whole.
+        wants its pages back, and :class:`.StoreFailed` when LMDB meets a malformed page. A damaged
+        journal raises :class:`.StoreUnusable`, too, unless ``damaged_too``: then
+        :attr:`Snapshot.faults` describes it, and the snapshot has what is whole.
         """
         check_file(Path(self._env.path(), DATA_NAME))
         try:
@@ -72,7 +72,7 @@ class SnapshotEnvironment:
             raise StoreFailed(f"cannot read the store: {error}") from error
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """As :meth:`.Store.copy`. Raises :class:`StoreUnusable` when the journal is damaged."""
+        """Copy as :meth:`.Store.copy`. Raises :class:`StoreUnusable` on a damaged journal."""
         found = self._journal.read_whole()
         copy_store(self._env, target, found.records, compact=compact)
         self._page_release.forget()
@@ -82,7 +82,7 @@ class SnapshotEnvironment:
             return txn.get(key, db=self._tables[Table.META])
 
     def close(self) -> None:
-        """Give the reader slots back. Idempotent; every snapshot must be closed."""
+        """Free the reader slots. Idempotent; every snapshot must be closed."""
         self._env.close()
 
     def __enter__(self) -> Self:
@@ -97,10 +97,10 @@ def open_snapshot_environment(
 ) -> SnapshotEnvironment:
     """Open a data directory for reading from ANOTHER process than the broker's.
 
-    LMDB takes a file once per process, and one that was open when the process was forked counts
-    as open in the child: open it after forking. Needs write permission on ``lock.mdb``, because
-    a reader must tell the writer which pages it still needs. ``looked_at``: its pages were, by
-    :func:`page_faults`. Raises :class:`StoreUnusable` and its kinds.
+    LMDB takes a file once per process, and a file that was open at a fork counts as open in the
+    child: open it after forking. Needs write permission on ``lock.mdb``, because a reader must tell
+    the writer which pages it still needs. ``looked_at``: :func:`page_faults` has checked its pages.
+    Raises :class:`StoreUnusable` and its kinds.
     """
     with _opened(path) as env:
         if not looked_at:
@@ -109,7 +109,7 @@ def open_snapshot_environment(
 
 
 def page_faults(path: str | os.PathLike[str]) -> list[PageFault]:
-    """What is wrong with the pages of a data directory, as of one commit.
+    """Return what is wrong with the pages of a data directory, as of one commit.
 
     Raises as :func:`open_snapshot_environment` does when it cannot be opened at all.
     """
@@ -121,7 +121,7 @@ def page_faults(path: str | os.PathLike[str]) -> list[PageFault]:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[lmdb.Environment]:
-    """An environment that is closed if something goes wrong."""
+    """Yield an environment that is closed if an error comes."""
     if not Path(path, DATA_NAME).is_file():
         raise StoreUnusable(f"{os.fspath(path)} holds no Arneb store")
     env = None

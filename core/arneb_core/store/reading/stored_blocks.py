@@ -1,8 +1,8 @@
-"""Blocks as they are stored, for readers that decode them elsewhere or later.
+"""Blocks as stored, for readers that decode them elsewhere or later.
 
-The rule: nothing is decoded or judged here, so that a damaged block is handed on like any other,
-with the position that its key gives it; whoever decodes it finds out. The rows of BODIES that a
-block refers to travel with it, because only this snapshot is sure to have them.
+The rule: nothing is decoded or judged here, so that a damaged block is passed on like any other,
+with the position from its key; whoever decodes it finds out. The rows of BODIES that a block refers
+to travel with it, because only this snapshot is sure to have them.
 """
 
 from collections.abc import Mapping
@@ -29,30 +29,30 @@ class StoredBlock:
     """One row of ENTRIES, and the rows of BODIES that it refers to."""
 
     last: Position
-    """Of its last entry, as its key says."""
+    """The position of its last entry, from its key."""
     value: bytes
     bodies: Mapping[BodyKey, bytes] = field(default_factory=dict)
-    """A body that is lost is not among them."""
+    """The bodies it refers to, without lost ones."""
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, wherever it is kept."""
+        """Bytes that it takes, wherever it is."""
         return len(self.value) + sum(map(len, self.bodies.values()))
 
     def decode(self) -> tuple[Position, list[bytes]]:
-        """The position of the first entry, and the entries. Raises :class:`.BlockCorrupt`."""
+        """Return the first entry's position, and the entries. Raises :class:`.BlockCorrupt`."""
         return decode_block(self.value, self.find_body)
 
     def find_body(self, key: BodyKey) -> bytes:
-        """The entry that a reference means. Raises :class:`.BodyLost`."""
+        """Return the entry that a reference means. Raises :class:`.BodyLost`."""
         return unpack_body(key, self.bodies.get(key))
 
 
 def read_stored_blocks(
     snapshot: "Snapshot", topic_id: TopicId, first: Position, last: Position, bytes_max: int
 ) -> list[StoredBlock]:
-    """The blocks that hold something of [first, last], in order, to the end of the one with which
-    ``bytes_max`` is reached; so the answer is empty only when there is nothing."""
+    """Return the blocks with anything of [first, last], in order, up to the one that reaches
+    ``bytes_max``; so the answer is empty only when there is nothing."""
     blocks: list[StoredBlock] = []
     bytes_read = 0
     for end, value in snapshot.block_values(topic_id, first, last):
@@ -66,7 +66,7 @@ def read_stored_blocks(
 
 
 def begins_behind(value: bytes, end: Position, last: Position) -> bool:
-    """What the block's head says is believed only if it agrees with its key."""
+    """Whether the block begins behind ``last``. Its head is believed if it agrees with its key."""
     if end <= last:
         return False
     try:

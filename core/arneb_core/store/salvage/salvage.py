@@ -1,8 +1,8 @@
 """The salvage: whatever is whole in a damaged store, as a new store.
 
-The rule: nothing is believed that cannot be checked, the damaged directory is only read, and what
-is missing is said. Where something is doubtful messages may come twice, but are not left out: a
-cursor of which there is only an old row, or none, goes back.
+The rule: nothing is believed that cannot be verified, the damaged directory is only read, and what
+is missing is reported. In doubt messages may come twice, but are not left out: a cursor with only
+an old row, or none, goes back.
 """
 
 import time
@@ -68,10 +68,10 @@ from arneb_core.store.salvage.salvaged_log import FoundBlock, SalvagedLog, put_t
 from arneb_core.store.salvage.scan import Remains
 
 NAMELESS: Final = "persistent://public/default/salvaged-topic-%d"
-"""Of a topic whose name is lost."""
+"""Name for a topic whose name is lost."""
 
 HOMELESS: Final = "persistent://public/default/salvaged-messages"
-"""Has the messages of which it is lost whose they are."""
+"""Name of the topic for messages whose topic is unknown."""
 
 KEPT_FOR_EVER: Final = -1
 CHUNK_BITS: Final = 16
@@ -80,13 +80,13 @@ Row = tuple[Table, bytes, bytes]
 
 
 class Salvage:
-    """What is to be written of one damaged store. Made in one go; then it is only read."""
+    """The contents of the new store. Computed in one go; then only read."""
 
     def __init__(self, remains: Remains, directory: Path, now_ms: int | None = None) -> None:
         self._remains = remains
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.missing: list[str] = [str(fault) for fault in remains.faults]
-        """What is not there any more, or may not be; one line each."""
+        """What is lost, or may be; one line each."""
         self.topics: dict[TopicId, tuple[str, TopicRecord]] = {}
         self._subscriptions: dict[
             TopicId, dict[SubscriptionId, tuple[str, SubscriptionRecord]]
@@ -135,7 +135,7 @@ class Salvage:
                 known.setdefault(subscription.id, (name, subscription))
 
     def _name_nameless(self, blocks: dict[TopicId, list[FoundBlock]]) -> None:
-        """Topics of which there are messages, but no row of the catalog."""
+        """Name topics that have messages, but no row in the catalog."""
         whose = {*self.stored.live.values()}
         if Table.CATALOG in self._remains.damaged:
             whose |= {*blocks, *self._subscriptions}
@@ -147,7 +147,7 @@ class Salvage:
     # The log
 
     def _take_journal(self, directory: Path, blocks: dict[TopicId, list[FoundBlock]]) -> None:
-        """The runs and rows that LMDB did not have yet."""
+        """Take the runs and rows that LMDB did not have yet."""
         row = next((v for k, v in self._remains.rows(Table.META) if k == META_JOURNAL), None)
         if row is None:
             if Table.META in self._remains.damaged:
@@ -161,7 +161,7 @@ class Salvage:
             self.missing.append(f"what the journal had: {problem}")
             return
         self.missing += [f"journal: {fault}" for fault in reading.faults]
-        # An old row would have old records laid over what came after them.
+        # With an old row, old records would be laid over what came after them.
         remains = self._remains
         is_current = remains.meta is not None and Table.META not in remains.damaged
         if not is_current and any(rows_of(each.changes) for each in reading.records):
@@ -182,7 +182,7 @@ class Salvage:
                     self._frontend.pop(key, None)
 
     def _take_cursor_row(self, key: bytes, value: bytes | None) -> None:
-        """A row of the journal's."""
+        """Take a row from the journal."""
         topic_id, number, kind, low = parse_cursor_key(key)
         if rows := self._cursors.get((topic_id, number)):
             if value is None:
@@ -218,8 +218,8 @@ class Salvage:
             self._tell_crowded(topic_id, blocks.get(topic_id, []))
 
     def _tell_crowded(self, topic_id: TopicId, blocks: list[FoundBlock]) -> None:
-        """A row that leads to a block and is damaged may say a topic or a place that it is not
-        of."""
+        """Report blocks that have no place: a damaged row may name a topic or position that is not
+        the block's."""
         placed = {block.value for block in self.logs[topic_id].blocks}
         for block in blocks:
             if block.value in self.stored.live and block.value not in placed:
@@ -229,11 +229,11 @@ class Salvage:
                 )
 
     def _place_homeless(self) -> None:
-        """Blocks whose row is lost go where they are missing, if that is one place; else into a
-        topic of their own."""
+        """Put blocks whose row is lost where they are missing, if that is a single place; else into
+        a topic of their own."""
         left: list[tuple[Position, list[bytes]]] = []
         found = [block for place in self._remains.homeless for block in self.stored.at(place)]
-        # A topic of which nothing is known could be whose they are, too.
+        # They could belong to a topic of which nothing is known, too.
         certain = self._remains.knows_free_pages and not self._remains.damaged & {
             Table.CATALOG,
             Table.LEDGERS,
@@ -299,7 +299,7 @@ class Salvage:
                 if len(places) == 1 and remains.is_current(places[0]):
                     rows.take(kind, low, remains.read(places[0]))
                 elif kind is CursorKind.PLACE:
-                    # Without meta pages whatever is left is there, the current row too.
+                    # Without meta pages everything left is found, the current row too.
                     goes_back = not remains.knows_free_pages and remains.meta is not None
                     rows.take_old([remains.read(each) for each in places], goes_back=goes_back)
         return found
@@ -308,11 +308,11 @@ class Salvage:
 
     @property
     def has_rows(self) -> bool:
-        """There is something beside topics."""
+        """Whether there is anything besides topics."""
         return bool(self._frontend)
 
     def rows(self) -> Iterator[Row]:
-        """Everything but blocks and bodies."""
+        """Yield everything but blocks and bodies."""
         next_id = max([*self.topics, *self._ids_given_out()], default=0) + 1
         yield Table.META, META_NEXT_TOPIC_ID, pack_number(next_id)
         for key, value in self._frontend.items():
@@ -320,7 +320,7 @@ class Salvage:
         for topic_id, (name, record) in self.topics.items():
             yield Table.CATALOG, topic_key(name), record.pack()
             if record.delayed:
-                # The index is made anew, out of the log.
+                # The index is rebuilt from the log.
                 yield Table.DELAYED, through_key(topic_id), pack_through(BEFORE_ALL)
             log = self.logs[topic_id]
             for ledger, counted in log.ledgers.items():
@@ -334,7 +334,7 @@ class Salvage:
                     yield Table.CURSORS, prefix + suffix, value
 
     def blocks(self) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values of ENTRIES."""
+        """Yield keys and values of ENTRIES."""
         for topic_id, log in self.logs.items():
             for block in log.blocks:
                 value = self.stored.value(block)
@@ -348,7 +348,7 @@ class Salvage:
                     yield unpack_number(value) - 1
 
     def _messages_at(self, log: SalvagedLog, place: Position) -> int:
-        """How many messages the entry has; 0 when it is lost."""
+        """Return how many messages the entry has; 0 when it is lost."""
         block = log.block_at(place)
         if block is None:
             return 0

@@ -1,7 +1,7 @@
 """The blocks and shared bodies of a damaged store, as far as they are whole.
 
-The rule: what a row leads to counts before what was found without one, and where a row says that a
-block ends is known even if the block is damaged, so that its positions are not given out again.
+The rule: what a row leads to takes precedence over what was found without one. Where a block ends
+is known from its row even if the block is damaged, so that its positions are not used again.
 """
 
 from contextlib import suppress
@@ -37,20 +37,20 @@ class SalvagedBlocks:
         self._values: list[Place | bytes] = []
         self._bodies = _find_bodies(remains)
         self.live: dict[int, TopicId] = {}
-        """Whose the blocks are to which a row leads, by :attr:`.FoundBlock.value`."""
+        """The topics of blocks that a row leads to, by :attr:`.FoundBlock.value`."""
         self.ends: dict[TopicId, list[Position]] = {}
-        """Where such blocks end by their rows, those that are damaged too."""
+        """The ends of such blocks by their rows, including damaged blocks."""
 
     def __repr__(self) -> str:
         return f"<SalvagedBlocks {len(self._values)} blocks, {len(self._bodies)} bodies>"
 
     def body(self, key: BodyKey) -> bytes:
-        """An entry that blocks share. Raises :class:`.BlockCorrupt` when it is lost."""
+        """Return an entry that blocks share. Raises :class:`.BlockCorrupt` when it is lost."""
         place = self._bodies.get(key)
         return unpack_body(key, None if place is None else self._remains.read(place))
 
     def find(self) -> dict[TopicId, list[FoundBlock]]:
-        """All that have a row, of the tree or found without it, by topic."""
+        """Return all blocks that have a row, in the tree or found outside it, by topic."""
         remains = self._remains
         live = remains.live[Table.ENTRIES]
         trims = []
@@ -81,23 +81,23 @@ class SalvagedBlocks:
         return found
 
     def at(self, place: Place) -> list[FoundBlock]:
-        """The block that stands there."""
+        """Return the block at ``place``."""
         return self._blocks_of(self._remains.read(place), place)
 
     def note(self, first: Position, entries: list[bytes], value: Place | bytes) -> FoundBlock:
-        """A block that is to be written as ``value``, or as what stands there."""
+        """Register a block that is to be written as ``value``, or as what is at that place."""
         self._values.append(value)
         messages = sum(messages_in(each) if len(each) >= HEADER_BYTES else 1 for each in entries)
         size = sum(map(len, entries))
         return FoundBlock(first, len(entries), messages, size, len(self._values) - 1)
 
     def value(self, block: FoundBlock) -> bytes:
-        """The block as it is to be written."""
+        """Return the block as it is to be written."""
         value = self._values[block.value]
         return self._remains.read(value) if isinstance(value, Place) else value
 
     def entries(self, block: FoundBlock) -> list[bytes]:
-        """What is in it."""
+        """Return the entries of a block."""
         return decode_block(self.value(block), self.body)[1]
 
     def _first_whole(self, places: list[Place], last: Position) -> list[FoundBlock]:
@@ -108,8 +108,8 @@ class SalvagedBlocks:
         return []
 
     def _blocks_of(self, value: bytes, place: Place) -> list[FoundBlock]:
-        """The block as it is, or what is left of it when bodies are missing; nothing when it is
-        damaged."""
+        """Return the block as it is, or what is left of it when bodies are missing; nothing when it
+        is damaged."""
         with suppress(BlockCorrupt):
             first, entries = decode_block(value, self.body)
             return [self.note(first, entries, place)]

@@ -1,8 +1,8 @@
-"""The salvaged cursor: where a subscription stands in what is left of its log.
+"""The salvaged cursor: where a subscription is in what is left of its log.
 
-The rule: what is doubtful comes again rather than not at all. Of old rows the lowest counts, or
-none if the current one may not be among them, for a seek may have gone back since; and what a
-cursor says of entries that nobody knows is left out.
+The rule: doubtful entries are delivered again rather than not at all. Of old rows the lowest
+counts, or none if the current one may not be among them, because a seek may have gone back since;
+and what a cursor says about unknown entries is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,11 +42,11 @@ class SalvagedCursor:
 
     @property
     def last_known(self) -> Position:
-        """The last place of which it knows that there was an entry, or a bound."""
+        """The last position at which it knows of an entry, or of a bound."""
         return max(self.place.mark_delete, before(self.place.read_position))
 
     def take(self, kind: CursorKind, low: int, value: bytes) -> None:
-        """A row that is current. Raises :class:`ValueError` when it is none."""
+        """Take a current row. Raises :class:`ValueError` when it is malformed."""
         if kind is CursorKind.PLACE:
             self.place = CursorRecord.unpack(value)
             self.is_live = True
@@ -56,16 +56,16 @@ class SalvagedCursor:
             self.masks[Position(low)] = unpack_mask(value)
 
     def drop(self, kind: CursorKind, low: int) -> None:
-        """A row is gone; never that of the place."""
+        """Drop a row that was deleted; never that of the place."""
         if kind is CursorKind.HOLES:
             self.holes.pop(low, None)
         elif kind is CursorKind.MASK:
             self.masks.pop(Position(low), None)
 
     def take_old(self, values: list[bytes], *, goes_back: bool) -> None:
-        """Rows that may be old: of several the lowest, so that nothing is passed over.
+        """Take rows that may be old: of several the lowest, so that no entry is skipped.
 
-        ``goes_back``: to the start, and they only tell how far there were entries.
+        ``goes_back``: to the start; the rows then only show how far there were entries.
         """
         records = [CursorRecord.unpack(value) for value in values]
         lowest = BEFORE_ALL if goes_back else min(each.mark_delete for each in records)
@@ -77,7 +77,7 @@ class SalvagedCursor:
     def rows(
         self, log: SalvagedLog, messages_at: Callable[[SalvagedLog, Position], int]
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The rest of the keys, and the values, as they fit to the log."""
+        """Yield the rest of the keys, and the values, adapted to the log."""
         mark_delete = log.floored(self.place.mark_delete)
         furthest = max(log.floored(before(self.place.read_position)), mark_delete)
         yield PLACE_SUFFIX, CursorRecord(mark_delete, Position(furthest + 1)).pack()

@@ -1,8 +1,7 @@
 """The salvaged log of one topic: its blocks in their places, and gaps where some are missing.
 
-The rule: an entry keeps the position that it had, and no position that was ever given out is given
-out again. What is missing becomes a gap, as after a damaged journal. Every ledger is closed, so
-what comes next begins a new one.
+The rule: an entry keeps its position, and no position is used twice. What is missing becomes a gap,
+as after a damaged journal. Every ledger is closed, so the next entries begin a new one.
 """
 
 from bisect import bisect_right, insort
@@ -31,7 +30,7 @@ class FoundBlock(NamedTuple):
     messages: int
     bytes_total: int
     value: int
-    """Where it is to be had; the finder's own number."""
+    """The finder's own number for its contents."""
 
     @property
     def last(self) -> Position:
@@ -40,14 +39,14 @@ class FoundBlock(NamedTuple):
 
 @dataclass(slots=True)
 class SalvagedLog:
-    """What is to be written of a topic's log."""
+    """The log of a topic, as it is to be written."""
 
     ledgers: dict[LedgerId, LedgerRecord] = field(default_factory=dict)
     blocks: list[FoundBlock] = field(default_factory=list)
     gaps: list[tuple[Position, Position]] = field(default_factory=list)
-    """First and last of what is missing, in order."""
+    """First and last positions of what is missing, in order."""
     open_end: Position | None = None
-    """From here on, in the ledger that was open, there may have been more."""
+    """The open ledger may have had more entries from here on."""
 
     @property
     def lost_entries(self) -> int:
@@ -58,21 +57,21 @@ class SalvagedLog:
         return sum(block.entries for block in self.blocks)
 
     def contains(self, place: Position) -> bool:
-        """Whether an entry has or had this position."""
+        """Whether an entry has, or had, this position."""
         ledger = self.ledgers.get(ledger_of(place))
         return ledger is not None and entry_of(place) < ledger.entries
 
     def block_at(self, place: Position) -> FoundBlock | None:
-        """The block that has this entry."""
+        """Return the block with this entry."""
         index = bisect_right(self.blocks, place, key=lambda block: block.first) - 1
         block = self.blocks[index] if index >= 0 else None
         return block if block is not None and place <= block.last else None
 
     def misses(self, first: Position, last: Position) -> bool:
-        """Whether all of this is in one gap, or may have stood behind what is known.
+        """Whether all of this is in one gap, or may have come behind what is known.
 
-        A gap that goes up to where the known ends does not end there: a cursor may have told how
-        far it goes, which can be in the middle of a block.
+        A gap up to the end of what is known does not end there: a cursor may have told how far it
+        goes, which can be in the middle of a block.
         """
         if any(low <= first and last <= high for low, high in self.gaps):
             return True
@@ -82,7 +81,7 @@ class SalvagedLog:
         return first >= min([end, *(low for low, high in self.gaps if high == before(end))])
 
     def fill(self, block: FoundBlock) -> None:
-        """Put a block where one is missing."""
+        """Put a block into a gap."""
         end = self.open_end
         if end is not None and ledger_of(end) == ledger_of(block.first) and block.last >= end:
             more = block.last + 1 - end
@@ -121,7 +120,7 @@ class SalvagedLog:
                 self.ledgers[ledger] = replace(record, messages_before=moved)
 
     def floored(self, place: Position) -> Position:
-        """``place`` if a cursor may stand there, else the next lower place where it may."""
+        """Return ``place`` if a cursor may be there, else the next lower position where it may."""
         if not self.ledgers:
             return place
         lowest, highest = min(self.ledgers), max(self.ledgers)
@@ -146,14 +145,14 @@ def put_together(
     any_ledger: bool,
     now_ms: int,
 ) -> SalvagedLog:
-    """The log of a topic, of what is known of its ledgers and of its blocks.
+    """Build a topic's log from what is known of its ledgers and blocks.
 
-    ``up_to``: the last place of which some cursor knows. ``any_ledger``: blocks may lie in
-    ledgers without a record, for records are missing.
+    ``up_to``: the last position that a cursor knows of. ``any_ledger``: blocks may be in ledgers
+    without a record, because records are missing.
     """
     made = SalvagedLog()
     by_ledger: dict[LedgerId, list[FoundBlock]] = {}
-    # Of two that begin at one place the longer: it has what the other one has.
+    # Of two that begin at the same position take the longer: it includes the other one.
     for block in sorted(blocks, key=lambda block: (block.first, -block.entries)):
         ledger = ledger_of(block.first)
         if any_ledger or ledger in records:
@@ -185,12 +184,12 @@ def _ledger(
     now_ms: int,
     up_to: Position,
 ) -> LedgerRecord:
-    """Take the blocks of one ledger; what is to be written of it."""
+    """Take the blocks of one ledger; return the record to write for it."""
     end = messages = size = 0
     for block in blocks:
         start = entry_of(block.first)
         if start < end:
-            continue  # it is there already
+            continue  # its entries are there already
         messages += _gap(made, ledger, end, start) + block.messages
         size += block.bytes_total
         made.blocks.append(block)
@@ -209,8 +208,8 @@ def _ledger(
 
 
 def _gap(made: SalvagedLog, ledger: LedgerId, start: int, end: int) -> int:
-    """What is lost counts as one message each, so that offsets behind it move as little as can
-    be."""
+    """Add a gap; each lost entry counts as one message, so that offsets behind it move as little as
+    possible."""
     if start < end:
         made.gaps.append((position(ledger, start), position(ledger, end - 1)))
     return end - start

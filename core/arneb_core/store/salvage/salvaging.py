@@ -1,7 +1,7 @@
 """Salvaging: a damaged data directory in, a new one out.
 
-The rule: the damaged one is only read, and not while a broker has it; the new one gets its name
-when it is whole.
+The rule: the damaged one is only read, and not while a broker has it open; the new one gets its
+name when it is whole.
 """
 
 import fcntl
@@ -34,15 +34,15 @@ from arneb_core.store.salvage.salvage import Salvage
 from arneb_core.store.salvage.scan import scan
 
 MAKING_SUFFIX: Final = ".salvaging"
-"""Behind the name of a directory that is not whole yet."""
+"""Suffix of the name of a directory that is not whole yet."""
 
 ROWS_AT_ONCE: Final = 1_000
-"""In one transaction: of blocks at most 256 MiB."""
+"""Rows in one transaction: at most 256 MiB of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class SalvageReport:
-    """What became of it."""
+    """What was saved, and what is missing."""
 
     topics: int
     entries: int
@@ -53,8 +53,8 @@ class SalvageReport:
 def salvage(directory: Path, target: Path) -> SalvageReport:
     """Write what is whole in ``directory`` into the new data directory ``target``.
 
-    Raises :class:`.StoreUnusable` and its kinds: ``target`` is there already, ``directory`` is in
-    use or holds nothing of a store.
+    Raises :class:`.StoreUnusable` and its kinds: ``target`` exists already, ``directory`` is in use
+    or holds nothing of a store.
     """
     try:
         with (
@@ -107,10 +107,10 @@ def _commit(env: lmdb.Environment, changes: Changes, encoded: Encoded, tables: T
 
 @contextmanager
 def _not_in_use(directory: Path) -> Iterator[None]:
-    """While no broker has the directory, and none can take it."""
+    """Keep brokers from taking the directory in the block; none may have it open."""
     try:
         fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:  # a copy
+    except FileNotFoundError:  # the directory is a copy
         yield
         return
     try:

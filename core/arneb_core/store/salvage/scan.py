@@ -1,10 +1,10 @@
 """A salvage scan: every row that can still be found in a damaged data file.
 
 The rule: LMDB's trees are followed as far as they are sound, and what they lead to is *live*. Only
-where they are broken every page that nothing leads to is looked at for itself: what is found there
-is a *stray*. It may be what is missing, or what was there long ago; pages that are known to be free
-are not looked at. A row is known by what it is: blocks and bodies by their checksums, others by
-the shape of key and value.
+if some are broken, every page that nothing leads to is examined by itself: what is found there is a
+*stray*. It may be what is missing, or date from long ago; pages known to be free are not examined.
+A row is recognised by what it is: blocks and bodies by their checksums, others by the form of key
+and value.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ META_PAGE: Final = "meta page: perhaps the last commit"
 
 
 class Place(NamedTuple):
-    """Where a value stands in the file."""
+    """The place of a value in the file."""
 
     offset: int
     size: int
@@ -67,19 +67,19 @@ class Remains:
     live: dict[Table, dict[bytes, Place]] = field(
         default_factory=lambda: {table: {} for table in Table}
     )
-    """By key, as it is stored."""
+    """By key, as stored."""
     strays: dict[Table, dict[bytes, list[Place]]] = field(
         default_factory=lambda: {table: {} for table in Table}
     )
     homeless: list[Place] = field(default_factory=list)
-    """Whole blocks to which no row leads: whose they are does not stand in them."""
+    """Whole blocks without a row: a block does not name its topic."""
     faults: list[PageFault] = field(default_factory=list)
     damaged: set[Table] = field(default_factory=set)
-    """Tables of which rows may be missing."""
+    """Tables that may lack rows."""
 
     @property
     def knows_free_pages(self) -> bool:
-        """Strays are what is missing, and nothing that was given up long ago."""
+        """Strays are what is missing, and nothing that was freed long ago."""
         return self.meta is not None and all(fault.tree != FREE_LIST for fault in self.faults)
 
     def is_current(self, place: Place) -> bool:
@@ -88,11 +88,11 @@ class Remains:
         return self.knows_free_pages and all(fault.page != page for fault in self.faults)
 
     def read(self, place: Place) -> bytes:
-        """A value, as far as the file goes."""
+        """Return a value, as far as the file goes."""
         return self.file.read(*place)
 
     def rows(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
-        """The live rows, then the strays of which there is no live one; whole keys."""
+        """Yield the live rows, then strays without a live row; whole keys."""
         found = self.live[table]
         for key, place in found.items():
             yield _whole(key, self.read(place))
@@ -103,11 +103,10 @@ class Remains:
 
 
 def scan(file: PageFile) -> Remains:
-    """Look through the whole file. Raises :class:`.ForeignDirectory` and
-    :class:`.FormatMismatch`."""
+    """Scan the whole file. Raises :class:`.ForeignDirectory` and :class:`.FormatMismatch`."""
     metas = read_metas(file)
     whole = [meta for meta in metas if isinstance(meta, Meta)]
-    # The number of a transaction is proved by nothing but what stands beside it.
+    # Only what is beside a transaction's number confirms it.
     transactions = {
         each.page: max(each.transaction, last_transaction_of(file, each.free)) for each in whole
     }
@@ -134,7 +133,7 @@ def scan(file: PageFile) -> Remains:
                 found.damaged.add(table)
                 continue
             for leaf in walk.leaves(table_name(table), tree):
-                # Those too whose long value is not headed as it should be: it may be whole.
+                # Includes rows whose long value has a wrong header: the value may be whole.
                 for row in rows(leaf.number, leaf.page):
                     found.live[table][row.key] = _place(file, leaf.number, row)
         walk.free_list(meta.free)
@@ -178,7 +177,7 @@ def _take_stray(found: Remains, key: bytes, place: Place) -> None:
 
 
 def _any_rows(page: bytes) -> Iterator[Row]:
-    """The rows of a leaf page that may be damaged: whatever looks like one."""
+    """Yield whatever looks like a row of a leaf page that may be damaged."""
     end = min(max(HEADER.unpack_from(page)[3], HEADER_BYTES), len(page))
     for at in range(HEADER_BYTES, end - 1, 2):
         pointer = int.from_bytes(page[at : at + 2], "little")
@@ -196,7 +195,7 @@ def _any_rows(page: bytes) -> Iterator[Row]:
 
 
 def _block_at(file: PageFile, number: int) -> Place | None:
-    """The block that stands in overflow pages from this one on."""
+    """Return the block in the overflow pages that begin here."""
     offset = number * file.page_bytes + HEADER_BYTES
     with suppress(BlockCorrupt):
         _, count = block_span(file.read(offset, BLOCK_HEADER_BYTES))
@@ -208,7 +207,7 @@ def _block_at(file: PageFile, number: int) -> Place | None:
 
 
 def table_of(key: bytes, value: bytes) -> Table | None:
-    """The table to which a row belongs, by what it is; None when it is none of ours."""
+    """Return the table of a row, by what the row is; None when it is none of ours."""
     if key in META_KEYS:
         return Table.META
     if key.startswith((TOPIC_PREFIX, SUBSCRIPTION_PREFIX, FRONTEND_PREFIX)):
